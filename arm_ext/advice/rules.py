@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model's author could change, found in the profile of its kernel calls: one function a rule."""
+"""Rules that find possible changes of a model in the profile of its kernel calls; each is one function."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _NAMED = 3  # calls in a sentence
 
 @dataclass(frozen=True)
 class Subject:
-    """What rules look at.
+    """The model and the measurements that rules examine.
 
     Attributes:
         profile: Profile of the model as it is.
@@ -35,7 +35,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found.
+    """A finding of a rule.
 
     Attributes:
         rule: Its name.

@@ -37,10 +37,10 @@ from arm_ext.shapes.given import Given, dims_text
 from arm_ext.target.profiles import resolve
 
 STEPS = ("the model as it is", "alternatives", "all together", "changes of the model")
-"""Of `advise`, for a progress display."""
+"""Steps of `advise`, for a progress display."""
 
 MAX_ERROR = 0.05
-"""Of what is recommended: the largest difference at an output, over the largest |output|, by default."""
+"""Default error limit of recommended options: the largest difference at an output, relative to the largest |output|."""
 
 # Less is no gain: times have a spread.
 _LEAST_GAIN_OF_COUNTS, _LEAST_GAIN_OF_TIMES = 0.005, 0.03
@@ -54,7 +54,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class _Build:
-    """What was measured of one build; its package has been deleted.
+    """Measurements of one build, whose package has been deleted.
 
     Attributes:
         report: What the compiler says of it.
@@ -68,13 +68,13 @@ class _Build:
 
     @property
     def cost(self) -> float:
-        """Of one inference, in cycles or microseconds."""
+        """Cost of one inference in cycles or microseconds."""
         return float(self.profile.cycles or self.profile.median_us or 0)
 
 
 @dataclass(frozen=True)
 class _Bench:
-    """What all builds have in common.
+    """Settings and measurements that all builds have in common.
 
     Attributes:
         model: The caller's.

@@ -48,7 +48,7 @@ _ELF = b"\x7fELF"
 
 
 class Status(StrEnum):
-    """Of one part: there; lacking, so that some commands fail; lacking and required."""
+    """Status of one part: present; missing, so that some commands fail; missing and required."""
 
     OK = "ok"
     WARNING = "warning"
@@ -56,7 +56,7 @@ class Status(StrEnum):
 
 
 class Finding(BaseModel):
-    """One line.
+    """One line of the report.
 
     Attributes:
         part: What was looked for.
@@ -214,7 +214,7 @@ def _qemu_version() -> str:
 
 
 def _said(*command: str) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     try:
         return output_of(*command)
     except OSError as error:

@@ -143,7 +143,7 @@ class Packing:
     def _selftest(
         self, variant: Variant, offloaded: "Offloaded | None"
     ) -> tuple[Selftest, list[RegionValues]]:
-        """What the package's CPU should give, and what flows through its regions for an NPU."""
+        """Compute the expected outputs of the package, and the inputs and outputs of its NPU regions."""
         with section("self-test"):
             return with_fitting_inputs(
                 lambda inputs: self._selftest_of(variant, inputs, offloaded), variant.inputs, variant.given
@@ -221,7 +221,7 @@ class Packing:
         return write_regions(self.folder, self.offloaded, values)
 
     def _report(self, calibrated: Calibration | None, numerics: Numerics, program: Path) -> CompileReport:
-        """What became of the model; `program` is the file with its machine code."""
+        """Build the report; `program` is the file with the machine code."""
         main, result = self.united.largest, self.united.result
         return build_report(
             main.model.name,

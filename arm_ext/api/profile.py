@@ -45,7 +45,7 @@ from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
 from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE as MEMORY_BYTES_PER_CYCLE
 
 STEPS = ("compile", "load", "measure")
-"""Of `profile`, for a progress display."""
+"""Steps of `profile`, for a progress display."""
 
 NOTE_COUNTS = (
     "Instructions are counted in an emulator and exact. Cycles are of models, llvm-mca and caches with least-recently-"

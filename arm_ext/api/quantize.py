@@ -32,7 +32,7 @@ from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.profiles import resolve
 
 STEPS = ("quantize", "search", "compare")
-"""Of `quantize`, for a progress display."""
+"""Steps of `quantize`, for a progress display."""
 
 
 @dataclass(frozen=True)

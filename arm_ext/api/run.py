@@ -262,7 +262,7 @@ def _check(
 
 
 def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[Arrays]:
-    """What the steps of the self-test give, and after a reset the first one of them again."""
+    """Return the outputs of the self-test's steps, then those of the first step again after a reset."""
     inputs = selftest.inputs[: len(selftest.inputs) - len(package.manifest.states)]
     steps = [model.step(inputs) for _ in selftest.steps]
     if steps:

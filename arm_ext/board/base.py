@@ -55,7 +55,7 @@ class Board:
 
     @cached_property
     def info(self) -> BoardInfo:
-        """What the board says of its CPU and its runtime.
+        """Return what the board reports on its CPU and its runtime.
 
         Raises:
             EnvError: The board is away or busy, or cannot load a module.
@@ -68,7 +68,7 @@ class Board:
             session.close()
 
     def ask(self, session: Session) -> BoardInfo:
-        """What the board at the other end of a session says, where each session may be with another one.
+        """Query the board behind a session, since each session may be with another board.
 
         Raises:
             EnvError: It cannot load a module.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a board says of itself: CPU features by LLVM's names, cores, versions."""
+"""Information that a board reports on itself: CPU features under LLVM's names, cores, versions."""
 
 from dataclasses import dataclass
 

@@ -194,7 +194,7 @@ class LoadedModel:
             return str(maps())
 
     def npu_status(self) -> NpuStatus:
-        """Where the NPU regions of a model that has some were computed since it was loaded.
+        """Return where the model's NPU regions, if any, were computed since it was loaded.
 
         Raises:
             EnvError: As for `run`.

@@ -40,12 +40,12 @@ class BoardLostError(EnvError):
 
 
 class SessionTimeoutError(EnvError):
-    """What a board was asked took longer than its session may."""
+    """A request to a board exceeded the time limit of the session."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where an RPC server listens.
+    """Address of an RPC server.
 
     Attributes:
         host: Name or IP address.
@@ -69,7 +69,7 @@ class Session:
     """One session; after an error in it it is closed."""
 
     def __init__(self, address: Address, timeout: float, *, shared: Path | None = None) -> None:
-        """Connects.
+        """Connect to a server.
 
         Args:
             address: The server.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs share: consoles, the progress bar, and option types."""
+"""Consoles, the progress bar and option types that the commands share."""
 
 import os
 import re

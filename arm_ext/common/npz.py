@@ -37,7 +37,7 @@ DAMAGE = (
     KeyError,
     TokenError,
 )
-"""What zipfile, zlib and numpy raise of bytes that they do not expect."""
+"""Exceptions that zipfile, zlib and numpy raise for damaged files."""
 
 
 def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:

@@ -196,7 +196,7 @@ def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
 
 
 def _misses(dump: Path) -> tuple[int, int] | None:
-    """What the line "#misses L1 L2" of a dump that is whole says; None if there is none."""
+    """Return the counts of the line "#misses L1 L2" at the end of a complete dump; None if there is none."""
     with dump.open() as lines:
         found = next((line for line in lines if line.startswith(_MISSES)), None)
     return None if found is None else (int(found.split()[1]), int(found.split()[2]))

@@ -15,8 +15,8 @@ from arm_ext.target.npu import Family
 OnNpuError = Literal["fallback", "fail"]
 
 DEFAULT_CPU_MHZ: dict[Family, float] = {"u55": 800.0, "u65": 1700.0, "u85": 1700.0}
-"""By family. Of the Cortex-A32 beside the U55 in Alif's Ensemble E7, and of the Cortex-A55 beside the U65 in NXP's
-i.MX 93 (data sheets); U85 is taken to stand beside the latter's like."""
+"""Default CPU clock in MHz by family: that of the Cortex-A32 beside the U55 in Alif's Ensemble E7, and of the
+Cortex-A55 beside the U65 in NXP's i.MX 93 (data sheets); the latter is assumed for U85, too."""
 
 HANDOVER_US = 20.0
 """Assumed for one submission and its completion, in microseconds: a call into a Linux driver, an interrupt, and the

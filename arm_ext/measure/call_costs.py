@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each kernel call of a counted inference costs, and what bounds it."""
+"""Cost of each kernel call of a counted inference, and its bottleneck."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
 from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE as MEMORY_BYTES_PER_CYCLE
 
 LINE_BYTES = 64
-"""Of a cache line, in the cache model of the counting plugin too."""
+"""Bytes of a cache line, as in the cache model of the counting plugin."""
 
 Bound = Literal["vector pipes", "dispatch", "latency", "L2", "memory", "overhead"]
-"""What an order of magnitude more of would make a call faster; see `bound_of`."""
+"""Bottleneck of a call: the resource of which more would make it faster; see `bound_of`."""
 
 # A resource that is in use for this share of the cycles is what bounds a call.
 _BUSY = 0.7

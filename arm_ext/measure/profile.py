@@ -47,7 +47,7 @@ class SymbolRow(_Record):
 
 
 class Bandwidth(_Record):
-    """What memory has to do, which the cycle estimate leaves out.
+    """Memory traffic, which the cycle estimate leaves out.
 
     Attributes:
         bytes: What comes from beyond L2 in each inference: weights and activations; 0 if L2 holds them all.

@@ -20,7 +20,7 @@ class _Record(BaseModel):
 
 
 class ThreadRow(_Record):
-    """A kernel.
+    """Distribution of a kernel's instructions over threads.
 
     Attributes:
         symbol: Its name.

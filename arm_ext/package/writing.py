@@ -66,7 +66,7 @@ def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -
 
 @dataclass(frozen=True)
 class _Found:
-    """What is in a folder, by paths within it.
+    """Contents of a folder, by relative paths.
 
     Attributes:
         is_package: Whether there is a manifest that lists what was written.

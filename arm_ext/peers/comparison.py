@@ -19,7 +19,7 @@ class _Record(BaseModel):
 
 
 class Counts(_Record):
-    """What one inference takes.
+    """Counts of one inference.
 
     Attributes:
         libraries: Dynamic instructions of each library, and of the interpreter of a peer; most first.
@@ -36,7 +36,7 @@ class Counts(_Record):
 
 
 class Row(_Record):
-    """A runtime.
+    """Result of one runtime.
 
     Attributes:
         runtime: Such as "onnxruntime".

@@ -136,7 +136,7 @@ _TO_C = Sequential(
 
 
 def allocations(mod: tvm.IRModule) -> tvm.IRModule:
-    """From blocks with buffers of their own to loops with sized allocations."""
+    """Lower blocks with their own buffers to loops with sized allocations."""
     return _TO_LOOPS(_compact(_TO_BLOCKS(mod)))
 
 

@@ -230,7 +230,7 @@ class _Placed:
 
 
 def _alternatives(rejections: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """What kernels did not take that might have; those for another kind of workload are no alternatives."""
+    """Return the rejections by kernels for this kind of workload, without those by kernels for other kinds."""
     return tuple(rejection for rejection in rejections if not rejection.unfit)
 
 

@@ -171,7 +171,7 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 
 @cache
 def _maker() -> str:
-    """What turns TensorIR into objects: TVM, and the passes of ours."""
+    """Return the versions of TVM and hashes of our code generation, which determine the machine code."""
     wheels = fingerprint.wheels("apache-tvm", "apache-tvm-ffi")
     ours = (inspect.getsource(module) for module in (codegen, loops, define_casts))
     return " ".join((wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))

@@ -61,7 +61,7 @@ class BoundedLength:
 
 @dataclass(frozen=True)
 class PhaseOptions:
-    """What phases are told.
+    """Options of the phases.
 
     Attributes:
         profile: The target.
@@ -316,7 +316,7 @@ def _decided(decision: Decision) -> KernelCall:
 
 
 IMPORT = "import"
-"""What comes before the first phase."""
+"""Name for the state before the first phase."""
 
 LAST_OF_ALL_TARGETS = "integerize"
 """The last phase that does the same for all targets, where there are no `more_rules`."""
@@ -368,7 +368,7 @@ def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
 
 
 def _joined(program: Program, parts: Mapping[str, PhaseResult]) -> PhaseResult:
-    """What a phase made of the functions of a model, as of the whole."""
+    """Combine the results of a phase for the functions of a model to one result."""
     if not program.control:
         return parts[MAIN]
     joined = program.join({name: part.mod for name, part in parts.items()})

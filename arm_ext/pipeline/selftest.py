@@ -33,7 +33,7 @@ from schedules.kernels.winograd import winograd_f32
 from schedules.numerics.qdq import NUMERICS, Qdq
 
 STEPS = 4
-"""Of a model with states: the first finds them as they begin, the others as they were left."""
+"""Number of steps in the self-test of a model with states; the first one begins with the initial states."""
 
 # A sum of k products errs by about sqrt(k) * 2^-24 of its terms: 1e-4 leaves two digits beyond k = 1e5.
 _FLOAT = Check(

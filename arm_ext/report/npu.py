@@ -27,7 +27,7 @@ class _Record(BaseModel):
 
 
 class NpuLayer(_Record):
-    """What Vela estimates of one operation that it scheduled, under its own name."""
+    """Vela's estimate for one scheduled operation, under Vela's name."""
 
     operator: str = Field(description="Vela's name of the operation.")
     sources: tuple[str, ...] = Field(

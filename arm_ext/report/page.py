@@ -118,7 +118,7 @@ class _Page:
             yield from ("", *_distances(report.calibration))
 
     def _numerics(self) -> str:
-        """What is computed in what, by share of the time."""
+        """Return the shares of time per numerics."""
         shares: dict[str, float] = defaultdict(float)
         for call in self.on_cpu:
             if call.kernel != CHECK:
@@ -283,7 +283,7 @@ class _Page:
             )
 
     def _not_on_npu(self) -> Iterator[_Finding]:
-        """What keeps operators on the CPU, one finding a reason, with the figures of the costliest operator."""
+        """Yield one finding per reason that keeps operators on the CPU, with the figures of the costliest operator."""
         reasons: dict[str, list[tuple[float, Diagnostic]]] = {}
         shares: dict[str, dict[int, float]] = {}
         for left in self.report.npu.fallbacks if self.report.npu else ():
@@ -362,7 +362,7 @@ class _Page:
         return any(word in operator for operator in operators for word in ("transpose", "permute"))
 
     def _nearly(self) -> Iterator[_Finding]:
-        """What kernels need that did not take calls they are made for, one finding a kernel and reason."""
+        """Yield one finding per kernel and reason why it declined calls of its kind."""
         found: dict[tuple[str, str], list[CallRow]] = {}
         for call in self.on_cpu:
             kernel = self.kernels[call.symbol]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial tries: a kernel with its parameters, as a value, as JSON, and as the function that is built.
+"""Candidates of tuning: a kernel with its parameters, as a value, as JSON, and as the function that is built.
 
 A kernel emits TensorIR from its frozen `Params` and has no schedule that a MetaSchedule trace could replay, so that the
 parameters themselves are what is searched, measured and kept. Of loops that no kernel takes a trace is the parameter.
@@ -43,11 +43,11 @@ class Candidate:
 
     @classmethod
     def of(cls, choice: Choice) -> "Candidate":
-        """What `select` chose."""
+        """Return the candidate for a choice of `select`."""
         return cls(choice.kernel, choice.params)
 
     def encode(self) -> dict[str, Any]:
-        """As JSON data."""
+        """Convert the candidate to JSON data."""
         return {"kernel": self.kernel, "params": dataclasses.asdict(self.params)}
 
     @classmethod

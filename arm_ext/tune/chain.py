@@ -42,7 +42,7 @@ _ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Site:
-    """Where candidates are measured; can be pickled.
+    """Place where candidates are measured; can be pickled.
 
     Attributes:
         profile: What they are built for.

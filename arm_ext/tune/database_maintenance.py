@@ -23,7 +23,7 @@ class _Report(BaseModel):
 
 
 class Entry(_Report):
-    """What is known of a task in one unit, from one place.
+    """Records of a task in one unit, from one place.
 
     Attributes:
         task: Its key.
@@ -64,7 +64,7 @@ class Book(_Report):
 
 
 class Contents(_Report):
-    """A database.
+    """Summary of a database.
 
     Attributes:
         folder: Where it lies.
@@ -81,7 +81,7 @@ class Contents(_Report):
 
 
 def contents(database: Database) -> Contents:
-    """What a database holds."""
+    """Summarise a database."""
     records, faults = kept(database.all())
     books = []
     for of_book in _groups(records, "core", "features", "tvm"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it is to measure candidates: the interface of all that can."""
+"""Interface of everything that can measure candidates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from arm_ext.tune.task import Task
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a candidate; see `Record` for the fields that it has too.
+    """Result of a candidate; see `Record` for the common fields.
 
     Attributes:
         cost: Cost in the measurer's unit; None if it failed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a tuning run stands, for the table that is shown while it runs."""
+"""State of a tuning run, for the table that is shown while it runs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class Row(search.Progress):
 
     @property
     def gain(self) -> float | None:
-        """What the best takes less than the default, as a share of that; None if either is not known."""
+        """Relative saving of the best candidate over the default; None if either is not known."""
         return None if self.default is None else 1 - self.cost / self.default
 
 
@@ -64,7 +64,7 @@ class Progress:
 
     @property
     def failures(self) -> Counter[str]:
-        """Of all tasks."""
+        """Failures of all tasks, by kind."""
         return sum((row.failures for row in self.rows), Counter[str]())
 
     def totals(self) -> tuple[float, float] | None:

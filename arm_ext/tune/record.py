@@ -14,7 +14,7 @@ from arm_ext.target.profiles import Profile
 SCHEMA_VERSION: Literal[1] = 1
 
 Unit = Literal["cycles", "seconds"]
-"""Of a cost: an estimate from what a virtual board counts, or a time on a real one."""
+"""Unit of a cost: estimated cycles from the counts of a virtual board, or seconds on a real one."""
 
 Failure = Literal["", "build", "isa", "load", "run", "timeout", "board", "wrong values"]
 """Why a candidate has no cost: what of the chain failed; "board" if the board was lost more than once."""
@@ -78,7 +78,7 @@ class Record(BaseModel):
 
     @property
     def book(self) -> str:
-        """What it is valid for, as a file name: core, features and TVM version."""
+        """File name of core, features and TVM version, for which the record is valid."""
         return book_name(self.core, self.features, self.tvm)
 
 

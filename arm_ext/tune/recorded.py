@@ -65,7 +65,7 @@ class Recorded:
         return [results[index] for index in range(len(batch))]
 
     def _read(self, task: Task) -> dict[tuple[str, str], Result]:
-        """What is known of the profile's tasks: of several records the last."""
+        """Return the database's results for the task's profile in this unit and place; of several records the last."""
         if self._known is None:
             self._known = {
                 (record.task, same_candidate(renewed(record.candidate))): Result(

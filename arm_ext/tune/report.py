@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tuning run came to."""
+"""Report of a tuning run."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -48,7 +48,7 @@ class TaskReport(_Report):
 
 
 class TuneReport(_Report):
-    """What a run came to.
+    """Report of a tuning run.
 
     Attributes:
         model: Its name.

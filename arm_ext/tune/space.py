@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to try for a task: every kernel that takes it, with every value of its parameters that is valid.
+"""Search space of a task: every kernel that takes it, with all valid values of its parameters.
 
 A space is a list. Kernels offer tens of points to hundreds, all of which compute the workload, whatever its sizes, as
 each kernel has code for tails; so that there is nothing to sample, and nothing that aborts. MetaSchedule's evolution
@@ -45,10 +45,10 @@ FOLLOWING = frozenset({"parallel", "column_blocks", "row_block", "block", "depth
 """Parameters that follow from the sizes of the workload: another one has others for the same tile."""
 
 FLAGS = {depthwise_s8.NAME: "anew", depthwise_s8_patch.NAME: "ordered"}
-"""What keeps LLVM's scheduler from moving loads, by kernel: defaults follow from the core's kind."""
+"""By kernel, the parameter that keeps LLVM's scheduler from moving loads; its default depends on the kind of core."""
 
 FINER = (2, 4, 8)
-"""How many times as many blocks are tried."""
+"""Multiples of the default number of blocks that are tried."""
 
 
 WIDER: dict[str, Callable[[Workload, Core], tuple[Any, ...]]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What records of other shapes, and of other cores, say of a task that has none: which candidates to try first."""
+"""Transfer of records of other shapes and cores to a task without any: which candidates to try first."""
 
 import math
 from collections.abc import Collection, Sequence

@@ -89,7 +89,7 @@ def find_row_axes(
 
 
 class _Proof:
-    """Where values have their samples."""
+    """Batch axes of values in a function."""
 
     def __init__(self, mod: IRModule, grown: dict[bytes, Samples], count: int) -> None:
         self.places: dict[Var, _Places] = {}
@@ -152,7 +152,7 @@ class _Comparison:
     count: int
 
     def difference(self) -> Diagnostic | None:
-        """Where the two are more than the number of samples apart."""
+        """Return how the two functions differ beyond the number of samples, or None."""
         mine, others = bindings_of(self.one["main"]), bindings_of(self.several["main"])
         for a, b in zip(mine, others, strict=False):
             if not self._alike(a.value, b.value):

@@ -76,7 +76,7 @@ class Access:
 
 @dataclass
 class _Around:
-    """What stands around a statement."""
+    """Loops and conditions around a statement."""
 
     variables: dict[ir.Var, Interval] = field(default_factory=dict)
     extents: dict[ir.Var, tuple[ir.Expr, ir.Expr]] = field(default_factory=dict)

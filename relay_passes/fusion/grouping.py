@@ -208,6 +208,6 @@ class _Finder:
 
 
 def _contiguous(permutation: Call) -> int:
-    """Which axis from the end is the one that was last before the permutation, counted from 1."""
+    """Return the position from the end, counted from 1, of the axis that was last before the permutation."""
     rank, axes = len(permutation.ty.shape), permutation.attrs.axes
     return rank - (0 if axes is None else [int(axis) % rank for axis in axes].index(rank - 1))

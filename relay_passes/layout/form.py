@@ -26,7 +26,7 @@ class Flat:
 
 
 Role = Literal["N", "S", "C"] | Flat
-"""What an axis means: batch, space, channels, or several of them flattened."""
+"""Role of an axis: batch, space, channels, or several of them flattened."""
 
 # Channels-last is this order of roles; axes of one role keep their order.
 _RANK = {"N": 0, "S": 1, "C": 2}

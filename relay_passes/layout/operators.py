@@ -164,4 +164,4 @@ OPERATORS: dict[str, Operator] = {
     "split": Operator(_all_same_axes, moves.move_split),
     "strided_slice": Operator(_all_same_axes, moves.move_slice),
 }
-"""By name without "relax.". Every other operator keeps the model's layout."""
+"""Operators by name without "relax."; all others keep the model's layout."""

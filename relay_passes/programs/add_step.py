@@ -32,7 +32,7 @@ from relay_passes.memory.alias_analysis import copy_of, origins_of
 STEP, RESET = "step", "reset"
 
 KEEP = "keep_state"
-"""What calls that name as (entry, value) the code generator makes the entry's new value."""
+"""Name of a call (entry, value) that the code generator replaces by a store of the value to the entry."""
 
 SWAP = "swap_states"
 """Name of a call (entry, entry) that the code generator replaces by a swap of the tensors in the two entries."""

@@ -152,7 +152,7 @@ def _dispatched(
 
 
 def _shared(inside: Sequence[relax.Binding], wanted: Sequence[Var]) -> set[Var]:
-    """What both ways need: where tensors are that are read later, which nothing is computed for."""
+    """Return the variables that both ways need: those read later, and all that these are views of."""
     values = {binding.var: binding.value for binding in inside}
     found: set[Var] = set()
     left = list(wanted)

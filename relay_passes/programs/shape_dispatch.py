@@ -70,7 +70,7 @@ def _open(types: Sequence[Type], name: str = "") -> Type:
 
 
 def _fits(params: Sequence[Var], func: relax.Function) -> _Fits:
-    """What the sizes of `main`'s arguments must be for a function: (size, number)."""
+    """Return the conditions on sizes of `main`'s arguments for a function, as (size, number)."""
     pairs = [
         (dim, wanted)
         for param, own in zip(params, func.params, strict=True)

@@ -184,7 +184,7 @@ class _Walk:
         return result and replace(result, bound={**result.bound, pattern: value})
 
     def _partly(self, pattern: DFPattern, value: Expr, fit: Fit, at: Names) -> Fit | None:
-        """What fits of a pattern that does not fit as a whole."""
+        """Return a partial match of a pattern that does not match as a whole."""
         match pattern:
             case OrPattern():
                 return best_of(self._align(side, value, fit, at) for side in (pattern.left, pattern.right))

@@ -16,7 +16,7 @@ from schedules.diagnostic import Diagnostic
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern matched.
+    """A match of a pattern.
 
     Attributes:
         nodes: Source nodes of all matched calls, in program order.
@@ -45,7 +45,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rewrite.
+    """A graph rewrite: pattern, check and rewrite.
 
     Attributes:
         name: By its effect, such as "fold_batch_norm".
@@ -64,7 +64,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What became of one rule on one module.
+    """Record of one rule on one module.
 
     Attributes:
         applied: Source nodes of each match that was rewritten, in order.

@@ -75,7 +75,7 @@ def _operand(operand: Operand, at: int) -> Operand:
 
 
 def _step(step: Step, at: int) -> Step:
-    """What has fewer axes than the value is aligned at the right, and goes along its last axis alone."""
+    """Return a step whose operand of lower rank is aligned to the last axis."""
     operand = step.operand
     if operand is None or len(operand.shape) < len("NWC"):
         return step

@@ -28,11 +28,11 @@ _AARCH64 = "aarch64"
 _VECTOR_BYTES = 16
 
 _INSTRUCTIONS_PER_CYCLE = 2
-"""Of vector code on a core with two vector pipes; it scales the threshold for threads alone."""
+"""Assumed for vector code on a core with two vector pipes; used only for the threshold of multithreading."""
 
 
 _MOST_TENSORS = 300
-"""Of a function: TVM's IR builder closes the scopes of all in Python, one inside the other, of 1,000 calls at most."""
+"""Largest number of tensors of a function: TVM's IR builder nests a scope for each, up to Python's 1,000 calls."""
 
 
 @dataclass(frozen=True)

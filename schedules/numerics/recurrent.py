@@ -79,7 +79,7 @@ class Activation:
 
 @dataclass(frozen=True)
 class Cell:
-    """What each step computes, and in which order steps are read.
+    """The computation of each step, and the order of the steps.
 
     Attributes:
         kind: "lstm", "gru" or "rnn".
@@ -101,12 +101,12 @@ class Cell:
 
     @property
     def gates(self) -> int:
-        """How many."""
+        """Number of gates."""
         return GATES[self.kind]
 
     @property
     def states(self) -> int:
-        """How many tensors go from step to step."""
+        """Number of state tensors."""
         return 2 if self.kind == "lstm" else 1
 
     @property
@@ -245,7 +245,7 @@ class Emitter:
                 self.put(t, b, u, self.rest[-1] if lengths else None)
 
     def at(self, state: int, b: ir.Expr, u: ir.Expr) -> list[ir.Expr]:
-        """Where a state is."""
+        """Return the indices of an element of a state."""
         return [i64(self.steps + state), b, u]
 
     def state(self, state: int, b: ir.Expr, u: ir.Expr) -> ir.Expr:

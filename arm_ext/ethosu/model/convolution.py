@@ -102,7 +102,7 @@ def accumulate(machine: Machine, total: Integers, joined: np.ufunc = np.add) -> 
 
 
 def _wrapped(total: Integers, registers: Registers) -> Integers:
-    """As many low bits of the sums as an accumulator has."""
+    """Wrap sums to the width of the accumulators."""
     widths = _U85_BITS if registers.family == "u85" else _U55_BITS
     code = registers.get("acc_format", "bits")
     if code >= len(widths):

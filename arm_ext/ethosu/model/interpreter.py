@@ -57,7 +57,7 @@ def step(machine: Machine, command: Step) -> bool:
 
 
 def run(payload: Payload, inputs: Sequence[Array], trace: list[Executed] | None = None) -> list[Array]:
-    """What the payload computes.
+    """Compute the outputs of a payload.
 
     Args:
         payload: What runs; nothing else is looked at.

@@ -47,7 +47,7 @@ class Machine:
     """
 
     def __init__(self, payload: Payload) -> None:
-        """As after reset, the weights loaded."""
+        """Set the state after a reset, with the weights loaded."""
         self.npu: Accelerator = payload.npu
         self.memory = Memory(payload)
         self.registers = Registers(payload.npu.family)

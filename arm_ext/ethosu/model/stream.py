@@ -45,7 +45,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Step:
-    """One command.
+    """A command with its parameters.
 
     Attributes:
         index: Index of its first word.

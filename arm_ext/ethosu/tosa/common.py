@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 ONE = scale_of(1.0)
 IGNORE_NAN = ts.NanPropagationMode.PROPAGATE
-"""What integer operators have to say of NaN, which they do not know."""
+"""NaN mode that the serializer requires of integer operators, on which it has no effect."""
 
 
 def rescale(

@@ -12,7 +12,7 @@ import tosa_serializer as ts
 from arm_ext.target.npu import Family
 
 VERSION = (1, 0, 0)
-"""Of TOSA: the serialiser's default is a draft, which Vela rejects."""
+"""TOSA version of graphs; the serializer's default is a draft, which Vela rejects."""
 
 DTYPES: dict[str, Any] = {
     "bool": ts.DType.BOOL,

@@ -42,7 +42,7 @@ class Weights:
 
     @property
     def hidden(self) -> int:
-        """Units."""
+        """Number of units."""
         return len(self.state)
 
 
@@ -64,7 +64,7 @@ class Integers:
 
 @dataclass(frozen=True)
 class Walked:
-    """What a direction gives.
+    """Results of one direction.
 
     Attributes:
         y: The output of each step, [steps, batch, hidden].

@@ -20,7 +20,7 @@ _MOST_STEPS, _MOST_NODES = 1024, 2048
 """Largest number of steps that are unrolled, and of nodes in all of them together. A larger loop stays a loop."""
 
 _BATCHED_SCAN = 8
-"""In this opset Scan has a batch axis, and lengths."""
+"""The opset in which Scan has a batch axis and sequence lengths."""
 
 
 def constant_if(e: Expansion) -> None:

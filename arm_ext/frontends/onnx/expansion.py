@@ -19,7 +19,7 @@ Expand = Callable[["Expansion"], None]
 
 
 UNKNOWN = "is not known"
-"""In the reason of a refusal for a type or shape that nothing tells."""
+"""Part of a refusal's reason if a type or shape cannot be inferred."""
 
 CONTRIB = "com.microsoft"
 """The domain of onnxruntime's own operators."""

@@ -39,7 +39,7 @@ Product = Callable[[str], str]
 
 @dataclass(frozen=True)
 class _Weights:
-    """What each step of a direction multiplies and adds."""
+    """Weights and biases of one direction's steps."""
 
     recurrent: Sequence[
         Product

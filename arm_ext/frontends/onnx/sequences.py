@@ -32,7 +32,7 @@ from arm_ext.frontends.onnx.gates import activations_of
 from schedules.numerics.recurrent import Activation, Cell
 
 BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-"""Of each direction whether the last step comes first."""
+"""For each direction of a node, whether it begins at the last step."""
 
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """The activations of a node that names none."""

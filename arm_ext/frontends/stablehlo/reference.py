@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA computes of a StableHLO program on the CPU, by jax. It is not needed to compile one."""
+"""Reference outputs of a StableHLO program by XLA on the CPU. Needs jax, which compiling a program does not."""
 
 import importlib.metadata
 from collections.abc import Sequence

@@ -190,7 +190,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return bool(tensor.tensor_idx >= 0 and tensor.buffer.DataLength() > 0)
 
     def _real(self, tensor: Any) -> npt.NDArray[Any]:
-        """What a quantised constant stands for, float32."""
+        """Dequantise a constant to float32."""
         value = self.integers(tensor)
         scale, zero_point = (tensor.qnn_params[k].value.numpy() for k in ("scale", "zero_point"))
         if scale.size > 1:

@@ -115,7 +115,7 @@ class QdqConverter(Access):
         self.show(b.tensor_idx, relax.op.dequantize(*operands, axis=0))
 
     def _hybrid(self, op: Any, code: str) -> relax.Expr | None:
-        """What an operator of float data and 8-bit weights gives, or None: it is then let see its data rounded."""
+        """Convert an operator with float data and 8-bit weights; None if TVM converts it with rounded data."""
         numbers, inputs = _WEIGHTED.get(code), op.InputsAsNumpy()
         if numbers is None or self._computes_in_integers:
             return None

@@ -17,7 +17,7 @@ from relay_passes.canonicalize.define_division import quotient, remainder
 
 _Array = npt.NDArray[Any]
 _Fold = Callable[[Any, Any, Sequence[_Array]], Any]
-"""From a `QdqConverter`, an operator and its inputs to the result."""
+"""Function from a `QdqConverter`, an operator and its inputs to the result."""
 
 _MOST = 1 << 16
 """Elements of a result at most: what has more is data, which others fold once it is laid out."""

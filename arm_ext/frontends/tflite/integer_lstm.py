@@ -38,11 +38,11 @@ _INPUT, _FORGET, _NEW, _OUTPUT = range(4)
 _PEEPHOLE_OF = {_INPUT: 0, _FORGET: 1, _OUTPUT: 2}
 
 _GATE_SCALE = 2.0**-12
-"""Of what a gate's function is applied to: 3 integer bits."""
+"""Scale of the argument of a gate's activation, which has 3 integer bits."""
 _FRACTION = 15
 """Fractional bits of what it gives."""
 _HIDDEN_PLACE = 4
-"""Which of the operator's intermediate tensors says how the output before a projection is quantised."""
+"""Index of the intermediate tensor with the quantisation of the output before the projection."""
 _TANH_BITS = range(7)
 """Integer bits of the cell that LiteRT has a tanh for."""
 

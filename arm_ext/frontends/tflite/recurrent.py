@@ -39,10 +39,10 @@ from schedules.numerics.recurrent import Activation, Cell
 _R = relax.op
 
 _CELL_ORDER = (0, 3, 1, 2)
-"""Where TFLite has the gates of a cell."""
+"""Position of each of the cell's gates in TFLite's order."""
 
 _EPSILON = 1e-8
-"""Of the variance of normalised gates (TensorFlow Lite, lstm_eval.cc)."""
+"""Epsilon of the variance of layer-normalised gates (TensorFlow Lite, lstm_eval.cc)."""
 
 
 def _rnn_direction(
@@ -71,7 +71,7 @@ def _rnn_direction(
 
 @dataclass(frozen=True)
 class _Lstm:
-    """Which inputs are what: by gate, input, forget, cell, output."""
+    """Indices of an LSTM's inputs, by gate in the order input, forget, cell, output."""
 
     weights: int
     recurrent: int

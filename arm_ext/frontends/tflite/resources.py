@@ -133,7 +133,7 @@ def _assign(c: Any, op: Any) -> None:
 
 
 def _done(_: Any, __: Any) -> None:
-    """What is run once was run before; see `initial_values`."""
+    """Convert CALL_ONCE to nothing, since `initial_values` has run it."""
 
 
 RESOURCES: dict[str, Convert] = {

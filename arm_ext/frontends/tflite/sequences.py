@@ -41,7 +41,7 @@ WALKED = {
 
 State = tuple[relax.Expr, ...]
 Step = Callable[[relax.Expr, State], State]
-"""From a step's part of X W + b and the state to the next state, whose first is the output."""
+"""Function from a step's rows of X W + b and the state to the next state, whose first tensor is the output."""
 
 
 @dataclass(frozen=True)

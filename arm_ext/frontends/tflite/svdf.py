@@ -23,7 +23,7 @@ _R = relax.op
 
 _DATA, _FEATURES, _TIME, _BIAS = range(4)
 STATE = 4
-"""Which input the state is."""
+"""Index of the input that is the state."""
 
 
 def svdf(c: Any, op: Any) -> relax.Expr:

@@ -38,7 +38,7 @@ class ShownTensor:
         return int(self._tensor.ShapeLength() if self._shape is None else len(self._shape))
 
     def ShapeAsNumpy(self) -> npt.NDArray[np.int32]:  # noqa: N802
-        """Its sizes."""
+        """Return the sizes of the tensor."""
         found = self._tensor.ShapeAsNumpy() if self._shape is None else self._shape
         return np.asarray(found, np.int32)
 

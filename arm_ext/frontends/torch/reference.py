@@ -69,6 +69,6 @@ class _Divisions(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _leaves(program: ExportedProgram, values: Mapping[str, torch.Tensor]) -> list[Any]:
-    """What a program takes, in order: tensors, and what it was exported with in other places."""
+    """Return a program's arguments in order: the given tensors, and the exported values of all other arguments."""
     given = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     return [arg.value if isinstance(arg, ConstantArgument) else values[arg.name] for arg in given]

@@ -126,7 +126,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return value if str(ty.dtype) == dtype else self.block_builder.emit(relax.op.astype(value, dtype))
 
     def _stand_in(self, node: torch.fx.Node, told: str, err: Exception) -> Any:
-        """What has the types of a node's values, so that the nodes after it are seen, too."""
+        """Return placeholders for a failed node's values, so that errors of later nodes are found, too."""
 
         def zeros(value: Any) -> relax.Expr:
             if not isinstance(value, torch.Tensor) or not all(isinstance(dim, int) for dim in value.shape):

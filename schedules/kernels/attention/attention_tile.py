@@ -34,7 +34,7 @@ class Emitter:
         parallel: bool,
         sve: bool,
     ) -> None:
-        """An emitter.
+        """Store the tensors, and set up the tile.
 
         Args:
             heads: What is computed.

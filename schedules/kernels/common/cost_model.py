@@ -139,7 +139,7 @@ def cheapest_by(
     instructions: Callable[[Option], float],
     tie: float,
 ) -> Option:
-    """As `cheapest`, with functions for cycles and instructions."""
+    """Return the cheapest option as `cheapest` does, given functions for cycles and instructions."""
     found = {option: cycles(option) for option in options}
     limit = (1 + tie) * min(found.values())
     return min((option for option in options if found[option] <= limit), key=instructions)

@@ -24,7 +24,7 @@ FEW_TASKS = 8
 """Runs of a call of fewer tasks. Some may be empty: so that two, four and eight threads get even parts of the rest."""
 
 SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
-"""By threads: how much less than the busiest one the least busy may have, from which more tasks are made."""
+"""By number of threads, the load imbalance (see `spread`) above which more tasks are made."""
 
 
 @contextmanager

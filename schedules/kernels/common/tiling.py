@@ -27,10 +27,10 @@ RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
 
 
 TILE_ROWS = 2
-"""What every tile costs beside its rows, in rows: the loads of weights, and an odd row is multiplied as a pair."""
+"""Overhead of a tile in units of rows: loads of weights, and an odd row that is multiplied as a pair."""
 
 FINER = (2, 4, 8)
-"""How many times as many blocks of columns as threads need are considered, of which L1 keeps the weights."""
+"""Multiples of the number of column blocks that threads need, for which L1 may hold the weights."""
 
 Option = TypeVar("Option", bound=Any)
 

@@ -28,7 +28,7 @@ from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import i64, load, store
 
 MOST_ROWS = 4
-"""Of a kernel: one group of SDOT."""
+"""Largest number of rows of a kernel: one group of SDOT."""
 
 MOST_TAPS = 9
 """Whose weights stay in registers beside the data."""

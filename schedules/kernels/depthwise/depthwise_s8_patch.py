@@ -168,7 +168,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Emitter:
-    """Emits patches."""
+    """Emits the code of patches."""
 
     def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
         self.product, self.field = _product(workload), _cut(workload, params)

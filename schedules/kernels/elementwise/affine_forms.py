@@ -92,7 +92,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class RescaledStay(Stay):
-    """As `Stay`, for a function of the numerics `tosa`, whose broadcast numbers are integers.
+    """`Stay` for functions of the numerics `tosa`, whose broadcast numbers are integers.
 
     Attributes:
         own: The RESCALE of the tensor.

@@ -239,7 +239,7 @@ class _Code:
             some([i64(offset) for offset in rest])
 
     def _sixteen(self, x: tirx.Buffer, at: ir.Expr, tables: Sequence[tirx.Buffer], place: ir.Expr) -> ir.Expr:
-        """16 results."""
+        """Emit a vector of 16 results."""
         plan, values = self.plan, load(x, at, VECTOR)
         if plan.form is None:
             return self._exact(values, tables[0], place)
@@ -266,7 +266,7 @@ class _Code:
 
 
 def _other_form(plan: Plan) -> Form:
-    """What computes where there is no affine form."""
+    """Return the form for operators without an affine form."""
     return form_of(plan.what) if plan.other else Exact(None)
 
 

@@ -20,7 +20,7 @@ INSTRUCTIONS = {
     "leaky_relu": 3.0,
     **activation_f32.INSTRUCTIONS,
 }
-"""What each step adds for a vector of four outputs."""
+"""Instructions per step for a vector of four outputs."""
 
 STORE = 0.5
 """Stores of a vector of outputs: half an STP."""

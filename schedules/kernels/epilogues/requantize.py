@@ -84,7 +84,7 @@ class Requantization:
 
 
 NOT_REQUANTIZED = Requantization(0, -128, 127, "int8")
-"""Of the form "none": what follows the accumulators is no requantisation."""
+"""Placeholder for the form "none", in which no requantisation follows the accumulators."""
 
 
 def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:

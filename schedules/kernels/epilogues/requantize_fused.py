@@ -27,7 +27,7 @@ MANTISSA = 24
 """Bits of a binary32 significand."""
 
 LEAST_BASE = 1 << (MANTISSA - 1)
-"""From here to twice as much, binary32 numbers are the integers."""
+"""From this number to twice as much, float32 represents exactly the integers."""
 
 NEIGHBOURS = (0, 1, -1)
 """Multipliers that are tried, in units of the last place from m; further ones have been of no use."""

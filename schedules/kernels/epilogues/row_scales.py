@@ -32,10 +32,10 @@ CONVOLUTION = ("arm.conv2d_dynamic", "arm.conv2d_dynamic_sums")
 DYNAMIC = (*LINEAR, *CONVOLUTION)
 
 CAST, ROW_SCALE, SCALE = "cast", "row_scale", "scale"
-"""Its own steps; what follows them is the float epilogue."""
+"""Steps of the dequantisation; all later steps are the float epilogue."""
 
 INSTRUCTIONS = 4.0
-"""Of a vector of four outputs: MLS, SCVTF, FMUL, FMLA."""
+"""Instructions per vector of four outputs: MLS, SCVTF, FMUL, FMLA."""
 
 TOGETHER = 2
 """Vectors of columns that are finished for all rows before the next: their constants stay in registers."""

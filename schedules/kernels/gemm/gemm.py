@@ -39,7 +39,7 @@ P = TypeVar("P", bound=Any)
 """A kernel's `Params`."""
 
 Q = TypeVar("Q", bound=Product)
-"""What a unit reads of a workload."""
+"""The kind of product that a unit parses from a workload."""
 
 
 class Unit(ABC, Generic[P, Q]):

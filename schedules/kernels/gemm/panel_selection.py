@@ -21,7 +21,7 @@ ROW_OVERHEAD = 6
 """Instructions that find a row of a tile where pixels are not at equal distances: two divisions by constants."""
 
 FINER = (2, 4, 8)
-"""How many times as many blocks of rows as L2 and threads need are considered, of which L1 keeps the data."""
+"""Multiples of the number of row blocks that L2 and threads need, for which L1 may hold the data."""
 
 Option = TypeVar("Option", bound=Any)
 

@@ -27,7 +27,7 @@ UNROLL = 4
 """k steps of a loop iteration."""
 
 FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
-"""Of the k loop that LLVM unrolls in a full tile, by instruction; of more it keeps the loop."""
+"""Largest trip count of the k loop that LLVM unrolls in a full tile, by instruction."""
 
 
 def check_registers(unit: Instruction, rows: int, columns: int) -> None:

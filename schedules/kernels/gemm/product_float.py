@@ -30,19 +30,19 @@ LINEAR, CONV2D, TRANSPOSED = "arm.linear", "arm.conv2d", "arm.conv2d_transpose"
 COMPOSITES = (CONV2D, LINEAR)
 
 SUFFIXES = {"float16": "_f16", "bfloat16": "_bf16"}
-"""Of the composites' names."""
+"""Suffixes of composites' names by dtype."""
 
 CAST = "cast"
 """The step that rounds to 16 bits."""
 
 LEAST_COLUMNS = 8
-"""Of a group of 16-bit floats, where there are several: those of depthwise convolutions leave most lanes unused."""
+"""Least columns per group of a grouped 16-bit float product; depthwise convolutions would leave most lanes unused."""
 
 WEIGHT_ONLY = "arm.linear_w8"
 """The composite of int8 weights and float data."""
 
 SCALE = "scale"
-"""Its step that multiplies by the weights' scale."""
+"""Name of the step that multiplies by the weights' scale."""
 
 
 def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Diagnostic:

@@ -183,7 +183,7 @@ def _starts(rows: Rows) -> tuple[int, ...]:
 
 
 def _middle(rows: Rows) -> int:
-    """What is taken off a value so that int8 holds it."""
+    """Return the number that is subtracted from values so that int8 holds them."""
     return 128 if rows.dtype == "uint8" else 0
 
 

@@ -24,7 +24,7 @@ LANES = 4
 """Words of a vector register."""
 
 SCALES = (2.0**-40, 2.0**40)
-"""Of the result; beyond them FDIV keeps to what underflows and overflows."""
+"""Range of the result's scale; beyond it FDIV is used, for underflow and overflow."""
 
 
 def sixteen(

@@ -19,7 +19,7 @@ LANES = 4
 """Words of a vector register."""
 
 BITS = SHARE_BITS + 2
-"""Of a share that is to be rescaled: 2**16 stands for the whole."""
+"""Bits of a share before RESCALE; 2**16 stands for 1."""
 
 
 def sixteen(

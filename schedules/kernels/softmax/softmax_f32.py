@@ -59,7 +59,7 @@ class Params:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows.
+    """The rows that softmax is computed over.
 
     Attributes:
         count: How many.

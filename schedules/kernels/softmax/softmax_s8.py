@@ -242,7 +242,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
-"""From four int32x4 entries to 16 results."""
+"""Function from four int32x4 of table entries to 16 results."""
 
 
 def _sixteen(total: ir.Expr, rows: Rows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:

@@ -50,7 +50,7 @@ BATCH = 2
 same place for all that LLVM knows: a batch makes pairs of both."""
 
 WINDOW_LIMIT = 0.5
-"""What the magnitudes of a chunk's weights add up to at most."""
+"""Largest sum of |weights| of a chunk."""
 
 
 def check_registers(rows: int, vectors: int) -> None:
@@ -218,7 +218,7 @@ class _Tile:
                 self._sums.store(to, first + at * WIDE_LANES, total)
 
     def result(self) -> list[ir.Expr]:
-        """The sums."""
+        """Return the sums of the tile."""
         return [
             T.Bind(total) for total in self._totals(range(0, self._size, LANES), pending=not self._binary32)
         ]

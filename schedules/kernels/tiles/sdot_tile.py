@@ -47,7 +47,7 @@ STRAIGHT_TILE = 8
 """Accumulators that leave registers for both there."""
 
 SPILL = 4
-"""What each accumulator more costs in such code: stack accesses, and as many cycles of waiting for them."""
+"""Cost of each further accumulator in such code: stack accesses, and as many stall cycles."""
 
 
 def check_registers(rows: int, vectors: int) -> None:

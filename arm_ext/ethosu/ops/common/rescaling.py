@@ -7,7 +7,7 @@ from typing import Any
 from schedules.numerics.tosa import Scale
 
 JOINED = "joined with what it reads, it would not saturate in between"
-"""Of two RESCALEs in a row, the first by 1, Vela 5.2 makes one, which no longer saturates in between."""
+"""Reason for a barrier: Vela 5.2 fuses two RESCALEs, the first by 1, to one that no longer saturates in between."""
 
 
 def scale_named(attrs: Mapping[str, Any], name: str) -> Scale:
