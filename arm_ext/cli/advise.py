@@ -168,12 +168,7 @@ def _show_prices(prices: "NpuAdvice", outputs: Sequence[Path], *, as_json: bool)
     from arm_ext.advice.npu.views import csv, html, text
 
     document = prices.model_dump_json(indent=2)
-    views = {
-        ".html": lambda: html(prices),
-        ".csv": lambda: csv(prices),
-        ".json": lambda: f"{document}\n",
-    }
-    write_views(outputs, views)
+    write_views(outputs, document, {".html": lambda: html(prices), ".csv": lambda: csv(prices)})
     click.echo(document if as_json else text(prices))
     _raise_for(prices.failures())
 

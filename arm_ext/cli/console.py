@@ -169,15 +169,17 @@ def check_outputs(outputs: Sequence[Path], endings: Sequence[str], inputs: Seque
         refuse_inputs(checked_file(output, "--output"), "--output", inputs)
 
 
-def write_views(outputs: Sequence[Path], views: Mapping[str, Callable[[], str]]) -> None:
+def write_views(outputs: Sequence[Path], document: str, views: Mapping[str, Callable[[], str]]) -> None:
     """Write each file that -o names, in the format of its file extension.
 
     Args:
         outputs: The files.
-        views: File extension, such as ".html" → function that returns the content.
+        document: The report as JSON, for ".json".
+        views: Other file extension, such as ".html" → function that returns the content.
     """
     for output in outputs:
-        write_file(output, views[output.suffix]().encode(), "--output")
+        content = f"{document}\n" if output.suffix == ".json" else views[output.suffix]()
+        write_file(output, content.encode(), "--output")
 
 
 class Pair(click.ParamType[tuple[str, str]]):

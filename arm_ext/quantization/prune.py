@@ -61,7 +61,7 @@ def pruned(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
 
 
 def _weights(model: onnx.ModelProto) -> Iterator[tuple[NodeProto, str, int]]:
-    """Return each prunable product with its weights and the axis that it sums over."""
+    """Yield each prunable product with the name of its weights and the axis that it sums over."""
     for node in model.graph.node:
         if node.op_type == "Conv" and attribute(node, "group", 1) == 1:
             yield node, node.input[1], 1

@@ -66,7 +66,7 @@ class NpuSparsity(_Record):
     commands: int = Field(description="Convolution commands that take weights in the sparse format.")
     convolutions: int = Field(description="Convolution commands in all.")
     dense_cycles: int = Field(description="What `cycles` would be if these weights were dense.")
-    dense_npu_cycles: int = Field(description="Likewise of `npu_cycles`.")
+    dense_npu_cycles: int = Field(description="What `npu_cycles` would be if these weights were dense.")
 
 
 class NpuRegion(_Record):

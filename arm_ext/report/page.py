@@ -267,8 +267,9 @@ class _Page:
         layers = ", ".join(source for source in own.sources if self.nodes.macs.get(source))
         taken = f"{own.commands} of {counted(own.convolutions, 'convolution')}"
         return (
-            f"2:4 sparse weights in region {region.index}: {layers}. {taken} of the NPU take them as such: it needs "
-            f"{region.cycles / 1e3:,.1f} K cycles, and {own.dense_cycles / 1e3:,.1f} K with dense weights, by Vela."
+            f"2:4 sparse weights in region {region.index}: {layers}. {taken} of the NPU run them in the sparse format: "
+            f"{region.cycles / 1e3:,.1f} K cycles instead of {own.dense_cycles / 1e3:,.1f} K with dense weights, "
+            "by Vela."
         )
 
     def _may(self, title: str) -> bool:

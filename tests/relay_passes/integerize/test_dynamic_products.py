@@ -146,13 +146,13 @@ def test_others_are_left_and_it_is_said_why(arguments: dict[str, object], reason
 
 @dataclass(frozen=True)
 class Window:
-    """A convolution's, and how its data come.
+    """A convolution and the form of its data.
 
     Attributes:
-        kernel: Size along each axis.
-        groups: Of channels.
-        zero: "input", a constant, or None for none.
-        to_float: Whether the sums become floats.
+        kernel: Kernel size along each axis.
+        groups: Number of channel groups.
+        zero: Zero point of the data: "input", a constant, or None for none.
+        to_float: Whether the sums are cast to float.
     """
 
     kernel: tuple[int, ...]

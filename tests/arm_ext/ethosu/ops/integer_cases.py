@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of operators that pick elements, or compute with integers as they are."""
+"""Limits of operators that select elements, or compute on integers that are not quantised."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +19,7 @@ Build = Callable[[], onnx.ModelProto]
 def on_integers(
     op: str, *dtypes: str, out: str, shape: Sequence[int] = SHAPE, opset: int = 17, **attributes: object
 ) -> Build:
-    """An operator of ONNX on integers or truths that are inputs."""
+    """An ONNX operator on integer or bool inputs."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator(opset=opset)
@@ -31,7 +31,7 @@ def on_integers(
 
 
 def bits_shifted(by: object) -> Build:
-    """The bits of int32, shifted right as those of uint32."""
+    """A logical right shift of int32, by casts to and from uint32."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -44,7 +44,7 @@ def bits_shifted(by: object) -> Build:
 
 
 def on_widened(op: str, *dtypes: str) -> Build:
-    """An operator on integers that are widened to 32 bits first."""
+    """An operator on integers that are widened to int32 first."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -82,7 +82,7 @@ def take(indices: Sequence[int], axis: int = 1) -> Build:
 
 
 def joined_truths(op: str, *axes: int, shape: Sequence[int] = SHAPE, keepdims: int = 1) -> Build:
-    """Whether any truth along axes is true, or all are: ReduceMax and ReduceMin as of opset 20."""
+    """Any or all along axes: ReduceMax and ReduceMin of bools, as of opset 20."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator(opset=20)
@@ -100,7 +100,7 @@ def scatter(
     dtype: str = "int8",
     **attributes: object,
 ) -> Build:
-    """What writes into a quantised tensor at indices that are constants."""
+    """A scatter into a quantised tensor at constant indices."""
 
     def build() -> onnx.ModelProto:
         one, zero = OneOperator(), 0 if dtype == "int16" else ZERO
@@ -112,14 +112,14 @@ def scatter(
 
 
 def added() -> onnx.ModelProto:
-    """What adds rows of integers to others."""
+    """A scatter that adds rows of integers to others."""
     one = OneOperator()
     reads = one.integers("int8", 9, 6), one.constant([[1], [2]], "int64"), one.integers("int8", 2, 6)
     return one.model(one.node("ScatterND", *reads, reduction="add"))
 
 
 def shift(direction: str, by: object, dtype: str = "int32") -> Build:
-    """BitShift, which ONNX has for unsigned integers; of signed ones TVM's importer makes what it makes of TFLite's."""
+    """BitShift of signed integers, which ONNX defines for unsigned ones; TVM imports it as TFLite's shifts."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -132,7 +132,7 @@ def shift(direction: str, by: object, dtype: str = "int32") -> Build:
 
 
 def choice(op: str) -> Build:
-    """Where, or a maximum that needs no condition."""
+    """Where, or a maximum, which needs no condition."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -144,7 +144,7 @@ def choice(op: str) -> Build:
 
 
 def convolved(x: tuple[int, ...], w: tuple[int, ...], *dtypes: str, **attributes: object) -> Build:
-    """A convolution whose weights are an input; of 8 bits, or of other types for data and weights."""
+    """A convolution whose weights are an input, int8 or of other dtypes."""
 
     def build() -> onnx.ModelProto:
         one, (data, weight) = OneOperator(), (*dtypes, *("int8", "int8")[len(dtypes) :])
@@ -218,4 +218,4 @@ INTEGER_CASES: tuple[LimitCase, ...] = (
     LimitCase("TOSA has no cast between these types", cast("int16"), cast("uint8")),
     LimitCase("it narrows integers, or casts them to bool", cast("int32"), cast("int8", "int32"), EARLIER),
 )  # fmt: skip
-"""In the list's order."""
+"""Cases in the order of `CONSTRAINTS`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the operator table that are mostly Ethos-U85's: integers, truths, picks and writes, weights of run time."""
+"""Rows of the operator table mostly for Ethos-U85: integers, bools, gather, scatter, run-time weights."""
 
 import onnx
 
@@ -20,7 +20,7 @@ from tests.arm_ext.ethosu.ops.row import U85, Row
 
 
 def compared(op: str) -> Build:
-    """What two tensors' comparison chooses."""
+    """A selection by the comparison of two tensors."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -41,7 +41,7 @@ def divided_by(number: int) -> Build:
 
 
 def gathered() -> onnx.ModelProto:
-    """Rows of a table by indices that are computed at run time."""
+    """A gather of rows by indices that are computed at run time."""
     one = OneOperator()
     ids = one.node("ArgMax", one.data(3, 5, 9), axis=2, keepdims=0)
     return one.model(one.quantized(one.node("Gather", one.weight(weights((9, 6))), ids, axis=0), 0.01, 0))
@@ -124,4 +124,4 @@ INTEGER_ROWS: dict[str, Row] = {
         {"scattered": take([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5])}, "its indices are not constants in few runs",
     ),
 }  # fmt: skip
-"""By the operators' names in the table."""
+"""Rows by the operators' names in the table."""

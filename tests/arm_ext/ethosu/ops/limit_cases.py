@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each constraint with an operator just inside of its limit and one just outside."""
+"""For each constraint an operator that just meets it and one that just violates it."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from tests.arm_ext.ethosu.ops.width_cases import WIDTH_CASES
 
 
 def _image(one: OneOperator, *shape: int) -> str:
-    """An image after a convolution, behind which images are laid out channels last."""
+    """An image after a convolution, so that it is channels last."""
     y = one.node("Conv", one.data(*shape), one.weight(weights((shape[1], shape[1], 1, 1))))
     return one.dequantized(one.quantized(y, 3 * SCALE), 3 * SCALE, ZERO, "int8")
 
@@ -40,7 +40,7 @@ def _unary(op: str, *shape: int, dtype: str = "int8", **attributes: object) -> C
 
 
 def _rows(count: int) -> Callable[[], onnx.ModelProto]:
-    """Rows of a tensor; that there may be none is for the slice to say."""
+    """A slice of rows of a tensor, possibly empty."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -91,7 +91,7 @@ def _biased(*shape: int) -> Callable[[], onnx.ModelProto]:
 
 
 def _accumulators(ratio: float) -> Callable[[], onnx.ModelProto]:
-    """Of 15 bits, sign included: one weight of 127, values from -128 on."""
+    """Accumulators of 15 bits, sign included: one weight of 127, values from -128 on."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -191,4 +191,4 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
     *RESIZE_CASES,
     *INTEGER_CASES,
 )  # fmt: skip
-"""In the list's order."""
+"""Cases in the order of `CONSTRAINTS`."""

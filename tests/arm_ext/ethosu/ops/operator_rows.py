@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that accelerators are known to have, a row each: which families take it, and models of edge shapes."""
+"""Table of the accelerators' operators: for each the families that support it, and models with edge shapes."""
 
 import numpy as np
 import onnx
@@ -13,7 +13,7 @@ from tests.arm_ext.ethosu.ops.row import U85, Build, Row
 def unary(
     op: str, *shape: int, scale: float = SCALE, numbers: tuple[object, ...] = (), **attributes: object
 ) -> Build:
-    """An operator of one quantised tensor, and of constants: integers as int64, others as float."""
+    """An operator on one quantised tensor and constants: integers as int64, others as float."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -142,4 +142,4 @@ ROWS: dict[str, Row] = {
     }),
     **INTEGER_ROWS,
 }  # fmt: skip
-"""By the operators' names in the table."""
+"""Rows by the operators' names in the table."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints refuse what lies just outside of their limits; what lies just inside runs, and exactly."""
+"""Constraints refuse operators just outside of their limits; those just inside run exactly."""
 
 import pytest
 
@@ -21,7 +21,7 @@ each = pytest.mark.parametrize(
 def test_an_operator_just_outside_is_refused(case: LimitCase):
     graph = read(integer_graph(case.outside())[0])
     for family, npu in NPU_OF.items():
-        # What U85 takes at most, the earlier ones take less of.
+        # Limits that are tighter on the earlier families than on U85.
         if family in case.families or family == "u85":
             assert (case.reason in rejections(graph, npu)) == (family in case.families), family
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of weights of nine bits, uint8 less their zero points: every kernel equals the definition to the bit."""
+"""Products by nine-bit weights (uint8 minus zero points): every kernel is bit-identical to the definition."""
 
 from dataclasses import replace
 from pathlib import Path

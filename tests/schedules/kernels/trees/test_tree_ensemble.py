@@ -20,7 +20,7 @@ CORE = CORES["neoverse-n2"]
 
 
 class Case:
-    """Trees of random shapes, with data that meet their thresholds, and what the definition gives."""
+    """Trees of random shapes, data that hit their thresholds exactly, and the result of the definition."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Case:
         self.x = (rng.integers(-3, 4, (rows, columns)) / 2).astype(dtype)
         self.x[rng.random(self.x.shape) < 0.2] = np.nan
         self.inputs, self.constants = [self.x], self.trees.arrays
-        # Sums of so many weights of about 1, in another order; the least and the greatest are exact.
+        # Sums of that many weights of about 1 in another order; minimum and maximum are exact.
         self.bound = 1e-6 * trees if aggregate == "sum" else 0
         self.expected = tree_ensemble(self.forest, self.x, self.trees)
         constants = [
