@@ -126,7 +126,7 @@ def _linear_regressor(e: Expansion) -> None:
 
 
 def _linear_classifier(e: Expansion) -> None:
-    labels = labels_of(e, "classlabels_ints", "classlabels_strings")
+    labels = labels_of(e, "classlabels_ints")
     rows, transform = len(e.numbers("intercepts")), transform_of(e)
     if not rows or len(labels) not in (rows, 2):
         raise ModelError(f"it has {rows} intercepts for {len(labels)} labels")

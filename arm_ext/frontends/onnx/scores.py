@@ -95,19 +95,23 @@ def _probit(e: Expansion, p: str, output: str) -> str:
     return op("Where", op("Less", x, 0.0), op("Neg", size), size, output=output)
 
 
-def labels_of(e: Expansion, numbers: str, strings: str) -> list[int]:
+_STRINGS = "classlabels_strings"
+"""Attribute with labels that are strings."""
+
+
+def labels_of(e: Expansion, numbers: str) -> list[int]:
     """Return the labels of a classifier.
+
+    Labels that are strings are allowed if only the scores are read; the classes are then labelled by their index.
 
     Args:
         e: The expansion of the node.
         numbers: Attribute with labels that are numbers.
-        strings: Attribute with labels that are strings. These are allowed if only the scores are read; the classes are
-            then labelled by their index.
 
     Raises:
         ModelError: The labels are strings, and the label output is read.
     """
-    if texts := e.texts(strings):
+    if texts := e.texts(_STRINGS):
         if e.node.output[0] and e.is_read(e.node.output[0]):
             raise ModelError(
                 f"its labels are strings ('{texts[0]}', ...), and a package has tensors of numbers: export the model "
@@ -118,7 +122,12 @@ def labels_of(e: Expansion, numbers: str, strings: str) -> list[int]:
     return [int(label) for label in e.numbers(numbers)]
 
 
+def has_label_output(e: Expansion) -> bool:
+    """Whether a classifier has a label output to emit; labels that are strings are not emitted."""
+    return bool(e.node.output[0]) and not e.texts(_STRINGS)
+
+
 def put_labels(e: Expansion, which: str, labels: Sequence[int]) -> None:
     """Emit the node's first output: the labels at the given class indices."""
-    if e.node.output[0] and not e.texts("classlabels_strings"):
+    if has_label_output(e):
         e.emit("Gather", [e.constant(np.array(labels, np.int64)), which], e.node.output[0], axis=0)

@@ -28,6 +28,7 @@ from arm_ext.frontends.onnx.scores import (
     above,
     both_classes,
     effective_transform,
+    has_label_output,
     labels_of,
     put_labels,
     transform_of,
@@ -98,7 +99,7 @@ def _regress(
 
 def classifier(e: Expansion) -> None:
     """Replace a TreeEnsembleClassifier."""
-    labels = labels_of(e, "classlabels_int64s", "classlabels_strings")
+    labels = labels_of(e, "classlabels_int64s")
     if not labels:
         raise ModelError("it has no labels (classlabels_int64s)")
     classes = len(labels)
@@ -167,7 +168,7 @@ def _two_classes(e: Expansion, read: "_Read", labels: Sequence[int], transform: 
 
 def _put_numbered(e: Expansion, which: str) -> None:
     """Emit the labels 0 and 1 instead of the classes' own labels, as onnxruntime does."""
-    if e.node.output[0] and not e.texts("classlabels_strings"):
+    if has_label_output(e):
         e.emit("Identity", [which], e.node.output[0])
 
 

@@ -123,13 +123,11 @@ def again(size: float, times: int, kept: float, core: Core) -> float:
 Option = TypeVar("Option")
 
 
-def cheapest(
-    options: Sequence[Option], cost: Callable[[Option], Cost], core: Core, tie: float = TIE
-) -> Option:
-    """Return the option with the fewest instructions among those within `tie` of the lowest cycles; then the first."""
+def cheapest(options: Sequence[Option], cost: Callable[[Option], Cost], core: Core) -> Option:
+    """Return the option with the fewest instructions among those within `TIE` of the lowest cycles; then the first."""
     costs = {option: cost(option) for option in options}
     return cheapest_by(
-        options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, tie
+        options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, TIE
     )
 
 

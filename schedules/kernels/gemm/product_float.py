@@ -23,7 +23,6 @@ from schedules.kernels.gemm.product import (
     layout_misfit,
     linear,
     transposed_convolution,
-    weights_by_column,
 )
 
 LINEAR, CONV2D, TRANSPOSED = "arm.linear", "arm.conv2d", "arm.conv2d_transpose"
@@ -139,11 +138,6 @@ def in_full(workload: Workload) -> Workload:
         epilogue=tuple(step for step in workload.epilogue if step.name not in (CAST, SCALE)),
         output_dtype="float32",
     )
-
-
-def weights_by_group(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
-    """Return the weights as [groups, depth, columns], with k in the order of the rows' segments."""
-    return weights_by_column(workload, constants, product).transpose(0, 2, 1)
 
 
 def bias_of(workload: Workload, constants: Sequence[Array], columns: int) -> Array:
