@@ -8,12 +8,12 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
-from schedules.cores import CORES, Core
-from schedules.diagnostic import Diagnostic
+from schedules.cores import CORES
 from schedules.kernels.common.contract import Match
 from schedules.kernels.trees import tree_ensemble as kernel
 from schedules.kernels.trees.tree_ensemble import Params
 from schedules.numerics.tree_ensemble import IDENTITY, Forest, Trees, tree_ensemble, tree_ensemble_routine
+from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so, run_on_host
 
 CORE = CORES["neoverse-n2"]
@@ -173,11 +173,7 @@ def test_long_calls_are_parallel():
 
 def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
-
-    def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
-        answer = kernel.matches(workload, core)
-        assert isinstance(answer, Diagnostic)
-        return answer.limit, answer.actual
+    refused = refusals_of(kernel, CORE)
 
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.tree_ensemble", "arm.linear")
     first, *rest = good.operands
