@@ -37,7 +37,7 @@ class Changed:
     Attributes:
         model: The copy.
         sources: Nodes that differ.
-        what: What was changed, such as "24 → 32 channels".
+        what: Description of the change, such as "24 → 32 channels".
     """
 
     model: onnx.ModelProto

@@ -40,9 +40,9 @@ class Finding:
     Attributes:
         rule: Its name.
         sources: Source nodes.
-        evidence: What the profile shows.
+        evidence: Figures of the profile that the finding is based on.
         share: Share of the whole cost, of the calls in question: the most that there is to gain.
-        how: What to change.
+        how: The change to make.
         change: The changed model, to measure; None where nobody can make it but the author.
     """
 

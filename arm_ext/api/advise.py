@@ -57,7 +57,7 @@ class _Build:
     """Measurements of one build, whose package has been deleted.
 
     Attributes:
-        report: What the compiler says of it.
+        report: The compiler's report on it.
         profile: Profile of one inference.
         outputs: On the inputs that all builds are compared on.
     """
@@ -78,11 +78,11 @@ class _Bench:
 
     Attributes:
         model: The caller's.
-        target: What for.
+        target: Name of the profile.
         board: Where to measure.
         options: Arguments of `compile`.
         samples: The first of these is what builds are compared on; None for the self-test's inputs.
-        until: When to build nothing more.
+        until: Time after which nothing more is built.
     """
 
     model: Path

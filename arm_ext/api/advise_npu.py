@@ -147,7 +147,7 @@ class _Pricer:
         model: As imported.
         macs: Source node → multiply-accumulates.
         integer: As the phase `integerize` leaves it.
-        lowered: The same, for the CPU alone.
+        lowered: The same graph, lowered for the CPU alone.
         profile: That it was lowered for.
         cpu_cycles: Cycles of the CPU alone.
         cpu_mhz: Clock of the CPU, where the caller knows it.

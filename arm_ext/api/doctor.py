@@ -59,7 +59,7 @@ class Finding(BaseModel):
     """One line of the report.
 
     Attributes:
-        part: What was looked for.
+        part: The tool or library that was looked for.
         status: Whether it is there.
         detail: Its version or place, or what is wrong and what that prevents.
         mend: The command that mends it; None where all is well, or where `detail` says what to do.

@@ -48,10 +48,10 @@ class Linked:
     """The result of linking.
 
     Attributes:
-        linker: What made it.
+        linker: The linker that made it.
         selftest: Self-test of the largest variant.
         region_values: Of its NPU regions.
-        library: What a C library takes, if it is one.
+        library: Sizes of the C library, if it is one.
     """
 
     linker: LinkerRecord
@@ -65,10 +65,10 @@ class Packing:
     """The inputs of the steps that write a package.
 
     Attributes:
-        folder: Where its files go.
-        united: What went through the phases.
+        folder: Folder for the package's files.
+        united: The program that went through the phases.
         profile: The target.
-        offloaded: What an NPU computes of each variant, if there is one.
+        offloaded: The NPU part of each variant, if there is an NPU.
     """
 
     folder: Path
@@ -172,7 +172,7 @@ class Packing:
 
         Args:
             linked: As `link` returned it.
-            numerics: What quantised operators compute.
+            numerics: Numerics of quantised operators.
             calibrated: How the model was quantised here, if it was.
             known: The tuning database, if one was given.
         """

@@ -95,7 +95,7 @@ def run_steps(
     Args:
         package: With states.
         board: As for `run`.
-        count: How many.
+        count: Number of steps.
         given: Input name → value of every step, or one a step along an axis in front; those left out come from the
             self-test.
 
@@ -178,7 +178,7 @@ class RunResult:
         outputs: By name.
         npu: Where NPU regions ran, if the package has some.
         checks: Checks of each output, where the self-test was asked for.
-        source_runtime: What computed the source's outputs in the self-test.
+        source_runtime: Runtime that computed the source's outputs in the self-test.
         warnings: With `checks`, what `compile` warned of when it quantised the model.
     """
 

@@ -34,7 +34,7 @@ class Board:
         name: As the user gave it.
         emulated: Whether times taken there mean nothing.
         dump: Where the counting plugin of an emulated board writes; None where nothing counts.
-        machines: What it may be, likeliest first: the architectures for which the probe is tried.
+        machines: Architectures for which the probe is tried, the likeliest first.
     """
 
     emulated = False

@@ -36,7 +36,7 @@ def warn_of_foreign(package: Path, so_sha256: str, board: Board) -> None:
     Args:
         package: Its folder.
         so_sha256: SHA-256 of its model.so.
-        board: Where it is about to run.
+        board: The board on which it is about to run.
     """
     try:
         known = (cache_folder() / "packages-known").read_text().splitlines()

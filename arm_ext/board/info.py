@@ -103,7 +103,7 @@ def read_probe(text: str, x86_cpu: str = "") -> BoardInfo:
     """Reads the lines "name value" that native/probe.c returns.
 
     Args:
-        text: What the probe returned.
+        text: Output of the probe.
         x86_cpu: LLVM's name of an x86 board's CPU, whose features LLVM knows; "" elsewhere.
     """
     values = dict(line.split(" ", maxsplit=1) for line in text.splitlines())

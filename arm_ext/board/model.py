@@ -153,7 +153,7 @@ class LoadedModel:
 
         Args:
             inputs: As for `run`, or for `step`.
-            module: What watches calls, for the board's machine (`call_times_module`).
+            module: The module that times calls, for the board's machine (`call_times_module`).
             kernels: To time; calls of others are in the time of nobody.
             runs: How many inferences are timed.
             counters: Whether to read hardware counters, which makes the times longer.

@@ -27,7 +27,7 @@ class BoardSpec:
         cpu: QEMU's name of the CPU of a virtual board; "" where the name leaves it open.
         host: Host of a remote board or of the tracker.
         port: TCP port at that host.
-        key: What the tracker is asked for.
+        key: Device key that the tracker is asked for.
     """
 
     kind: Literal["virtual", "local", "remote", "tracker"]

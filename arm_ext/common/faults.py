@@ -65,8 +65,8 @@ def environment(error: OSError, *folders: Path) -> EnvError:
     """Return the EnvError for an OSError that the machine caused.
 
     Args:
-        error: What was raised; it need not say of which file.
-        folders: Where files were written.
+        error: The exception; it need not name the file.
+        folders: Folders that files were written to.
     """
     full = full_disk(*folders) if is_full(error) else None
     place = full or (str(error.filename) if error.filename else None) or (folders[0] if folders else "a file")
@@ -129,8 +129,8 @@ def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:
 
     Args:
         status: How it ended, as subprocess has it.
-        said: What it printed.
-        folders: Where it writes.
+        said: Output of the program.
+        folders: Folders that it writes to.
     """
     if status == -signal.SIGXFSZ or "File too large" in said:
         return "a file would be larger than the limit of this shell (ulimit -f)"

@@ -38,7 +38,7 @@ class NpuOptions:
         fail_on_fallback: Whether an operator on the CPU is an error; regions are then not weighed against the CPU.
         fallback_ops: Of these alone, if there are any.
         system_config: Section of Vela's configuration; by default what suits the accelerator.
-        memory_mode: Likewise.
+        memory_mode: Vela's memory mode, by default the accelerator's.
         vela_config: A vela.ini instead of Vela's own.
         sram_budget: Largest peak of SRAM that a region may take, in bytes; Vela aims at it.
         cpu_mhz: Clock of the CPU, for weighing; by default as DEFAULT_CPU_MHZ says.

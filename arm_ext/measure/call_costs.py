@@ -69,7 +69,7 @@ class CallCost:
         moved_bytes: That loads and stores read and wrote.
         classes: Dynamic instructions by class.
         once: Instructions of blocks that ran once.
-        hot: Where most cycles go; None without instructions in model.so.
+        hot: The block with most cycles; None without instructions in model.so.
     """
 
     symbol: str
@@ -111,7 +111,7 @@ def call_costs(sections: Sequence[Section], core: Core, mca: Mca) -> list[CallCo
     Args:
         sections: Sections of one inference.
         core: Whose cycles to estimate.
-        mca: What to estimate them with.
+        mca: The llvm-mca that estimates cycles.
     """
     glued = [glue(section.blocks) for section in sections]
     ends = list(accumulate(map(len, glued), initial=0))

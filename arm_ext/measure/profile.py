@@ -50,9 +50,9 @@ class Bandwidth(_Record):
     """Memory traffic, which the cycle estimate leaves out.
 
     Attributes:
-        bytes: What comes from beyond L2 in each inference: weights and activations; 0 if L2 holds them all.
+        bytes: Bytes of weights and activations from beyond L2 per inference; 0 if L2 holds them all.
         bound_cycles: `bytes` at BUS_BYTES_PER_CYCLE; no inference takes less.
-        needed_bytes_per_cycle: What memory must deliver for the cycle estimate to hold.
+        needed_bytes_per_cycle: Memory bandwidth for which the cycle estimate holds.
     """
 
     bytes: int
@@ -76,7 +76,7 @@ class CountReport(_Record):
         bandwidth: The other bound.
         symbols: By instructions, most first.
         npu: Where regions for an NPU were computed.
-        note: What the figures are not.
+        note: Caveat of the figures.
     """
 
     schema_version: Literal[1] = 1
@@ -103,7 +103,7 @@ def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) 
     Args:
         trace: The inference.
         core: Whose cycles to estimate.
-        mca: What to estimate them with.
+        mca: The llvm-mca that estimates cycles.
         macs: Multiply-accumulates of the model.
         working_set: Bytes of weights and peak activations.
     """

@@ -46,7 +46,7 @@ class ThreadReport(_Record):
         parallel_share: Share of the instructions that kernels on several threads have.
         kernels: By instructions, most first.
         npu: Where regions for an NPU were computed.
-        note: What the figures are not.
+        note: Caveat of the figures.
     """
 
     schema_version: Literal[1] = 1

@@ -15,7 +15,7 @@ class Peer:
     """A runtime to compare with.
 
     Attributes:
-        name: What --against says.
+        name: Name for --against.
         distribution: Its wheel's name.
         version: Version of the wheel. Pinned: kernels get better with releases, and a ratio without a version says
             nothing.

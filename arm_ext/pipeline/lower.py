@@ -71,7 +71,7 @@ class Fused:
         sources: By symbol which source nodes it computes.
         numerics: By symbol what it computes in.
         loops: Symbols of the loops.
-        checks: What became of the indices that are known at run time.
+        checks: Result of the bounds checks of run-time indices.
     """
 
     mod: tvm.IRModule

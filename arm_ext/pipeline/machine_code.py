@@ -43,7 +43,7 @@ class Program:
     """The machine code and the VM executable of a model.
 
     Attributes:
-        executable: What calls the kernels, and the weights.
+        executable: The code that calls the kernels, and the weights.
         kernels: An object each, in order.
         triple: LLVM triple of all.
     """

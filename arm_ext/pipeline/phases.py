@@ -65,10 +65,10 @@ class PhaseOptions:
 
     Attributes:
         profile: The target.
-        precision: What float operators compute in.
+        precision: Dtype in which float operators compute.
         without: Names of kernels that are not to be used.
-        numerics: What quantised operators compute.
-        choose: What knows better parameters than the kernels' estimates, such as a tuning database.
+        numerics: Numerics of quantised operators.
+        choose: Source of better parameters than those by the kernels' estimates, such as a tuning database.
         more_rules: Rewrites that are applied beside ours, to the canonical form.
         more_kernels: Kernels that are chosen among beside ours, where all sizes are known.
         serial: Whether kernels run on the calling thread alone.
@@ -335,8 +335,8 @@ def run_phases(
     Nothing else runs phases.
 
     Args:
-        start: What the phase `after` left, such as a module that a front end returned.
-        options: What the phases are told.
+        start: Result of the phase `after`, such as a module that a front end returned.
+        options: Options of the phases.
         dump: For numbered TVMScript, `00-import.py` the first.
         after: The phase that left `start`.
         until: The last to run; empty for all.

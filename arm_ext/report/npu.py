@@ -182,7 +182,7 @@ def reasons_of(
     """Return fallbacks grouped by reason, the greatest share of MACs first.
 
     Args:
-        fallbacks: What stays on the CPU.
+        fallbacks: Operators that stay on the CPU.
         macs: Source node → multiply-accumulates.
         regions: Source nodes that the NPU computes; of nodes that are on both sides the NPU has the MACs.
     """

@@ -44,10 +44,10 @@ class Variant:
     """A model for the shapes of one bucket, with the results of the phases.
 
     Attributes:
-        bucket: What it is for.
+        bucket: The shapes that it is for.
         model: As imported.
         inputs: Inputs of the self-test.
-        options: What the phases are told.
+        options: Options of the phases.
         given: Whether the user chose these inputs.
         prepared: As `LAST_OF_ALL_TARGETS` leaves it, if the self-test may go on from there.
         result: As the last phase leaves it.

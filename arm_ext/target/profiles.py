@@ -63,11 +63,11 @@ class Profile:
     keeps to NEON.
 
     Attributes:
-        name: What --target says, such as "raspberry-pi-5".
+        name: Name for --target, such as "raspberry-pi-5".
         core: The core, with the features that --mattr left.
         triple: LLVM triple.
         qemu_cpu: `qemu-aarch64 -cpu` with at least the features; None where the machine itself runs the code.
-        note: What it stands for, in one line.
+        note: Description in one line.
     """
 
     name: str

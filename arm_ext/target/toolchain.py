@@ -98,7 +98,7 @@ def zig(
 
     Args:
         args: Such as ["cc", "-target", zig_target(triple), "-c", source].
-        cwd: Where to run it.
+        cwd: Working directory.
         outputs: Folders that it writes to, besides its caches.
 
     Returns:

@@ -90,7 +90,7 @@ def build(
     """The function that a candidate stands for, and the constants as it reads them.
 
     Args:
-        workload: What to compute.
+        workload: The workload to compute.
         candidate: How.
         constants: The composite's, in the order of `Operand.index`.
         on: Becomes the function's "target".

@@ -50,8 +50,8 @@ class Loaded:
 
     Attributes:
         session: The open session.
-        info: What the board says of itself; None of one that counts.
-        dump: Where a board that counts writes.
+        info: What a real board reports of itself; None for one that counts.
+        dump: File that a board that counts writes.
         module: The library.
         name: Name of the kernel in it.
         arguments: Tensors on the board, the output last.

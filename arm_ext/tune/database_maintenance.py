@@ -36,8 +36,8 @@ class Entry(_Report):
         candidate: That candidate.
         used: Whether `compile --tuned` takes it: times stand above estimates, and the last place above others.
         unit: Unit of the costs.
-        where: Where they were measured.
-        when: When the last of them was, ISO 8601.
+        where: Place of measurement.
+        when: Time of the last one, ISO 8601.
     """
 
     task: str
@@ -67,7 +67,7 @@ class Contents(_Report):
     """Summary of a database.
 
     Attributes:
-        folder: Where it lies.
+        folder: Folder of the database.
         records: How many it has.
         skipped: How many lines have none that is valid, by reason.
         books: By core.

@@ -16,10 +16,10 @@ class Result:
 
     Attributes:
         cost: Cost in the measurer's unit; None if it failed.
-        instructions: Where they were counted.
+        instructions: Number of instructions, where they were counted.
         failure: "" if there is a cost.
         detail: The failure's message.
-        conditions: What the cost depends on.
+        conditions: Conditions that the cost depends on.
     """
 
     cost: float | None
@@ -52,7 +52,7 @@ class Measurer(Protocol):
         """Measures a batch, several at a time if it can.
 
         Args:
-            batch: What to measure.
+            batch: The candidates to measure.
             on_result: Called for each, in the order in which they are done.
 
         Returns:

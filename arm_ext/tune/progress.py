@@ -44,7 +44,7 @@ class Progress:
     Attributes:
         rows: A row a task, the largest share first.
         unit: Unit of the costs.
-        where: Where they are measured.
+        where: Place of measurement.
         seconds_left: Until the budget is used up; None without one.
         trials: The most there may be; None without a limit.
         complaint: Message of the last candidate that failed.

@@ -41,7 +41,7 @@ class Record(BaseModel):
         detail: The failure's message, or empty.
         when: ISO 8601, UTC.
         seed: Seed of the search.
-        conditions: What the cost depends on, as far as the board tells: its CPU, cores, governor, temperature, spread.
+        conditions: Conditions of the measurement that the board reports: CPU, cores, governor, temperature, spread.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

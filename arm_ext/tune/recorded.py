@@ -18,7 +18,7 @@ class Recorded:
 
     Attributes:
         unit: As of the measurer inside.
-        where: Likewise.
+        where: Place of measurement, as of the measurer inside.
         reused: Trials that the database had before.
     """
 
@@ -26,8 +26,8 @@ class Recorded:
         """Reads the database when it is first asked.
 
         Args:
-            inner: What measures.
-            database: Where records are, and go to.
+            inner: The measurer.
+            database: Database that records are read from and written to.
             seed: Seed of the search, for the records.
         """
         self.unit, self.where = inner.unit, inner.where

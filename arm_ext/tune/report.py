@@ -55,7 +55,7 @@ class TuneReport(_Report):
         target: The profile.
         core: Its core.
         unit: Unit of all costs; an estimate is no time on a board.
-        where: Where they were measured.
+        where: Place of measurement.
         db: The database's folder.
         seed: Seed of the search.
         stopped: Why it ended: the search was done or out of trials, the budget was used up, or it was interrupted.
@@ -64,7 +64,7 @@ class TuneReport(_Report):
         reused: Of these those whose result the database had.
         failures: By kind.
         before: Of one inference's calls of all tasks that were measured, without tuning.
-        after: Likewise, by the best candidates.
+        after: The same by the best candidates.
         bound: Share of that which no order of their instructions goes below, where it was estimated.
         tasks: A row a task.
     """

@@ -50,7 +50,7 @@ class Progress:
     """How far a task is.
 
     Attributes:
-        task: Which.
+        task: The task.
         default: Cost of what is taken without tuning; None if that failed or is not measured yet.
         best: The fastest candidate so far.
         cost: Its cost.
@@ -167,8 +167,8 @@ def tune(
     """Searches for the fastest candidate of each task.
 
     Args:
-        tasks: What to tune.
-        measurer: What measures.
+        tasks: The tasks to tune.
+        measurer: Measures candidates.
         seed: Seed of random choices.
         trials: How many candidates to measure at most, over all tasks; without a limit, until every space is exhausted.
         until: Asked before each round whether to end.

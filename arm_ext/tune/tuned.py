@@ -32,7 +32,7 @@ class Tuned:
         """Reads the database.
 
         Args:
-            folder: Where it lies.
+            folder: Folder of the database.
             profile: The target.
             without: Names of kernels that are not to be used.
 

@@ -44,7 +44,7 @@ def find_batch_axes(
 
     Args:
         func: As LegalizeOps makes it: inputs, then outputs.
-        operands: Where the inputs have theirs.
+        operands: Batch axes of the inputs.
         count: How many samples there are.
 
     Raises:

@@ -41,7 +41,7 @@ def check_batch_independence(
 
     Args:
         one: A module as imported, of one sample.
-        several: The same of several.
+        several: The same for several samples.
         batched: Indices of the parameters of `main` that have samples, along axis 0. All outputs must have them so.
         count: How many samples `several` has.
         legalize: Operator → its loops, for LegalizeOps; TVM's own by default.
@@ -73,7 +73,7 @@ def find_row_axes(
 
     Args:
         mod: `main` is the function, of one result; it may call routines of the module by call_tir.
-        operands: Where its parameters have rows; None for what is the same for all.
+        operands: Row axes of its parameters; None for those without.
         count: How many rows there are.
     """
     lowered = run_upstream(mod, relax.transform.LegalizeOps())

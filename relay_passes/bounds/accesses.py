@@ -27,7 +27,7 @@ class Access:
     """One index of a load or a store that is read from a tensor.
 
     Attributes:
-        buffer: What is accessed.
+        buffer: The accessed buffer.
         axis: Along which of its axes.
         index: The place.
         limit: Places are less than that.

@@ -244,10 +244,10 @@ def _check_function(
     """A function of the tensors with indices that copies them, after all places were compared.
 
     Args:
-        func: What accesses.
+        func: The function with the accesses.
         taken: Which of its parameters are the tensors.
         sized: Further ones, for the variables in their shapes.
-        accesses: What is to be checked.
+        accesses: Accesses to check.
         message: Message of the error.
     """
     old = [func.params[place] for place in (*taken, *sized)]

@@ -73,7 +73,7 @@ class Scope:
         variables: Variables of loops and shapes; those that are not there may have any value.
         bound: Variables that stand for an expression.
         load: The values that a load may give; None: any.
-        facts: What the conditions say that hold here.
+        facts: Bounds implied by the conditions that hold here.
     """
 
     variables: Mapping[ir.Var, Interval]

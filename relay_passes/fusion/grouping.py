@@ -35,7 +35,7 @@ class Group:
     """The calls of one composite, and why it ends there.
 
     Attributes:
-        spec: Which.
+        spec: The composite's spec.
         bindings: Its calls, the anchor first.
         end: Why it takes in no more.
     """

@@ -20,7 +20,7 @@ class Operator:
     """The layout rules of one operator.
 
     Attributes:
-        relate: What a call says about the axes of its tensors. Constants among them are skipped by the caller.
+        relate: Relates the axes of a call's tensors. The caller skips constants among them.
         move: How it is written once channels come last.
         anchor: Whether it is to be channels-last wherever it can.
     """

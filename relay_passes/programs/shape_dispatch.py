@@ -26,7 +26,7 @@ def choose(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
         mod: Has no `main`.
         names: Functions of `mod`: parameters and results are tensors, or tuples of them, of the same types but for
             their sizes. No two take the same shapes.
-        refusal: What the error says.
+        refusal: Message of the error.
     """
     functions = [mod[name] for name in names]
     params = [

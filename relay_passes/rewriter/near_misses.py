@@ -39,8 +39,8 @@ class Miss:
     """A subpattern that does not match.
 
     Attributes:
-        expected: What it wants, one text an alternative.
-        found: What stands there.
+        expected: Description of the subpattern, one text per alternative.
+        found: Description of the expression found instead.
         at: Source nodes of that value, or of its consumer if it is a constant or an input.
     """
 
@@ -122,7 +122,7 @@ class NearMiss:
 
     Attributes:
         nodes: Source nodes of the operators that match, in program order.
-        misses: What does not fit.
+        misses: Subpatterns that do not match.
     """
 
     nodes: Names

@@ -69,7 +69,7 @@ class Explanation:
     Attributes:
         applied: Source nodes of each match that was rewritten, in order.
         rejected: The matches that are left, with the reason.
-        near_misses: Where it does not match, but for one subpattern or two.
+        near_misses: Places where all but one or two subpatterns match.
     """
 
     applied: tuple[Names, ...]

@@ -23,7 +23,7 @@ class Phase:
 
     Attributes:
         first: The first of them; the next is a stride further.
-        count: How many.
+        count: Number of outputs.
         taps: Kernel indexes, in the order of the inputs that they meet.
         start: Input that the first tap of the first output meets; inputs outside of the data are border.
         step: Inputs from what one tap meets to the next.

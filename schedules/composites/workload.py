@@ -70,7 +70,7 @@ class Pad:
 
     Attributes:
         widths: Elements before and after of each axis.
-        value: What the border holds.
+        value: Value of the border.
     """
 
     widths: tuple[tuple[int, int], ...]

@@ -41,7 +41,7 @@ class Scheduled:
 
     Attributes:
         func: Scheduled, or as it was.
-        done: What was done, or why nothing.
+        done: The applied steps, or why there are none.
         kernel: Name of its family; see `families`.
         cycles: Cycles of one call on one core, roughly; None where it is as it was.
         rejected: Why it is of no family.
@@ -61,7 +61,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
 
     Args:
         func: As FuseTIR leaves it: arguments are dense tensors.
-        target: What it is built for.
+        target: The target.
     """
     try:
         program = fuse(parse(func))

@@ -65,7 +65,7 @@ class Activation:
     """One of `_FUNCTIONS`, with its numbers.
 
     Attributes:
-        name: Which.
+        name: Name of the function.
         numbers: Alpha and beta of a hard sigmoid.
     """
 

@@ -75,7 +75,7 @@ def accumulate(machine: Machine, total: Integers, joined: np.ufunc = np.add) -> 
 
     Args:
         machine: Registers, memory and accumulators.
-        total: What this operation computes by itself.
+        total: Sums of this operation alone.
         joined: A sum, or the maximum or minimum of those.
     """
     registers = machine.registers

@@ -60,7 +60,7 @@ def run(payload: Payload, inputs: Sequence[Array], trace: list[Executed] | None 
     """Compute the outputs of a payload.
 
     Args:
-        payload: What runs; nothing else is looked at.
+        payload: The payload; nothing else is used.
         inputs: An array for each of its inputs, of its dtype and shape.
         trace: To which each operation that has run is appended.
 

@@ -40,10 +40,10 @@ class Machine:
     Attributes:
         npu: Which one.
         memory: Regions and table memory.
-        registers: What is set.
+        registers: Values of the registers.
         running: The operation that runs.
-        accumulators: What the last operation left in them.
-        chained: What operations left in chain buffers (U85).
+        accumulators: Accumulators after the last operation.
+        chained: Contents of the chain buffers (U85).
     """
 
     def __init__(self, payload: Payload) -> None:

@@ -107,7 +107,7 @@ class FeatureMap:
         """The feature map that the registers of "ifm", "ifm2" or "ofm" describe.
 
         Args:
-            registers: What is set.
+            registers: Values of the registers.
             name: Name of the feature map.
             shape: Height, width and channels, which other registers imply.
         """

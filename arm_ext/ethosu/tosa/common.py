@@ -31,7 +31,7 @@ def rescale(
     """Emit RESCALE by one scale, or by a multiplier per channel with one shift.
 
     Args:
-        graph: Where to.
+        graph: The TOSA graph.
         x: Its last axis are the channels.
         scale: One, or multipliers [channels] and their shift; multipliers of 15 bits where x is int48.
         dtype: Dtype of the result, which is rounded half up, shifted by `zero_point`, then saturated.

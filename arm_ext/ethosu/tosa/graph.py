@@ -59,7 +59,7 @@ class TosaGraph:
 
     Attributes:
         family: Family of the accelerators that it is for.
-        scope: What names of computed values begin with, up to a slash: Vela tells of them by these names.
+        scope: Prefix of the names of computed values, up to a slash; Vela reports layers by these names.
     """
 
     def __init__(self, family: Family) -> None:
@@ -118,7 +118,7 @@ class TosaGraph:
             inputs: Inputs in TOSA's order.
             shape: Shape of the output.
             dtype: Dtype of the output.
-            attributes: What the serialiser asks of this operator, in its order.
+            attributes: The operator's attributes in the serializer's order.
         """
         tensor = self._serializer.addIntermediate(list(shape), DTYPES[dtype])
         tensor.name = f"{self.scope}/{len(self._tensors)}"

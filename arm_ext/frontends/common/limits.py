@@ -185,7 +185,7 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
     """Raise ModelError for a tensor with an invalid size, or one larger than this machine's memory.
 
     Args:
-        of: What messages begin with, such as a `Site`.
+        of: Prefix of messages, such as a `Site`.
         what: Names the tensor.
         shape: Its dimensions.
         item_bytes: Bytes of an element.

@@ -29,8 +29,8 @@ class Weights:
     """The constants of one direction, float32, gates in the order of `schedules.numerics.recurrent`.
 
     Attributes:
-        data: What the data are multiplied by, [input, gates * hidden].
-        state: What the state is multiplied by, [hidden, gates * hidden].
+        data: Weights of the product with the data, [input, gates * hidden].
+        state: Weights of the product with the state, [hidden, gates * hidden].
         data_bias: Bias of the first product, [gates * hidden].
         state_bias: Bias of the second.
     """

@@ -25,7 +25,7 @@ def refuse_operators(
     Args:
         missing: Operator → names of the nodes that cannot be compiled.
         advice: Operator → what to write instead.
-        hint: What else to do, a sentence.
+        hint: Further advice, a sentence.
 
     Raises:
         ModelError: Lists all of them, with counts and node names.
@@ -51,7 +51,7 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> Mod
     Args:
         node: Its name.
         operators: Source node → operator.
-        err: What was raised.
+        err: The exception.
     """
     reason = reason_of(err)
     if _NO_SHAPE in reason:

@@ -100,9 +100,9 @@ class Surroundings:
 
         Args:
             nodes: Nodes of the part.
-            outputs: What it gives.
+            outputs: Values that the part computes.
             types: Types of its inputs: at least those that it reads, but for constants.
-            own: What holds its initialisers, where it is a subgraph.
+            own: The graph that holds its initialisers, if the part is in a subgraph.
         """
         nodes, outputs = list(nodes), list(outputs)
         held = {tensor.name: tensor for tensor in (own.initializer if own else ())}

@@ -98,7 +98,7 @@ def known_turns(condition: Any, body: Any, states: Sequence[Array | None], most:
     Args:
         condition: Block that gives whether there is another turn.
         body: Block of a turn.
-        states: What is known of what the loop begins with.
+        states: Known values of the loop's initial states.
         most: Turns to count.
     """
     counted = _Counted.of(condition, body)
@@ -121,7 +121,7 @@ def outlasts(condition: Any, body: Any, states: Sequence[Array | None], most: in
     Args:
         condition: Block that gives whether there is another turn.
         body: Block of a turn.
-        states: What is known of what the loop begins with.
+        states: Known values of the loop's initial states.
         most: Turns.
     """
     counted = _Counted.of(condition, body)

@@ -54,7 +54,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
     """The tensors of one graph: constants, and the values computed so far.
 
     Attributes:
-        whole: What it shares with the converters of the model's other graphs.
+        whole: State shared with the converters of the model's other graphs.
         values: Tensor number → its value: of the tensor's own dtype, integers if it is quantised.
     """
 

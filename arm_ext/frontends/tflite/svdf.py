@@ -69,7 +69,7 @@ class _Form:
         Args:
             new: [rows, filters], of the state's type.
             time: [filters, frames] weights; what they are of, the state's type or int32.
-            zero_point: What stands for 0 in the state.
+            zero_point: Zero point of the state.
         """
         emit = self.o.c.bb.emit
         state = self.o.state(STATE)

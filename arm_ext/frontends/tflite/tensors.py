@@ -67,7 +67,7 @@ def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tu
     Args:
         tensor: As in the file.
         count: How many elements it has.
-        wanted: What its operator says, perhaps with -1, where the file leaves more than one size open.
+        wanted: Sizes that its operator gives, possibly with -1, if the file leaves more than one size open.
 
     Raises:
         ModelError: Neither makes a shape of them.

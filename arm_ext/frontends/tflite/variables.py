@@ -17,7 +17,7 @@ class Variable:
     Attributes:
         number: The tensor's.
         spec: Its name is the tensor's where no other has it.
-        zero_point: What it is filled with before the first run.
+        zero_point: Value that it is filled with before the first run.
     """
 
     number: int

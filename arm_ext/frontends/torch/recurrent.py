@@ -27,8 +27,8 @@ class _Kind:
 
     Attributes:
         kind: Kind of the cell.
-        activations: Its.
-        order: Where torch has each gate of the cell.
+        activations: Activations of the cell.
+        order: Position of each of the cell's gates in torch's order.
     """
 
     kind: str

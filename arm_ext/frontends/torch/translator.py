@@ -35,7 +35,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     """Translates one program.
 
     Attributes:
-        program: Which.
+        program: The exported program.
         last_binding: The variable of a node's last binding → its source node.
         loops: How many there were until now.
     """

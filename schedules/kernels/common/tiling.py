@@ -39,7 +39,7 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
     """Emit a loop over tasks, each a row tile by a block of columns of one group.
 
     Args:
-        product: What is cut.
+        product: The product that is tiled.
         rows: Rows of a full tile; a last one with fewer rows is code of its own.
         column_blocks: Tasks that share the columns of a tile of rows.
         parallel: Whether the runtime's threads share the tasks.
@@ -159,8 +159,8 @@ def store_part(
     Args:
         output: Flat.
         value: The vector.
-        offset: Where the first goes.
-        count: How many.
+        offset: Offset in the output of the first lane.
+        count: Number of lanes to store.
         by_sve: Whether bytes may be stored by SVE, inside of `sve.functions`.
     """
     value = converted(value, str(output.dtype))

@@ -41,7 +41,7 @@ def finish(
         product: Says how.
         totals: The accumulators of each output.
         m: The multipliers.
-        output: Where to.
+        output: Flat buffer of the output.
         places: The offset of each output.
     """
     for first in range(0, len(totals), 2):

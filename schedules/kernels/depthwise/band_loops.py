@@ -88,7 +88,7 @@ def bands(window: Window, parallel: bool, block: Callable[..., "Block"]) -> None
     """Emit the loops over all bands; bands at the borders have separate code.
 
     Args:
-        window: What is walked.
+        window: The window that is iterated over.
         parallel: Whether the runtime's threads share the bands, and the channels of each.
         block: Makes a block of a band from its rows, which of its input rows are data, where its first input and
             output lie, and its index.
@@ -161,7 +161,7 @@ class Block(ABC):
 
         Args:
             product: How what is walked is requantised.
-            window: What is walked.
+            window: The window that is iterated over.
             unroll: Output columns of one loop iteration.
             buffers: The kernel's.
             rows: Output rows of the band.

@@ -55,7 +55,7 @@ class Params:
     Attributes:
         down: Outputs of a patch along the axis that groups are cut of.
         across: Outputs along the other.
-        engine: What sums up products: a key of `ENGINES`.
+        engine: Instructions that sum products: a key of `ENGINES`.
         ordered: Whether sums stay as they are written, in few registers, or LLVM moves them, for cores in order.
         parallel: Whether bands of patches are spread over the runtime's threads.
     """

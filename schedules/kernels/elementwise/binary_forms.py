@@ -137,7 +137,7 @@ class Scaled:
     """Constants of the form `Scaled`, as described above.
 
     Attributes:
-        base: What the products are added to, int32.
+        base: Start value of the sum of products, int32.
         m: float32 multiplier.
         addend: float32.
     """

@@ -62,7 +62,7 @@ def binary16(what: Binary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequen
         form: Form of `what`.
         a: 16 values of `what.a.dtype`.
         b: 16 values of `what.b.dtype`.
-        constants: What `constants16` loaded.
+        constants: Result of `constants16`.
     """
     to = Requantization(what.y.zero_point, what.low, what.high, what.y.dtype)
     match form:
@@ -164,7 +164,7 @@ def real16(
         op: The function.
         operands: Two of four float32x4.
         scale: Scale of the output.
-        reciprocal: What is multiplied by instead of a division by it, or None.
+        reciprocal: Reciprocal scale that replaces a division, or None.
         to: The output.
     """
     narrow = []

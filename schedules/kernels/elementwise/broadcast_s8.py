@@ -35,10 +35,10 @@ def tables_of(
     """Return the buffers that are read along with the tensor, repeated copies of a run, and their offset.
 
     Args:
-        plan: What is computed.
+        plan: Plan of the broadcast.
         other: The operand that stays; None for a constant.
         constants: The constant, or M and k of all values of the operand.
-        at: Where its run begins.
+        at: Offset of its run.
     """
     if other is None:
         # Runs of a constant stand with their copies.

@@ -40,7 +40,7 @@ def magnitude(
         column_axis: Column axis of `weights`.
         data_dtype: A key of `RANGES`.
         offset: One number a column, or one for all; None is 0.
-        multiplier: The same.
+        multiplier: One number per column, or one for all.
     """
     return _magnitude([weights], column_axis, RANGES[data_dtype], offset, multiplier)
 

@@ -61,7 +61,7 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
 
     Args:
         m: float32 [channels].
-        bound: What |acc| is below; 2**22 at most. |acc * m| is bounded as for the form "biased".
+        bound: Upper bound of |acc|, at most 2**22. |acc * m| is bounded as for the form "biased".
         zero_point: Zero point of the output.
         low: Least output.
         high: Greatest output.
@@ -111,7 +111,7 @@ def constants_of(
         significand: M of m' = M * 2**-e; negative for a falling function.
         exponent: e.
         window: Least and greatest error in units of 2**-e.
-        bound: What |acc| is below.
+        bound: Upper bound of |acc|.
         zero_point: Zero point of the output.
 
     Returns:

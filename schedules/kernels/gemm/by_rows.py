@@ -117,7 +117,7 @@ class RowUnit(Unit[R, Q]):
 
         Args:
             call: Whose rows.
-            starts: Where each row begins; an odd last one is there twice.
+            starts: Offset of each row; an odd last one occurs twice.
             count: How many there are.
         """
 

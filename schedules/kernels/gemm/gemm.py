@@ -47,7 +47,7 @@ class Unit(ABC, Generic[P, Q]):
 
     Attributes:
         name: The kernel's.
-        feature: What a core must have; none if empty.
+        feature: Feature that a core must have; none if empty.
         tie: Estimates of tiles closer than this, as a share, rank nothing: fewer instructions decide.
         counts_fetching: Whether estimates count what L1 does not keep; else all loads are taken to be in L1.
     """

@@ -46,7 +46,7 @@ class Panels:
     """The division of a product's columns into panels.
 
     Attributes:
-        product: What is cut.
+        product: The product whose columns are packed.
         columns: Columns of a panel.
         vectors: Vectors of four accumulators that a row, or a pair of rows, has in a panel.
         depth: Depth of weights for each column, in the order that they are packed in.

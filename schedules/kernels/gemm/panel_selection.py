@@ -39,7 +39,7 @@ def blocked(
 
     Args:
         params: Those of a tile, with fields of these names.
-        cut: What parameters make of the product.
+        cut: The tiling by the parameters.
         cycles: Cycles of one call, with what is fetched again.
         dtype: Dtype of the data.
         core: Whose L2.

@@ -29,7 +29,7 @@ class Part:
 
     Attributes:
         rows: The matrix A, in data that is padded.
-        output: Where each of its rows lies in the output.
+        output: Layout of its rows in the output.
         kernels: Kernels of its columns.
     """
 

@@ -27,7 +27,7 @@ def widen(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, count: int) 
         source: Flat int8.
         start: Offset there.
         target: Flat float32, or float16: then values are `2**-FRACTION` times the integers.
-        count: How many.
+        count: Number of elements.
     """
     whole = count // LANES
     with T.serial(i64(0), i64(whole)) as index:

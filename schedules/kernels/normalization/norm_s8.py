@@ -108,8 +108,8 @@ class Rows:
     """The rows that are normalised, and the norm's parameters.
 
     Attributes:
-        count: How many.
-        length: Of each.
+        count: Number of rows.
+        length: Elements of each row.
         dtype: Dtype of the data.
         centred: Whether the mean is taken off.
         spread: What is added to n**2 times the variance.

@@ -62,8 +62,8 @@ class Rows:
     """The rows that softmax is computed over.
 
     Attributes:
-        count: How many.
-        length: Of each.
+        count: Number of rows.
+        length: Elements of each row.
     """
 
     count: int

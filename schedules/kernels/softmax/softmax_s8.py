@@ -172,8 +172,8 @@ class Rows:
     """The rows of a softmax along the last axis, and its output quantisation.
 
     Attributes:
-        count: How many.
-        length: Of each.
+        count: Number of rows.
+        length: Elements of each row.
         dtype: Dtype of the data.
         scale: Scale of the result; a RESCALE of the numerics `tosa`.
         zero_point: Zero point of the result.

@@ -109,7 +109,7 @@ def norm_routine(
         shape: Shape of the tensor.
         what: The norm.
         gamma: Real, of a row's shape.
-        beta: The same.
+        beta: Beta in the same form as gamma.
         x: The tensor.
         y: The output.
 
