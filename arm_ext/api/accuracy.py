@@ -217,7 +217,7 @@ class _Chain:
         self.matching = matching = Matching(self.source, self.quantized)
         values = leave_unlike_out(matching, feed, self.reference, self.name)
         layers = matching.layers
-        if not any(layer.integers for layer in layers):
+        if not any(layer.integers or layer.constants for layer in layers):
             raise UsageError(
                 f"{self.name} and --against {self.reference}: no tensor or node of the quantised model has a name of "
                 "the float one; name the model that it was made of"

@@ -43,6 +43,7 @@ from relay_passes import Explanation
 from relay_passes.fusion.combine_matmuls import NAME as COMBINE_MATMULS
 from relay_passes.fusion.fuse import pass_name, routines_of
 from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
+from relay_passes.integerize.grouped_products import NAME as GROUPED_PRODUCTS
 from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.programs.control_flow import split
 from relay_passes.rewriter.record import Record
@@ -72,6 +73,7 @@ NAMES: tuple[str, ...] = (
     "layout",
     "integerize",
     DYNAMIC_PRODUCTS,
+    GROUPED_PRODUCTS,
     *(rule.name for rule in PRODUCT_RULES),
     COMBINE_MATMULS,
     *_COMPOSITES,
@@ -323,6 +325,7 @@ def _definition(name: str) -> str:
         "integerize": relay_passes.integerize,
         COMBINE_MATMULS: relay_passes.combine_matmuls,
         DYNAMIC_PRODUCTS: relay_passes.dynamic_products,
+        GROUPED_PRODUCTS: relay_passes.grouped_products,
         **{rule.name: rule.rewrite for rule in (*RULES, *PRODUCT_RULES)},
     }
     return inspect.cleandoc(sys.modules[functions[name].__module__].__doc__ or "")

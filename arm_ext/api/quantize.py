@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.quantize`: a float ONNX model in, one in QDQ form out, with its accuracy."""
+"""`arm_ext.quantize`: a float ONNX model in, one in QDQ form or with narrow weights out, with its accuracy."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 import onnx
 
 from arm_ext.api.accuracy import accuracy
@@ -15,17 +17,20 @@ from arm_ext.common.npz import read_npz
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
-from arm_ext.frontends.onnx.importer import read_onnx
+from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
+from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.package.manifest import Correction, Method, Sparsity
+from arm_ext.package.manifest import Correction, Method, Sparsity, WeightType
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
 from arm_ext.quantization.static import Quantizer
+from arm_ext.quantization.weight_only import WeightOnly
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
 from arm_ext.shapes.given import Given, static_shapes
@@ -34,13 +39,16 @@ from arm_ext.target.profiles import resolve
 STEPS = ("quantize", "search", "compare")
 """Steps of `quantize`, for a progress display."""
 
+GROUP = 32
+"""Weights of 4 bits that share a scale, by default: 5 bits a weight with it."""
+
 
 @dataclass(frozen=True)
 class QuantizeResult:
     """The result of `quantize`.
 
     Attributes:
-        path: The model in QDQ form.
+        path: The model.
         accuracy: Of it against the float model, on the same samples.
     """
 
@@ -50,9 +58,11 @@ class QuantizeResult:
 
 def quantize(
     model: str | Path,
-    data: str | Path,
+    data: str | Path | None,
     output: str | Path,
     *,
+    weights: WeightType | None = None,
+    group: int | None = None,
     calibration: Method = "minmax",
     correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
@@ -65,15 +75,20 @@ def quantize(
 ) -> QuantizeResult:
     """Quantise a float ONNX model to int8 in QDQ form, and compare it with the float model layer by layer.
 
-    Weights are symmetric, a scale each channel; activations have a scale and a zero point.
+    Weights are symmetric, a scale each channel; activations have a scale and a zero point, or stay in float.
 
     Args:
         model: An ONNX file.
-        data: .npz with calibration samples: one array for each input, samples along the first axis.
+        data: .npz with calibration samples: one array for each input, samples along the first axis. None with
+            `weights`: these need no samples, and the comparison is on random inputs.
         output: The .onnx file to write.
+        weights: Type of the weights of matrix products where these alone are quantised: "int8" with a scale an output
+            channel, or "int4" with a scale a group.
+        group: Weights of int4 along the sum that share a scale; by default GROUP.
         calibration: How the range of an activation follows from the samples.
-        correct: Changes of the float model that lose less in int8: "equalize" and "smooth" bring channels to like
-            ranges, before a product and behind a LayerNormalization; "bias" makes up for shifts of the mean.
+        correct: What loses less: "equalize" and "smooth" bring channels of the float model to like ranges, before a
+            product and behind a LayerNormalization; "bias" makes up for shifts of the mean; "round" rounds weights so
+            that results are nearest, not the weights.
         keep_float: Source nodes that stay in float.
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.
@@ -85,10 +100,9 @@ def quantize(
         progress: Called with each of STEPS as it begins; "search" is left out without `max_drop`.
 
     Raises:
-        UsageError: The model, the data, a node's name or the output is wrong, or corrections that rescale channels are
-            asked for with `sparsity`.
-        ModelError: There is nothing to prune; onnxruntime cannot quantise the model, or it cannot be compiled, or its
-            metric drops further even with all layers in float.
+        UsageError: The model, the data, a node's name or the output is wrong, or options do not go together.
+        ModelError: There is nothing to prune or to quantise; onnxruntime cannot quantise the model, or it cannot be
+            compiled, or its metric drops further even with all layers in float.
     """
     check_choice("calibration", calibration, Method)
     for each in correct:
@@ -98,18 +112,31 @@ def quantize(
         _refuse_rescaling(correct)
     for name in keep_float:
         check_type("keep_float", name, str)
-    source, samples, path = Path(model), Path(data), Path(output)
+    how = _weight_only(weights, group)
+    if how is not None:
+        _refuse_activations(calibration, correct, sparsity, max_drop)
+    source, path = Path(model), Path(output)
+    samples = None if data is None else Path(data)
+    if samples is None and (how is None or correct):
+        raise UsageError(
+            f"--data: {'--correct takes' if correct else 'activations take'} calibration samples, an .npz with an "
+            "array an input; --weights int8 and int4 alone need none"
+        )
     if path.suffix != ".onnx":
         raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
-    refuse_inputs(checked_file(path, "-o"), "-o", [source, samples])
+    refuse_inputs(checked_file(path, "-o"), "-o", [source, *([samples] if samples else [])])
     if source.is_file() and not is_onnx(source):
         raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX")
     if max_drop is not None:
         resolve(target, None)  # a name that does not exist is told before any work
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
-    arrays = read_npz(samples, "calibration samples, an array an input")
-    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,))
+    arrays = (
+        _random_samples(source, fixed)
+        if samples is None
+        else read_npz(samples, "calibration samples, an array an input")
+    )
+    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how)
     whole = None if sparsity is None else make(source)
     given, pruned = (source, ()) if sparsity is None else _pruned(source)
     quantizer = make(given, keep_float=keep_float, corrections=correct, pruned_from=whole)
@@ -130,6 +157,44 @@ def quantize(
             write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
         report = accuracy(path, against, arrays, metric=metric, shapes=shapes)
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
+
+
+def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | None:
+    if group is not None and weights != "int4":
+        raise UsageError("--group is of --weights int4; weights of 8 bits have a scale an output channel")
+    if weights is None:
+        return None
+    check_choice("weights", weights, WeightType)
+    group = GROUP if group is None else group
+    check_type("group", group, int)
+    if group < 1:
+        raise UsageError(f"--group {group}: a group has one weight or more; {GROUP} and 128 are usual")
+    return WeightOnly(weights, group)
+
+
+def _refuse_activations(
+    calibration: Method, correct: Sequence[Correction], sparsity: Sparsity | None, max_drop: float | None
+) -> None:
+    """Refuse what is for activations in integers."""
+    asked = {
+        f"--calibration {calibration}": calibration != "minmax",
+        **{f"--correct {name}": name in correct for name in ("equalize", "smooth")},
+        "--sparsity": sparsity is not None,
+        "--max-drop": max_drop is not None,
+    }
+    if found := [name for name, given in asked.items() if given]:
+        raise UsageError(
+            f"{found[0]} does not go with --weights: activations stay in float; leave one of the two out"
+        )
+
+
+def _random_samples(source: Path, shapes: Shapes) -> dict[str, npt.NDArray[Any]]:
+    """One sample of random inputs."""
+    proto, name, _ = read_onnx(source)
+    check_valid(proto, name)
+    set_input_shapes(proto, shapes)
+    specs = input_specs(proto.graph)
+    return {spec.name: value[None] for spec, value in zip(specs, random_inputs(specs), strict=True)}
 
 
 def _refuse_rescaling(correct: Sequence[Correction]) -> None:

@@ -11,7 +11,7 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import calibration_option
 from arm_ext.cli.options import all_layers_option, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.package.manifest import Correction, Method, Sparsity
+from arm_ext.package.manifest import Correction, Method, Sparsity, WeightType
 from arm_ext.shapes.given import Dim
 
 
@@ -20,20 +20,30 @@ from arm_ext.shapes.given import Dim
 @click.option(
     "--data",
     type=PATH,
-    required=True,
     metavar="FILE.npz",
-    help="Calibration samples: one array for each input, samples along its first axis; 'labels' for top1.",
+    help="Calibration samples: one array for each input, samples along its first axis; 'labels' for top1. --weights "
+    "needs none.",
 )
 @click.option("-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="The model to write.")
+@click.option(
+    "--weights",
+    type=click.Choice(get_args(WeightType)),
+    help="Quantise the weights of matrix products alone, and leave activations in float: int8 with a scale an output "
+    "channel, int4 with a scale a --group.",
+)
+@click.option(
+    "--group", type=int, metavar="N", help="Weights of --weights int4 that share a scale.  [default: 32]"
+)
 @calibration_option("How the range of an activation follows from the samples.")
 @click.option(
     "--correct",
     "corrections",
     type=NAMES,
     multiple=True,
-    metavar="equalize|smooth|bias,…",
-    help="Change the float model so that int8 loses less: bring channels to like ranges, before a product or behind a "
-    "LayerNormalization, and make up for shifted means. May be given several times.",
+    metavar="equalize|smooth|bias|round,…",
+    help="Lose less: bring channels of the float model to like ranges, before a product or behind a "
+    "LayerNormalization; make up for shifted means; round weights so that results are nearest. May be given several "
+    "times.",
 )
 @click.option(
     "--keep-float",
@@ -65,8 +75,10 @@ from arm_ext.shapes.given import Dim
 @json_option("the accuracy report as one JSON document")
 def quantize(
     model: Path,
-    data: Path,
+    data: Path | None,
     output: Path,
+    weights: WeightType | None,
+    group: int | None,
     calibration: Method,
     corrections: tuple[tuple[Correction, ...], ...],
     keep_float: tuple[tuple[str, ...], ...],
@@ -80,6 +92,7 @@ def quantize(
 ) -> None:
     """Quantise MODEL, a float ONNX model, to int8 in QDQ form, and tell which layers lose accuracy.
 
+    With --weights, its weights alone are quantised.
     The model that is written is compiled like any other.
     """
     load_tvm()
@@ -93,6 +106,8 @@ def quantize(
             model,
             data,
             output,
+            weights=weights,
+            group=group,
             calibration=calibration,
             correct=[each for names in corrections for each in names],
             keep_float=[name for names in keep_float for name in names],

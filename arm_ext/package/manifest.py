@@ -39,8 +39,9 @@ _MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these 
 
 Precision = Literal["fp32", "fp16", "bf16"]
 Method = Literal["minmax", "percentile", "entropy", "mse"]
-Correction = Literal["equalize", "smooth", "bias"]
+Correction = Literal["equalize", "smooth", "bias", "round"]
 Sparsity = Literal["2:4"]
+WeightType = Literal["int8", "int4"]
 Numerics = Literal["qdq", "tosa"]
 
 

@@ -81,6 +81,15 @@ LINEAR_W8 = CompositeSpec(
     constant_dtype="int8",
 )
 
+# 4-bit weights with one scale per group; the scales are operand 2.
+LINEAR_W4 = CompositeSpec(
+    name="arm.linear_w4",
+    anchor="float.linear_grouped",
+    constant_operands=(1, 2),
+    dtypes=("float32",),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
 # Products of data quantised at run time, per row or per tensor. The anchor takes the zero point as an operand. int16
 # weights are uint8 weights minus their zero point.
 _8_BIT = ("int8", "uint8")
@@ -263,6 +272,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
     *HALF_PRODUCTS,
     LINEAR_W8,
+    LINEAR_W4,
     LINEAR_DYNAMIC,
     CONV2D_DYNAMIC,
     *DYNAMIC_SUMS,

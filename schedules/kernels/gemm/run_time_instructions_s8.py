@@ -54,7 +54,7 @@ class Instruction:
         row_sum: (sum, vector of rows, weights) to the sum.
         column_sum: (sum, vector of columns, weights) to the sum.
         of_row: (sums of a vector of rows, which) to what belongs to the lanes of accumulator `which`.
-        packed: Bytes stored for a vector of columns.
+        packed: Converts a vector of columns to its packed form.
         extra: k of a step that count twice in the sums of columns, and with weight 1 in those of rows.
         instructions: Instructions of one product.
         ahead: How many vectors of columns are loaded before they are used, where LLVM does not move loads.
