@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.quantize`: a float ONNX model in, one in QDQ form or with narrow weights out, with its accuracy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy.typing as npt
 import onnx
@@ -13,22 +12,25 @@ import onnx
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import choose_float_layers
-from arm_ext.common.npz import read_npz
+from arm_ext.api.plugins import with_plugins
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import is_onnx
+from arm_ext.frontends.load import is_onnx, is_tflite, with_values
 from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import Correction, Method, Sparsity, WeightType
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
+from arm_ext.quantization.samples import Data, read_samples
 from arm_ext.quantization.static import Quantizer
 from arm_ext.quantization.weight_only import WeightOnly
 from arm_ext.report.accuracy.gate import Gate
@@ -56,17 +58,21 @@ class QuantizeResult:
     accuracy: AccuracyReport
 
 
+@with_plugins
 def quantize(
     model: str | Path,
-    data: str | Path | None,
+    data: Data | None,
     output: str | Path,
     *,
+    preprocess: Preprocess | str | Path | None = None,
     weights: WeightType | None = None,
     group: int | None = None,
     calibration: Method = "minmax",
     correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
     sparsity: Sparsity | None = None,
+    plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     shapes: Given | None = None,
     metric: str | None = None,
     max_drop: float | None = None,
@@ -79,9 +85,10 @@ def quantize(
 
     Args:
         model: An ONNX file.
-        data: .npz with calibration samples: one array for each input, samples along the first axis. None with
-            `weights`: these need no samples, and the comparison is on random inputs.
+        data: Calibration samples, as for `accuracy`. None with `weights`: these need no samples, and the comparison is
+            on random inputs.
         output: The .onnx file to write.
+        preprocess: Steps from an image to the input, as for `accuracy`.
         weights: Type of the weights of matrix products where these alone are quantised: "int8" with a scale an output
             channel, or "int4" with a scale a group.
         group: Weights of int4 along the sum that share a scale; by default GROUP.
@@ -92,6 +99,8 @@ def quantize(
         keep_float: Source nodes that stay in float.
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.
+        plugins: As for `compile`; onnxruntime calibrates without them.
+        values: As for `compile`: the model that is written has no such inputs.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         metric: As for `accuracy`.
         max_drop: Greatest drop of the metric from the float model, in QDQ form; layers stay in float for it, in the way
@@ -116,29 +125,32 @@ def quantize(
     if how is not None:
         _refuse_activations(calibration, correct, sparsity, max_drop)
     source, path = Path(model), Path(output)
-    samples = None if data is None else Path(data)
-    if samples is None and (how is None or correct):
+    if data is None and (how is None or correct):
         raise UsageError(
             f"--data: {'--correct takes' if correct else 'activations take'} calibration samples, an .npz with an "
-            "array an input; --weights int8 and int4 alone need none"
+            "array an input, or a folder of images; --weights int8 and int4 alone need none"
         )
+    read = [source, *([Path(data)] if isinstance(data, str | Path) else [])]
     if path.suffix != ".onnx":
         raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
-    refuse_inputs(checked_file(path, "-o"), "-o", [source, *([samples] if samples else [])])
+    refuse_inputs(checked_file(path, "-o"), "-o", read)
     if source.is_file() and not is_onnx(source):
-        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX")
+        where = "; or quantise it where it was converted, and compile that" if is_tflite(source) else ""
+        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX{where}")
     if max_drop is not None:
         resolve(target, None)  # a name that does not exist is told before any work
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
+    float_model = with_values(source, values or {})
+    inputs = partial(_inputs, float_model, fixed)
     arrays = (
-        _random_samples(source, fixed)
-        if samples is None
-        else read_npz(samples, "calibration samples, an array an input")
+        {spec.name: value[None] for spec, value in zip(inputs(), random_inputs(inputs()), strict=True)}
+        if data is None
+        else read_samples(data, inputs, preprocess, "calibration samples, an array an input")
     )
     make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how)
-    whole = None if sparsity is None else make(source)
-    given, pruned = (source, ()) if sparsity is None else _pruned(source)
+    whole = None if sparsity is None else make(float_model)
+    given, pruned = (float_model, ()) if sparsity is None else _pruned(float_model)
     quantizer = make(given, keep_float=keep_float, corrections=correct, pruned_from=whole)
     judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
     gate = Gate(max_drop=max_drop)
@@ -152,10 +164,11 @@ def quantize(
     progress("compare")
     with temporary() as folder:
         # Channels that were rescaled are compared with those of a float model that has them so, too.
-        against = folder / source.name if {"equalize", "smooth"} & set(correct) else source
-        if against != source:
+        against = float_model
+        if {"equalize", "smooth"} & set(correct):
+            against = folder / source.name
             write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
-        report = accuracy(path, against, arrays, metric=metric, shapes=shapes)
+        report = accuracy(path, against, arrays, metric=metric, plugins=plugins, shapes=shapes)
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
 
 
@@ -188,13 +201,11 @@ def _refuse_activations(
         )
 
 
-def _random_samples(source: Path, shapes: Shapes) -> dict[str, npt.NDArray[Any]]:
-    """One sample of random inputs."""
+def _inputs(source: onnx.ModelProto | Path, shapes: Shapes) -> tuple[TensorSpec, ...]:
     proto, name, _ = read_onnx(source)
     check_valid(proto, name)
     set_input_shapes(proto, shapes)
-    specs = input_specs(proto.graph)
-    return {spec.name: value[None] for spec, value in zip(specs, random_inputs(specs), strict=True)}
+    return input_specs(proto.graph)
 
 
 def _refuse_rescaling(correct: Sequence[Correction]) -> None:
@@ -205,7 +216,7 @@ def _refuse_rescaling(correct: Sequence[Correction]) -> None:
         )
 
 
-def _pruned(source: Path) -> tuple[onnx.ModelProto | Path, tuple[str, ...]]:
+def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tuple[str, ...]]:
     proto, name, _ = read_onnx(source)
     name_nodes(proto.graph)
     pruned, nodes = prune_two_of_four(proto)

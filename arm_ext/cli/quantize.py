@@ -8,8 +8,8 @@ import click
 
 from arm_ext.cli.console import NAMES, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import calibration_option
-from arm_ext.cli.options import all_layers_option, json_option, shape_option, target_option
+from arm_ext.cli.model_options import calibration_option, given_values, plugin_option, value_option
+from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.package.manifest import Correction, Method, Sparsity, WeightType
 from arm_ext.shapes.given import Dim
@@ -17,13 +17,7 @@ from arm_ext.shapes.given import Dim
 
 @click.command()
 @click.argument("model", type=PATH)
-@click.option(
-    "--data",
-    type=PATH,
-    metavar="FILE.npz",
-    help="Calibration samples: one array for each input, samples along its first axis; 'labels' for top1. --weights "
-    "needs none.",
-)
+@data_options("Calibration samples", required=False, note=" --weights needs none.")
 @click.option("-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="The model to write.")
 @click.option(
     "--weights",
@@ -58,11 +52,6 @@ from arm_ext.shapes.given import Dim
     help="Set the two smallest of each four weights along the input channels to 0 first, for an Ethos-U85.",
 )
 @click.option(
-    "--metric",
-    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
-    help="Metric of the outputs, as for accuracy.",
-)
-@click.option(
     "--max-drop",
     type=Share(),
     metavar="SHARE",
@@ -70,12 +59,15 @@ from arm_ext.shapes.given import Dim
     "for --target.",
 )
 @target_option("that --max-drop estimates cycles")
+@plugin_option
+@value_option
 @shape_option("Shape of a dynamic input.")
 @all_layers_option
 @json_option("the accuracy report as one JSON document")
 def quantize(
     model: Path,
     data: Path | None,
+    preprocess: Path | None,
     output: Path,
     weights: WeightType | None,
     group: int | None,
@@ -86,6 +78,8 @@ def quantize(
     metric: str | None,
     max_drop: float | None,
     target: str,
+    plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     whole: bool,
     as_json: bool,
@@ -106,6 +100,7 @@ def quantize(
             model,
             data,
             output,
+            preprocess=preprocess,
             weights=weights,
             group=group,
             calibration=calibration,
@@ -115,6 +110,8 @@ def quantize(
             metric=metric,
             max_drop=max_drop,
             target=target,
+            plugins=plugins,
+            values=given_values(values),
             shapes=given_shapes(shapes),
             progress=step,
         )

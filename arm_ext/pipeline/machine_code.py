@@ -158,13 +158,17 @@ def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Modul
         return tvm.tirx.build(part, target=target, pipeline=codegen.registered())
 
 
-@cache
 def _allocator(triple: str) -> bytes:
-    """What makes small outputs (`allocate_directly`)."""
-    with temporary() as folder:
-        file = folder / _ALLOCATOR.name
-        file.write_text(f'target triple = "{triple}"\n{_ALLOCATOR.read_text()}')
-        return _compiled(tvm.runtime.load_module(str(file)))
+    """Return the object that makes small outputs (`allocate_directly`)."""
+    text = f'target triple = "{triple}"\n{_ALLOCATOR.read_text()}'
+
+    def compiled() -> bytes:
+        with temporary() as folder:
+            file = folder / _ALLOCATOR.name
+            file.write_text(text)
+            return _compiled(tvm.runtime.load_module(str(file)))
+
+    return KERNELS.get(hashlib.sha256(f"{_maker()}\0{text}".encode()).hexdigest(), compiled)
 
 
 def _compiled(library: tvm.runtime.Module) -> bytes:

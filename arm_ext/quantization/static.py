@@ -230,7 +230,8 @@ class Quantizer:
         check_valid(proto, self._name)
         if quantized := [node.op_type for node in proto.graph.node if "QuantizeLinear" in node.op_type]:
             raise UsageError(
-                f"{self._name}: is quantised already ({len(quantized)}x {quantized[0]}); leave --quantize out"
+                f"{self._name}: is quantised already ({len(quantized)}x {quantized[0]}); compile it as it is, or "
+                "quantise the float model that it was made of"
             )
         set_input_shapes(proto, shapes)
         name_nodes(proto.graph)

@@ -9,5 +9,5 @@ offload            subgraphs → compiled regions that are faster than the CPU; 
 cpu_cost           cycles of an operator on the CPU; `layers`: on the NPU; `offload_cost` compares them
 borders            the reason why each tensor crosses a region's border; `two_of_four`: savings of sparse weights
 demands            checks of the division that the user asked for
-region_values      inputs and outputs of each region as computed by the CPU, for the self-test
+region_values      values of each region as computed by the CPU; `agreement`: whether the NPU computes the same
 """
