@@ -32,7 +32,7 @@ from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
 from arm_ext.quantization.samples import Data, read_samples
 from arm_ext.quantization.static import Quantizer
-from arm_ext.quantization.weight_only import WeightOnly
+from arm_ext.quantization.weight_only import WeightOnly, with_dims_of
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
 from arm_ext.shapes.given import Given, static_shapes
@@ -101,7 +101,8 @@ def quantize(
             Ethos-U85; the accuracy is against the model with all weights.
         plugins: As for `compile`; onnxruntime calibrates without them.
         values: As for `compile`: the model that is written has no such inputs.
-        shapes: Input name → shape, for inputs with dynamic dimensions.
+        shapes: Input name → shape, for inputs with dynamic dimensions, which are static in what is written. With
+            `weights` the comparison alone is of these shapes.
         metric: As for `accuracy`.
         max_drop: Greatest drop of the metric from the float model, in QDQ form; layers stay in float for it, in the way
             that is the fastest by the estimates of kernels.
@@ -160,7 +161,10 @@ def quantize(
         progress("search")
         mixed = _mixed(quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target)
     kept = () if mixed is None else mixed.nodes
-    write_file(path, quantizer.quantized(fixed, kept).SerializeToString(), "-o")
+    made = quantizer.quantized(fixed, kept)
+    if how is not None:
+        made = with_dims_of(made, read_onnx(source)[0])
+    write_file(path, made.SerializeToString(), "-o")
     progress("compare")
     with temporary() as folder:
         # Channels that were rescaled are compared with those of a float model that has them so, too.

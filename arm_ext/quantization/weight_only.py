@@ -110,6 +110,25 @@ def quantize_weights(
     return model
 
 
+def with_dims_of(model: onnx.ModelProto, source: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with the dimensions of its inputs and outputs as its source has them, dynamic ones among them.
+
+    Args:
+        model: `source` with quantised weights, for static shapes.
+        source: As it came. One with batch norms, which are folded for these shapes, leaves the model as it is.
+    """
+    if any(node.op_type == "BatchNormalization" for node in source.graph.node):
+        return model
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    given = {value.name: value for value in (*source.graph.input, *source.graph.output)}
+    result.graph.ClearField("value_info")  # of the static shapes
+    for value in (*result.graph.input, *result.graph.output):
+        if value.name in given:
+            value.CopyFrom(given[value.name])
+    return result
+
+
 def int4_tensor(name: str, integers: Array) -> TensorProto:
     """Return integers from -8 to 7 as a tensor of int4, two a byte."""
     flat = np.pad(integers.ravel().astype(np.uint8) & 15, (0, integers.size % 2))

@@ -81,9 +81,9 @@ def test_the_smallest_floats_are_quantised_too() -> None:
         assert np.isfinite(integers * scales.mean(0)).all()
 
 
-@pytest.mark.parametrize("kind", ["int8", "int4"])
+@pytest.mark.parametrize(("kind", "group"), [("int8", 32), ("int4", 8), ("int4", 32), ("int4", 6)])
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_the_compiled_model_computes_what_onnxruntime_does(kind: WeightType, depth: int) -> None:
+def test_the_compiled_model_computes_what_onnxruntime_does(kind: WeightType, group: int, depth: int) -> None:
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"], "first"),
         helper.make_node("Relu", ["a"], ["r"], "relu"),
@@ -91,16 +91,17 @@ def test_the_compiled_model_computes_what_onnxruntime_does(kind: WeightType, dep
     ]
     first, second = matrix(depth, 31), np.ascontiguousarray(matrix(31, 8).T)
     source = products(nodes, w=first, v=second, b=np.ones(8, np.float32))
-    model = quantize_weights(source, WeightOnly(kind, 8))
+    model = quantize_weights(source, WeightOnly(kind, group))
     onnx.checker.check_model(model, full_check=True)
     x = np.random.default_rng(1).standard_normal((5, depth), np.float32)
-    (expected,) = run_onnxruntime(model.SerializeToString(), [x], integers=False)
     (found,) = run_on_host(import_onnx(model).mod, [x])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    for integers in (False, True):  # with all of onnxruntime's fusions, too
+        (expected,) = run_onnxruntime(model.SerializeToString(), [x], integers=integers)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
     # What the file holds is what was chosen, whichever way the weights lie.
     for name, weights in (("first", first), ("second", second.T)):
-        integers, scales = WeightOnly(kind, 8).quantize(weights)
-        by_row = scales if kind == "int8" else np.repeat(scales, 8, 0)[: len(weights)]
+        integers, scales = WeightOnly(kind, group).quantize(weights)
+        by_row = scales if kind == "int8" else np.repeat(scales, group, 0)[: len(weights)]
         value = dequantized(model, name)
         np.testing.assert_array_equal(value if name == "first" else value.T, integers * by_row)
 
@@ -153,6 +154,31 @@ def test_narrow_weights_reach_the_kernel_that_reads_them(
     report = arm_ext.compile(tmp_path / "narrow.onnx", "host", tmp_path / "p").report
     assert {row.kernel for row in report.nodes if row.source in ("fc1", "fc2")} == {kernel}
     assert report.left_float == ()
+
+
+def test_onnxruntime_does_not_round_the_data_of_the_reference() -> None:
+    """A product behind an activation becomes MatMulNBits, which rounds its data to 8 bits unless it is told."""
+    source = onnx.version_converter.convert_version(mlp(), 21)
+    model = quantize_weights(source, WeightOnly("int4", 32)).SerializeToString()
+    x = np.random.default_rng(2).standard_normal((2, 31), np.float32)
+    (fused,), (plain,) = (run_onnxruntime(model, [x], integers=integers) for integers in (True, False))
+    np.testing.assert_allclose(fused, plain, rtol=0, atol=1e-6 * np.abs(plain).max())
+
+
+def test_dynamic_dimensions_stay_dynamic(tmp_path: Path) -> None:
+    onnx.save(mlp("n"), tmp_path / "mlp.onnx")
+    arm_ext.quantize(
+        tmp_path / "mlp.onnx", None, tmp_path / "narrow.onnx", weights="int4", shapes={"x": (2, 31)}
+    )
+    model = onnx.load(tmp_path / "narrow.onnx")
+    dims = [
+        value.type.tensor_type.shape.dim[0].dim_param for value in (*model.graph.input, *model.graph.output)
+    ]
+    assert dims[0] == "n"
+    x = np.random.default_rng(2).standard_normal((3, 31), np.float32)
+    (found,) = run_onnxruntime(model.SerializeToString(), [x], integers=False)
+    assert found.shape == (3, 7)
+    assert arm_ext.compile(tmp_path / "narrow.onnx", "host", tmp_path / "p", shapes={"x": (4, 31)}).package
 
 
 def test_convolutions_stay_in_float() -> None:
