@@ -91,12 +91,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch whose condition is known at run time.
+    """A branch whose condition is computed at run time.
 
     Attributes:
-        condition: Place of a bool.
-        then: What is done where it is true.
-        otherwise: What is done where it is not.
+        condition: Place of the bool that decides.
+        then: Steps that run if it is true.
+        otherwise: Steps that run if it is false.
     """
 
     condition: Place

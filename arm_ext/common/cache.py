@@ -76,7 +76,7 @@ class Entries:
     """The cache entries of one kind.
 
     Attributes:
-        name: Of their folder in the cache folder.
+        name: Name of their folder in the cache folder.
         limit: Bytes that they may take.
     """
 
@@ -123,7 +123,7 @@ class Entries:
                 aside.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Trim the entries if one was added since the last time: all of them are looked at."""
+        """Trim the cache if an entry was added since the last call; this looks at every entry."""
         if self._added.is_set():
             self._added.clear()
             self.trim()

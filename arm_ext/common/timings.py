@@ -16,7 +16,7 @@ class Section:
 
     Attributes:
         seconds: CPU time, that of its parts included.
-        parts: What it consists of, in the order in which they began; the rest has no name.
+        parts: Named parts in the order in which they began; the rest has no name.
         counts: How often something happened in it that `count` was told of.
     """
 

@@ -43,8 +43,8 @@ class Miss:
     """A subpattern that does not match.
 
     Attributes:
-        expected: What it wants, one text an alternative.
-        found: What stands there.
+        expected: Description of the subpattern, one text per alternative.
+        found: Description of the expression found instead.
         at: Source nodes of that value, or of its consumer if it is a constant or an input.
     """
 
@@ -164,7 +164,7 @@ class _Walk:
         return result and replace(result, bound={**result.bound, pattern: value})
 
     def _partly(self, pattern: DFPattern, value: Expr, fit: Fit, at: Names) -> Fit | None:
-        """What fits of a pattern that does not fit as a whole."""
+        """Return a partial match of a pattern that does not match as a whole."""
         match pattern:
             case OrPattern():
                 return best_of(self._align(side, value, fit, at) for side in (pattern.left, pattern.right))

@@ -15,7 +15,7 @@ from schedules.diagnostic import Diagnostic
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern matched.
+    """A match of a pattern.
 
     Attributes:
         nodes: Source nodes of all matched calls, in program order.
@@ -44,7 +44,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rewrite.
+    """A graph rewrite: pattern, check and rewrite.
 
     Attributes:
         name: By its effect, such as "fold_batch_norm".
@@ -63,12 +63,12 @@ class Rule:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What became of one rule on one module.
+    """Record of one rule on one module.
 
     Attributes:
         applied: Source nodes of each match that was rewritten, in order.
         rejected: The matches that are left, with the reason.
-        near_misses: Where it does not match, but for one subpattern or two.
+        near_misses: Places where all but one or two subpatterns match.
     """
 
     applied: tuple[Names, ...]

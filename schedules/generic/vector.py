@@ -40,7 +40,7 @@ class Place:
         buffers: For each flat tensor of the nest the buffer that holds it.
         neon: Whether AArch64's own instructions may be used.
         along: The axis that the lanes follow.
-        lanes: How many.
+        lanes: Number of lanes.
         bind: Whether loads are given names: not where a condition guards them.
     """
 

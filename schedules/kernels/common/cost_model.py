@@ -124,13 +124,11 @@ def again(size: float, times: int, kept: float, core: Core) -> float:
 Option = TypeVar("Option")
 
 
-def cheapest(
-    options: Sequence[Option], cost: Callable[[Option], Cost], core: Core, tie: float = TIE
-) -> Option:
-    """Return the option with the fewest instructions among those within `tie` of the lowest cycles; then the first."""
+def cheapest(options: Sequence[Option], cost: Callable[[Option], Cost], core: Core) -> Option:
+    """Return the option with the fewest instructions among those within `TIE` of the lowest cycles; then the first."""
     costs = {option: cost(option) for option in options}
     return cheapest_by(
-        options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, tie
+        options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, TIE
     )
 
 
@@ -140,7 +138,7 @@ def cheapest_by(
     instructions: Callable[[Option], float],
     tie: float,
 ) -> Option:
-    """As `cheapest`, with functions for cycles and instructions."""
+    """Return the cheapest option as `cheapest` does, given functions for cycles and instructions."""
     found = {option: cycles(option) for option in options}
     limit = (1 + tie) * min(found.values())
     return min((option for option in options if found[option] <= limit), key=instructions)

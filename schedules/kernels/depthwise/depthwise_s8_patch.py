@@ -57,7 +57,7 @@ class Params:
     Attributes:
         down: Outputs of a patch along the axis that groups are cut of.
         across: Outputs along the other.
-        engine: What sums up products: a key of `ENGINES`.
+        engine: Instructions that sum products: a key of `ENGINES`.
         ordered: Whether sums stay as they are written, in few registers, or LLVM moves them, for cores in order.
         anew: Whether constants that instructions overwrite are loaded for each of them, and not copied from registers.
         parallel: Whether bands of patches are spread over the runtime's threads.
@@ -172,7 +172,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Emitter:
-    """Emits patches."""
+    """Emits the code of patches."""
 
     def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
         self.product, self.field = _requantized(workload, params), _cut(workload, params)

@@ -130,11 +130,11 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 Sixteen = Callable[..., ir.Expr]
-"""From one vector of each input to one of the output."""
+"""Function from a vector of 16 elements of each input to one of the output."""
 
 
 def _prepare(workload: Workload, constants: tirx.Buffer) -> Callable[[], Sixteen]:
-    """What loads the constants, where it is called, and returns the function."""
+    """Return a function that loads the constants where it is called, and returns the vector function."""
     if workload.composite == TABLE:
 
         def look_up() -> Sixteen:

@@ -49,7 +49,7 @@ def finish(
         row: Offset of the row in `acc`, a multiple of four.
         columns: How many of the row's columns are part of the result.
         output: Flat, float32, float16, or bfloat16 as int16.
-        offset: Where the row lies in the output, and so in the residual.
+        offset: Offset of the row in the output and in the residual.
         residual: Flat, float32 or float16, of the output's size; needed by a step "residual".
         sve: Whether to take instructions of SVE, inside of `sve.functions`.
     """

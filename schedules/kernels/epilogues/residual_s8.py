@@ -39,7 +39,7 @@ class Residual:
     """The addition of a tensor to a product, y = product + tensor.
 
     Attributes:
-        index: Of the tensor among the composite's parameters.
+        index: Index of the tensor among the composite's parameters.
         what: The sum.
         form: Its cheapest form.
     """

@@ -26,7 +26,7 @@ def pack(entries: Array, dtype: str) -> Array:
 
     Args:
         entries: int8 or uint8 [256].
-        dtype: Of the values that are looked up.
+        dtype: Dtype of the values that are looked up.
     """
     return np.roll(entries, SIZE // 2) if dtype == "int8" else entries
 

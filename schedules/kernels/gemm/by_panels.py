@@ -81,7 +81,7 @@ class PanelUnit(Unit[P, Product]):
     """The instruction-specific part of a kernel in this loop order.
 
     Attributes:
-        dtype: Of the data.
+        dtype: Dtype of the data.
         lanes: Columns of an accumulator.
         ranks_widening: Whether tiles whose estimates tie are ranked by what they widen, too: each block of rows widens
             int8 weights again.
@@ -257,7 +257,7 @@ def scaled(
         first: The tile's first column there.
         distance: Columns of all panels.
         total: Four sums, float32x4: (row, vector of columns).
-        rows: Of the tile.
+        rows: Rows of the tile.
         width: Columns of the tile.
 
     Returns:

@@ -106,7 +106,7 @@ class Emit:
         a: A, flat float32.
         row: Offset in it of a row: (group, row).
         panel: B and the offset of a panel.
-        start: What each accumulator of a row starts from: (where, width).
+        start: Start values of the accumulators of a row: (buffer offset, width).
         finish: Emits what follows the sum: (where, rows, width, columns, accumulators).
     """
 

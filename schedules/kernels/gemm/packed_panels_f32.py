@@ -40,7 +40,7 @@ def pack(
         source: Flat, float32 or float16.
         start: Offset of the panel's first column in the source.
         b: How the matrix lies.
-        columns: Of the panel that the matrix has; the others repeat the last, or are zero.
+        columns: Columns of the panel that the matrix has; the others repeat the last, or are zero.
         width: Columns of the panel, a multiple of four.
         panels: Flat float32.
         to: Offset of the panel there.

@@ -37,7 +37,7 @@ class Lines:
         depth: Its k.
         line: Elements from a line to the next.
         k: Elements from a k to the next.
-        zero: What the other matrix's zero point weights the sums of the lines with; no sums if 0.
+        zero: Zero point of the other matrix, which the sums of the lines are multiplied by; no sums if 0.
         flipped: Whether the data is uint8, to be read as int8 with its top bit flipped.
     """
 

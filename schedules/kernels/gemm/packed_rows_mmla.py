@@ -76,7 +76,7 @@ def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, start
         product: Whose rows.
         x: The data, padded.
         panel: Flat int8, [k step][row pair][2][8].
-        starts: Where each row begins; an even number.
+        starts: Offsets of the rows, an even number of them.
     """
     pairs = len(starts) // BLOCK
     if way_of(product) == "gather":
@@ -113,10 +113,10 @@ def interleave(
     Args:
         panel: Flat int8.
         at: The k step.
-        row_pairs: Of the panel.
-        pair: Which.
+        row_pairs: Row pairs of the panel.
+        pair: Index of the pair of rows.
         first: int8x16, or int8x8 for one step: the pair's first row.
-        second: The same of its second row.
+        second: The same for its second row.
     """
     offset = at * (row_pairs * VECTOR) + pair * VECTOR
     if str(first.ty.dtype) == "int8x8":

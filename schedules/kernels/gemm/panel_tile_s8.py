@@ -26,7 +26,7 @@ UNROLL = 4
 """k steps of a loop iteration."""
 
 FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
-"""Of the k loop that LLVM unrolls in a full tile, by instruction; of more it keeps the loop."""
+"""Largest trip count of the k loop that LLVM unrolls in a full tile, by instruction."""
 
 
 def check_registers(unit: Instruction, rows: int, columns: int) -> None:
@@ -66,8 +66,8 @@ def multiply(
         unit: The instruction.
         a: Flat int8, and the offset of the panel of rows.
         b: Flat int8, and the offset of the panel of columns.
-        vectors: Of rows, of columns.
-        steps: Of k.
+        vectors: Vectors of rows, of columns.
+        steps: Steps of k.
         start: int32x4 that accumulator (row vector, which, column vector) starts from.
         none: 0 that LLVM does not know to be it: it unrolls loops of few trips, and then spills accumulators.
 

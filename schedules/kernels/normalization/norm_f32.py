@@ -51,8 +51,8 @@ class Rows:
     """The rows that are normalised, and epsilon.
 
     Attributes:
-        count: How many.
-        length: Of each.
+        count: Number of rows.
+        length: Elements of each row.
         centred: Whether the mean is taken off.
         epsilon: Added to the variance.
     """

@@ -107,13 +107,13 @@ class Rows:
     """The rows that are normalised, and the norm's parameters.
 
     Attributes:
-        count: How many.
-        length: Of each.
-        dtype: Of the data.
+        count: Number of rows.
+        length: Elements of each row.
+        dtype: Dtype of the data.
         centred: Whether the mean is taken off.
         spread: What is added to n**2 times the variance.
         zero: What the definition takes off each value.
-        zero_point: Of the result.
+        zero_point: Zero point of the result.
     """
 
     count: int
@@ -164,7 +164,7 @@ def _starts(rows: Rows) -> tuple[int, ...]:
 
 
 def _middle(rows: Rows) -> int:
-    """What is taken off a value so that int8 holds it."""
+    """Return the number that is subtracted from values so that int8 holds them."""
     return 128 if rows.dtype == "uint8" else 0
 
 

@@ -96,7 +96,7 @@ def refused(
         kernel: Who asks.
         what: The composites are.
         composites: That it takes.
-        dtypes: Of data and result.
+        dtypes: Dtypes of data and result.
     """
     if workload.composite not in composites:
         return declined(

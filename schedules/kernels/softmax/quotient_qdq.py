@@ -22,7 +22,7 @@ from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import combine
 
 SCALES = (2.0**-40, 2.0**40)
-"""Of the result; beyond them FDIV keeps to what underflows and overflows."""
+"""Range of the result's scale; beyond it FDIV is used, for underflow and overflow."""
 
 
 def sixteen(
@@ -32,9 +32,9 @@ def sixteen(
 
     Args:
         total: Their sum, int64.
-        scale: Of the result.
-        zero_point: Of the result.
-        dtype: Of the result.
+        scale: Scale of the result.
+        zero_point: Zero point of the result.
+        dtype: Dtype of the result.
     """
     whole = T.Bind(tirx.Cast("float32", total) * tirx.FloatImm("float32", scale))
     divide = division(whole, exact=not SCALES[0] <= scale <= SCALES[1])

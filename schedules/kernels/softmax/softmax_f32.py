@@ -48,11 +48,11 @@ BETWEEN = 40
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows.
+    """The rows that softmax is computed over.
 
     Attributes:
-        count: How many.
-        length: Of each.
+        count: Number of rows.
+        length: Elements of each row.
     """
 
     count: int

@@ -169,11 +169,11 @@ class Rows:
     """The rows of a softmax along the last axis, and its output quantisation.
 
     Attributes:
-        count: How many.
-        length: Of each.
-        dtype: Of the data.
-        scale: Of the result; a RESCALE of the numerics `tosa`.
-        zero_point: Of the result.
+        count: Number of rows.
+        length: Elements of each row.
+        dtype: Dtype of the data.
+        scale: Scale of the result; a RESCALE of the numerics `tosa`.
+        zero_point: Zero point of the result.
     """
 
     count: int
@@ -221,7 +221,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
-"""From four int32x4 entries to 16 results."""
+"""Function from four int32x4 of table entries to 16 results."""
 
 
 def _sixteen(total: ir.Expr, rows: Rows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:

@@ -140,7 +140,7 @@ def multiply(
         a: Flat int16: the panel of A.
         b: Flat int16.
         b_panel: Offset of the panel in `b`.
-        pairs: Of rows, of columns.
+        pairs: Pairs of rows, of columns.
         steps: K / 4, a multiple of `unroll` that LLVM does not know: of few it makes straight code, and spills.
         unroll: Steps of one loop iteration.
         start: float32x4 for each column pair, c0 c1 c0 c1: what the accumulators start from.

@@ -45,7 +45,7 @@ BATCH = 2
 same place for all that LLVM knows: a batch makes pairs of both."""
 
 WINDOW_LIMIT = 0.5
-"""What the magnitudes of a chunk's weights add up to at most."""
+"""Largest sum of |weights| of a chunk."""
 
 
 def steps_of(length: int) -> int:
@@ -123,7 +123,7 @@ def multiply(
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
         b: Flat float16; a panel is [k in its order][8 * vectors].
         b_panel: Offset in `b` of the panel.
-        vectors: Of eight columns.
+        vectors: Vectors of eight columns.
         sums: Scratch, of all tiles of a task: what is taken for each costs 3 % of the instructions.
         zero: An int64 0 that LLVM does not know of. Of loops with few iterations it makes straight code, and goes
             through that one accumulator after the other, with all of B in registers, or rather on the stack.
@@ -206,7 +206,7 @@ class _Tile:
                 self._sums.store(to, first + at * WIDE_LANES, total)
 
     def result(self) -> list[ir.Expr]:
-        """The sums."""
+        """Return the sums of the tile."""
         return [
             T.Bind(total) for total in self._totals(range(0, self._size, LANES), pending=not self._binary32)
         ]

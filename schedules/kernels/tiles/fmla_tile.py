@@ -85,9 +85,9 @@ def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: 
     Those of the sum are the slowest of dispatch, FMLA pipes and FMLA chains; what is around it takes dispatch.
 
     Args:
-        rows: Of the tile.
-        vectors: Of the tile.
-        segments: Of k.
+        rows: Rows of the tile.
+        vectors: Vectors of the tile.
+        segments: Segments of k.
         after: Instructions that follow the sum.
         core: Whose.
     """

@@ -98,7 +98,7 @@ def multiply(
         a_rows: Offset in `a` of each row of the tile.
         b: Flat int8.
         b_panel: Offset in `b` of the panel.
-        columns: Of the tile.
+        columns: Columns of the tile.
         segments: The loads of a row, in the order of k.
         chain: Products that are summed in 16 bits: 1 or 2.
         flipped: Whether the top bit of the data is flipped.

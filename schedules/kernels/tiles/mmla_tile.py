@@ -62,7 +62,7 @@ def multiply(
         a_panel: Offset of the panel in `a`.
         b: Flat int8.
         b_panel: Offset of the panel in `b`.
-        pairs: Of rows, of columns.
+        pairs: Pairs of rows, of columns.
         steps: K / 8.
         unroll: Steps of one loop iteration.
         start: Makes int32x4 for each column pair, what the accumulators of a row pair start from; called for each.

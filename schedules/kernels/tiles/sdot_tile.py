@@ -26,7 +26,7 @@ UNROLL = ((20, 4), (0, 2))
 each row; elsewhere one, or LLVM loads ahead of what the register file holds. B's panel is then in reach of one LDP."""
 
 REACHED = 8
-"""Vectors of columns of which a vector of k, or two, is in reach of one LDP; of more, one."""
+"""Vectors of columns up to which one or two vectors of k are within the offset range of LDP; beyond, only one is."""
 
 STRAIGHT_CHUNKS = 2
 """LLVM makes straight code of loops over as many vectors of k, and mixes it with the requantisation behind it."""
@@ -39,7 +39,7 @@ STRAIGHT_REGISTERS = 6
 whole ones, or of rows that are staged each lane, in all lanes of a register."""
 
 SPILL = 4
-"""What each register more costs in such code: stack accesses, and as many cycles of waiting for them."""
+"""Cost of each further register in such code: stack accesses, and as many stall cycles."""
 
 
 def check_registers(rows: int, vectors: int) -> None:
@@ -138,7 +138,7 @@ def multiply(
                 for u in range(unroll):
                     take(chunks[u], outer * unroll)
                 if vectors > REACHED:
-                    # For cores that issue in order LLVM would unroll it, out of LDP's reach.
+                    # For in-order cores, LLVM would unroll the loop beyond the offset range of LDP.
                     barrier()
         for chunk in chunks[trips * unroll if trips > 1 else 0 :]:
             take(chunk, i64(0))

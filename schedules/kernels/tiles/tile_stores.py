@@ -33,7 +33,7 @@ def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize
 
     Args:
         acc: Blocks r0c0 r0c1 r1c0 r1c1.
-        pairs: Of rows.
+        pairs: Pairs of rows.
         vectors: Pairs of columns, 4 or 8.
         requantize: Makes bytes.
         put: Takes them.
@@ -58,7 +58,7 @@ def of_rows(acc: Accumulator, rows: int, vectors: int, requantize: Requantize, p
     Args:
         acc: Four columns of a row.
         rows: How many.
-        vectors: Of columns, an even number.
+        vectors: Vectors of columns, an even number.
         requantize: Makes bytes.
         put: Takes them.
     """

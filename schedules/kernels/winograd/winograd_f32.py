@@ -63,7 +63,7 @@ MOST_NUMBERS = 2
 """How much more than data and result, beside which they are alive, the numbers of a block may take."""
 
 LEAST_TILES = 8
-"""Of a block that is cut to that: a weight takes a cycle of two pipes of four lanes, and half a one to read."""
+"""Least tiles of a block: per weight, they take one cycle of two four-lane pipes, and its load half a cycle."""
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
