@@ -2,7 +2,7 @@
 """The C of a program: its steps as statements, and the functions that threads of a pool call."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from arm_ext.clibrary.memory import Address, Layout
@@ -30,6 +30,7 @@ class Body:
         symbols: Kernel → its symbol.
         checked: Kernels that check indices.
         is_open: Whether the program takes a length.
+        shared: What is C's name of each part of the weights that other models of the library read, too.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Body:
     symbols: Mapping[str, str]
     checked: Collection[str]
     is_open: bool = False
+    shared: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def parallel(self) -> list[KernelCall]:
@@ -80,6 +82,8 @@ class Body:
         each = f" + {place.stride} * thread" if place.stride else ""
         if place.memory == "weights":
             return f"weights + {place.offset}"
+        if place.memory == "shared":
+            return f"{self.shared[place.index]} + {place.offset}"
         if place.memory == "buffer":
             address = self.layout.buffers[place.index]
             assert address is not None

@@ -14,6 +14,7 @@ round of a loop gives the next one is in buffers of the loop.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
 Value: TypeAlias = "Place | tuple[Value, ...]"
 """Where a tensor is, or the tensors of a tuple."""
 
-Memory = Literal["buffer", "weights", "input", "output"]
+Memory = Literal["buffer", "weights", "shared", "input", "output"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class Place:
     """Where a tensor begins.
 
     Attributes:
-        memory: What it lies in.
+        memory: What it lies in; "shared" are weights that other models of the library read, too.
         offset: In bytes.
-        index: Of a buffer, input or output, which.
+        index: Of a buffer, input or output, which; of shared weights, which part.
         stride: Of a place of which each thread has its own, the bytes from one to the next; else 0.
     """
 
@@ -155,7 +156,8 @@ class Program:
     Attributes:
         steps: What is done.
         buffers: Bytes of each intermediate value and workspace, which `arrange` gives a place.
-        weights: All constants, and those read before them, equal ones once, each aligned as in the arena.
+        weights: All constants but shared ones, and those read before them, equal ones once, each aligned as in the
+            arena.
         kernels: By name, those that are compiled; each takes its buffers, inputs before outputs and workspaces, in a
             call's order.
     """
@@ -273,14 +275,25 @@ def _for(tasks: int | str, places: list[Place]) -> list[Place]:
 class Constants:
     """Constants one after the other, equal ones once."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Mapping[bytes, Place] = MappingProxyType({})) -> None:
+        """Takes the places of constants that are not added to these, as other models of the library read them, too."""
         self.parts: list[bytes] = []
         self._end = 0
         self._offsets: dict[bytes, int] = {}
+        self._shared = shared
 
-    def offset_of(self, constant: GenericConst) -> int:
-        """Return where a constant begins, which is added unless it was before."""
+    @property
+    def offsets(self) -> Mapping[bytes, int]:
+        """Where each begins."""
+        return self._offsets
+
+    def place_of(self, constant: GenericConst) -> Place:
+        """Return where a constant begins, which is added unless it was before, or is shared."""
         data = np.ascontiguousarray(constant.value.numpy()).tobytes()
+        return self._shared.get(data) or Place("weights", self.add(data))
+
+    def add(self, data: bytes) -> int:
+        """Return where a value begins, which is added unless it was before."""
         if data not in self._offsets:
             padding = -self._end % ALIGNMENT
             self.parts += [bytes(padding), data]
@@ -425,7 +438,7 @@ class _Reader:
 
     def _known(self, expr: Expr) -> Value:
         if isinstance(expr, GenericConst):
-            return Place("weights", self.weights.offset_of(expr))
+            return self.weights.place_of(expr)
         if isinstance(expr, TupleGetItem):
             fields = self._known(expr.tuple_value)
             assert isinstance(fields, tuple)

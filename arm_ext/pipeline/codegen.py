@@ -20,6 +20,7 @@ from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
 from relay_passes.canonicalize.define_casts import define_casts
 from relay_passes.lengths.fix_length import length_of
+from relay_passes.memory.new_tensors import NEW_TENSOR
 from relay_passes.memory.plan_arena import ALIGNMENT
 from relay_passes.memory.pointer_calls import STACK
 from relay_passes.programs.add_step import KEEP, SWAP
@@ -38,7 +39,7 @@ POINTERS = "arm_ext.pointers"
 
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
-_LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
+_LINKED, _PREFIX = ("arm_ext_", NEW_TENSOR), "__tvm_ffi_"
 _FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
 _FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
 _CPU = 1  # kDLCPU

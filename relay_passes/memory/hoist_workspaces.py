@@ -45,12 +45,12 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
     for gv, _, _ in found:
         del out[gv]
     # A variable of its own each: its type has the arguments.
-    builder = relax.BlockBuilder(out)
+    builder = relax.BlockBuilder()  # with the module it would hash all kernels
     borrowers = {
         gv.name_hint: _Borrower(builder.add_func(_with_arguments(func, buffers), gv.name_hint), buffers)
         for gv, func, buffers in found
     }
-    out = builder.get()
+    out.update(builder.get())
     for gv, func in relax_functions(out):
         out.update_func(gv, _lending(func, borrowers))
     return out

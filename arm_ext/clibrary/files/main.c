@@ -7,7 +7,7 @@
 @pool_include@
 #define BOUND @bound@
 
-/* Of selftest.S: inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
+/* Inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
 extern const unsigned char @name@_selftest[];
 @example_declaration@
 @example_regions@static _Alignas(64) unsigned char results[@result_bytes@];
@@ -100,7 +100,7 @@ static int selftest(@name@_instance *instance, @shape_parameter@const unsigned c
 @steps@    return wrong;
 }
 
-int main(void)
+@entry_declaration@int @entry@(void)
 {
     const unsigned char *data = @name@_selftest;
     @name@_instance instance;

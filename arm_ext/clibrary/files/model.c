@@ -6,7 +6,7 @@
 
 void *memcpy(void *target, const void *source, size_t bytes);
 
-@weights_declaration@enum { SHAPES = @shape_count@ };
+@weights_declaration@@shared_declaration@enum { SHAPES = @shape_count@ };
 
 /* Machine code of the kernels, one each. */
 @kernels@
@@ -115,7 +115,7 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
             continue; /* which overlaps nothing that has been checked */
         }
         if (overlap(out[i].data, out[i].bytes, instance->weights, @NAME@_WEIGHTS_BYTES) ||
-            overlap(out[i].data, out[i].bytes, instance, sizeof *instance)) {
+@shared_overlap@            overlap(out[i].data, out[i].bytes, instance, sizeof *instance)) {
             return @NAME@_ERROR_OVERLAP;
         }
         for (size_t k = 0; k < input_count; k++) {

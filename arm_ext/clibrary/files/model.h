@@ -21,7 +21,7 @@ extern "C" {
 #define @NAME@_ARENA_ALIGNMENT ((size_t)@alignment@)
 @stack@
 #define @NAME@_WEIGHTS_BYTES ((size_t)@weights_bytes@)
-
+@shared_bytes@
 #define @NAME@_INPUTS @inputs@
 #define @NAME@_OUTPUTS @outputs@
 #define @NAME@_DIMENSIONS @dimensions@ /* of a tensor, at most */
