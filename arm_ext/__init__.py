@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from arm_ext.api.cache import CacheContents, cache_contents, clear_cache
     from arm_ext.api.compare import compare
     from arm_ext.api.compile import CompileResult, compile
+    from arm_ext.api.compile_library import LibraryModel, LibraryResult, compile_library
     from arm_ext.api.doctor import Diagnosis, diagnose
     from arm_ext.api.explain import explain
     from arm_ext.api.export_payload import ExportReport, export_payload
@@ -62,6 +63,8 @@ __all__ = [
     "ExplainReport",
     "ExportReport",
     "InternalError",
+    "LibraryModel",
+    "LibraryResult",
     "ModelError",
     "NpuAdvice",
     "NpuOptions",
@@ -84,6 +87,7 @@ __all__ = [
     "clear_cache",
     "compare",
     "compile",
+    "compile_library",
     "diagnose",
     "explain",
     "export_payload",
@@ -106,6 +110,7 @@ _HOMES = {
     "arm_ext.report.accuracy.record": ("AccuracyReport",),
     "arm_ext.api.cache": ("CacheContents", "cache_contents", "clear_cache"),
     "arm_ext.api.compile": ("CompileResult", "compile"),
+    "arm_ext.api.compile_library": ("LibraryModel", "LibraryResult", "compile_library"),
     "arm_ext.frontends.common.custom": ("CustomOp",),
     "arm_ext.api.doctor": ("Diagnosis", "diagnose"),
     "arm_ext.errors": ("ArmExtError", "EnvError", "InternalError", "ModelError", "UsageError"),

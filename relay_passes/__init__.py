@@ -9,6 +9,7 @@ from relay_passes.fusion.fuse import fuse
 from relay_passes.fusion.split_concat import split_concat
 from relay_passes.integerize import integerize
 from relay_passes.integerize.dynamic_products import dynamic_products
+from relay_passes.integerize.grouped_products import grouped_products
 from relay_passes.ir.sources import function_sources, name_bindings, sources_of, unnamed_calls, with_source
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
@@ -49,6 +50,7 @@ __all__ = [
     "fold_constants",
     "function_sources",
     "fuse",
+    "grouped_products",
     "hoist_all",
     "hoist_workspaces",
     "inline_marked",

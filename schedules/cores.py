@@ -35,6 +35,7 @@ class Core:
         mca_cpu: llvm-mca -mcpu whose scheduling model stands in for this core.
         source: The manual that names the features and widths.
         neon: Whether it has the vector instructions of A64; false for x86-64 as target host.
+        in_order: Whether it issues instructions in the order of the program.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Core:
     mca_cpu: str
     source: str
     neon: bool = True
+    in_order: bool = False
 
 
 _KIB = 1024
@@ -69,8 +71,11 @@ def _core(
     mca_cpu: str,
     source: str,
     vector_bits: int = 128,
+    *,
+    in_order: bool = False,
 ) -> Core:
-    return Core(name, name, features, vector_bits, l1d, l2, issue_width, vector_pipes, mca_cpu, source)
+    widths = issue_width, vector_pipes
+    return Core(name, name, features, vector_bits, l1d, l2, *widths, mca_cpu, source, in_order=in_order)
 
 
 # Features that generated code may use. The Cryptographic Extension is an option of every core, and the
@@ -110,6 +115,7 @@ _CORES = (
         vector_pipes=1,
         mca_cpu="cortex-a53",
         source="TRM DDI 0500: in order, dual issue; two vector pipes of 64 bits",
+        in_order=True,
     ),
     _core(
         name="cortex-a55",
@@ -120,6 +126,7 @@ _CORES = (
         vector_pipes=1,
         mca_cpu="cortex-a55",
         source="TRM 100442; SOG EPM128372: in order, dual issue; two vector pipes of 64 bits",
+        in_order=True,
     ),
     _core(
         name="cortex-a72",
@@ -171,6 +178,7 @@ _CORES = (
         mca_cpu="cortex-a510",
         source="TRM 101604; SOG: in order, three instructions a cycle; two vector pipes, "
         "of 128 bits as in the larger configuration, which a complex of two shares",
+        in_order=True,
     ),
     _core(
         name="cortex-a710",

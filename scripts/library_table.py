@@ -53,8 +53,8 @@ _INIT = "if (NAME_init(&instance, arena, sizeof arena)) return 1;"
 _RUN = "if (NAME_run(&instance, in, out)) return 2;"
 
 
-def _counted(library: Package, warm: str, counted: str, folder: Path) -> int:
-    """Instructions of a part of a program under the emulator."""
+def _counted(library: Package, warm: str, counted: str, folder: Path) -> tuple[int, int]:
+    """Instructions of a part of a program under the emulator, and those of them in `run` itself, without kernels."""
     assert library.manifest.library is not None
     name = library.manifest.library.name
     text = _PROGRAM.replace("WARM", warm).replace("COUNTED", counted)
@@ -67,7 +67,13 @@ def _counted(library: Package, warm: str, counted: str, folder: Path) -> int:
     cpu = library.manifest.target.qemu_cpu or "max"
     plugin = ["-plugin", f"{qemu_plugin()},out={out}"]
     subprocess.run(["qemu-aarch64", "-cpu", cpu, "-L", root, *plugin, program], check=True)
-    return int(out.read_text().rpartition("#total")[2])
+    text = out.read_text()
+    with program.open("rb") as file:
+        (run,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name(f"{name}_run")
+        begin, size = run.entry.st_value, run.entry.st_size
+    blocks = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    own = (int(count) * len(words) for at, count, *words in blocks if begin <= int(at, 16) < begin + size)
+    return int(text.rpartition("#total")[2]), sum(own)
 
 
 def _loaded_bytes(archive: Path, name: str) -> int:
@@ -87,8 +93,8 @@ def _row(model: Path, target: str, folder: Path) -> list[str]:
     info = library.manifest.library
     assert isinstance(report, CountReport)
     assert info is not None
-    start = _counted(library, "", _INIT, folder)
-    warm = _counted(library, _INIT + _RUN, _RUN, folder)
+    start, _ = _counted(library, "", _INIT, folder)
+    warm, own = _counted(library, _INIT + _RUN, _RUN, folder)
     loaded = _loaded_bytes(library.path / f"lib{info.name}.a", info.name)
     figures = (
         package.so.stat().st_size,
@@ -99,13 +105,14 @@ def _row(model: Path, target: str, folder: Path) -> list[str]:
         start,
         report.instructions,
         warm,
+        own,
     )
     return [info.name, *(f"{figure:,}" for figure in figures)]
 
 
 _HEAD = (
     *("Model", "model.so, bytes", "library, bytes", "its weights", "arena", "stack", "instructions of init"),
-    *("of an inference: package", "library"),
+    *("of an inference: package", "library", "beside its kernels"),
 )
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write arm_ext/schemas anew from the records of the manifest, the report, the profile and the accuracy report."""
+"""Write arm_ext/schemas anew from the records of the manifests, the report, the profile and the accuracy report."""
 
 import json
 from pathlib import Path
 
 import arm_ext
-from arm_ext.package.manifest import manifest_schema
+from arm_ext.package.manifest import library_schema, manifest_schema
 from arm_ext.report.accuracy.record import accuracy_schema
 from arm_ext.report.profile.record import profile_schema
 from arm_ext.report.report import report_schema
@@ -14,6 +14,7 @@ from arm_ext.report.report import report_schema
 folder = Path(arm_ext.__file__).parent / "schemas"
 schemas = {
     "manifest": manifest_schema(),
+    "library": library_schema(),
     "report": report_schema(),
     "profile": profile_schema(),
     "accuracy": accuracy_schema(),

@@ -91,12 +91,35 @@ def _next_best(call: CostlyCall) -> str:
 
 
 def _recommended(report: AdviceReport) -> str:
-    if not report.recommended:
-        return f"recommended: none; no option saves anything within an error of {report.max_error:g}"
-    return (
-        f"recommended: {' '.join(options(report.recommended))}\n"
-        f"measured together: {_percent(report.gain)} less, error at the outputs {report.error:.1e}"
-    )
+    if report.recommended:
+        said = (
+            f"recommended: {' '.join(options(report.recommended))}\n"
+            f"measured together: {_percent(report.gain)} less, error at the outputs {report.error:.1e}"
+        )
+    else:
+        said = f"recommended: none; no option saves anything within an error of {report.max_error:g}"
+    return "\n".join([said, *_beyond_the_error(report)])
+
+
+def _beyond_the_error(report: AdviceReport) -> list[str]:
+    """What saves more than is recommended, and is not for its error alone."""
+    found = [
+        (each.gain, each)
+        for each in report.alternatives
+        if each.gain is not None
+        and each.error is not None
+        and each.gain > max(report.gain, 0)
+        and each.error > report.max_error
+    ]
+    if not found:
+        return []
+    gain, best = max(found, key=lambda pair: pair[0])
+    return [
+        _wrapped(
+            f"{best.name} would save {_percent(gain)} with an error of {best.error:.1e}: if the accuracy on your data "
+            "allows that, raise --max-error; of int8, quantize and accuracy tell which layers lose it"
+        )
+    ]
 
 
 def _changes(report: AdviceReport) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.accuracy`: where a quantised model loses accuracy, by the source model's nodes.
 
-    source in onnxruntime → quantised model in onnxruntime, in float → our integers
+    source in onnxruntime → quantised model in onnxruntime, in float → our integers → NPU
 
 Every tensor of the quantised model that stands for one of the source's is made an output of it before it is imported,
 so that all else is compiled as usual.
@@ -12,31 +12,38 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
 
+from arm_ext.api.accuracy_chain import Chain, Feed
+from arm_ext.api.accuracy_tflite import TfliteChain, checked_paths
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.mixed_precision import choose_float_layers
+from arm_ext.api.npu_division import partitioner
+from arm_ext.api.plugins import with_plugins
 from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
-from arm_ext.common.npz import read_npz
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
-from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import is_onnx
-from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
+from arm_ext.ethosu.options import NpuOptions
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
+from arm_ext.frontends.load import is_onnx, is_tflite
+from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
+from arm_ext.frontends.onnx.fixed_inputs import fix_inputs
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.pipeline.selftest import host_runner
-from arm_ext.quantization.error_sums import error_of
+from arm_ext.frontends.preprocess.options import Preprocess
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
+from arm_ext.pipeline.selftest import Run, host_runner
 from arm_ext.quantization.float_layers import units_of, with_float_nodes
-from arm_ext.quantization.layer_errors import LayerErrors, Values, errors
+from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.layers import (
     DEQUANTIZE,
     RESCALED,
@@ -46,51 +53,72 @@ from arm_ext.quantization.layers import (
     with_exact_inputs,
     with_outputs,
 )
-from arm_ext.quantization.metrics import Metric, chosen_metric, stacked
+from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
-from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.samples import Data, read_samples, split_samples
 from arm_ext.quantization.session import Session, leave_unlike_out
 from arm_ext.quantization.static import fold_batch_norm
 from arm_ext.report.accuracy.gate import Gate
-from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, OutputAccuracy
+from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
 from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.target.profiles import resolve
+from schedules.numerics import qdq, tosa
+
+if TYPE_CHECKING:
+    from arm_ext.ethosu.partition.agreement import Agreement
 
 Array = npt.NDArray[Any]
-Feed = dict[str, Array]
-Run = Callable[[Sequence[Array]], list[Array]]
 
 STEPS = ("match", "compile", "samples", "bisect")
 """Of `accuracy`, for a progress display."""
+
+NPU_SAMPLES = 8
+"""That are computed on the functional model of the NPU, which takes seconds for a large model."""
 
 HOST = "host"
 """Name of the board where nothing but this machine is asked for."""
 
 
+@with_plugins
 def accuracy(
     model: str | Path | onnx.ModelProto,
-    against: str | Path | onnx.ModelProto,
-    data: str | Path | Mapping[str, Array],
+    against: str | Path | onnx.ModelProto | None,
+    data: Data,
     *,
+    preprocess: Preprocess | str | Path | None = None,
     board: str | None = None,
     target: str | None = None,
     metric: str | None = None,
+    gate: Gate | None = None,
     bisect: Gate | None = None,
+    npu: NpuOptions | str | None = None,
+    plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     shapes: Given | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> AccuracyReport:
     """Compare a quantised model with its float source, layer by layer, on the same samples.
 
     Args:
-        model: An ONNX model in QDQ form.
-        against: The float ONNX model that it was made of.
-        data: .npz, or its arrays: one for each input, samples along the first axis, and `labels` for "top1".
+        model: An ONNX model in QDQ form, or a TFLite model.
+        against: The float model that it was made of; None for a TFLite model, to compare with LiteRT's integers.
+        data: .npz, or its arrays: one for each input, samples along the first axis, and `labels` for "top1"; or a
+            folder of images; or an iterable of samples, each a mapping of names to arrays.
+        preprocess: Steps from an image to the input, or a YAML file of them, for a folder; by default float32 is 0
+            to 1.
         board: Where our integers are computed, such as "virtual" or "host:port"; by default on this machine, through
             the same phases.
         target: Profile to compile for, with a board; by default the board's, where its name is a profile.
         metric: "top1", "top5", "f1", "cosine", "iou", "map50", "wer", "cer", "perplexity", or "module:function", which
             takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
             labels.
+        gate: Bounds that the caller will hold the report against; that they can be told is checked before any work.
         bisect: Bounds on the metric, to find the fewest layers that, in float, make the quantised model hold them.
+        npu: An Ethos-U, as for `compile`: our integers are then those of TOSA, and on the first samples what a
+            functional model of the NPU computes of each region is compared with them.
+        plugins: As for `compile`; onnxruntime computes without them, and so does this machine without their rules and
+            kernels.
+        values: As for `compile`, of both models.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
 
@@ -100,22 +128,36 @@ def accuracy(
         EnvError: The board is out of reach or lacks a feature.
     """
     check_type("board", "" if board is None else board, str)
-    if target is not None and board is None and bisect is None:
-        raise UsageError("--target is for a --board or --bisect; without one, this machine computes")
+    if target is not None and board is None and bisect is None and npu is None:
+        raise UsageError("--target is for a --board, --bisect or --npu; without one, this machine computes")
     progress("match")
-    chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
-    arrays = read_npz(Path(data), "an array an input") if isinstance(data, str | Path) else data
-    feeds = split_samples(arrays, input_specs(chain.source.graph), "samples")
+    fixed = static_shapes(shapes, "accuracy")
+    of_onnx = {"--board": board, "--bisect": bisect, "--value": values}
+    chain = _chain_of(model, against, fixed, values or {}, of_onnx, npu=npu is not None)
+    arrays = read_samples(data, chain.specs, preprocess)
+    feeds = chain.feeds(arrays)
     named = chosen_metric(metric, arrays, len(feeds))  # what is wrong with it is told before any work
-    if bisect is not None:
+    if bisect is not None and isinstance(chain, _OnnxChain):
         chain.check_bisect(bisect, named, len(feeds))
-    chain.match(feeds[0])
+    if gate is not None:
+        less = named is not None and named.less_is_better
+        gate.check(None if named is None else named.name, len(feeds), less_is_better=less)
+    if isinstance(chain, _OnnxChain):
+        chain.match(feeds[0])
     progress("compile")
-    with _ours(chain, board, target) as run:
+    agreement = None if npu is None else _agreement(chain, npu, target or "arm")
+    ours = (
+        chain.ours(npu=npu is not None)
+        if isinstance(chain, TfliteChain)
+        else _ours(chain, board, target, npu, plugins)
+    )
+    with ours as run:
         progress("samples")
         try:
-            for feed in feeds:
+            for number, feed in enumerate(feeds):
                 chain.add(feed, run)
+                if agreement is not None and number < NPU_SAMPLES:
+                    agreement.add(chain.inputs(feed))
         except KeyboardInterrupt:  # what there is, is told
             if not chain.samples:
                 raise
@@ -126,53 +168,81 @@ def accuracy(
     }
     judged = chosen_metric(metric, seen, count)
     report = chain.report(board or HOST, len(feeds), judged)
-    if bisect is None or judged is None:
+    if agreement is not None:
+        report = report.model_copy(update={"npu": agreement.link()})
+    if bisect is None or judged is None or isinstance(chain, TfliteChain):
         return report
     progress("bisect")
-    judge = Judge(chain.name, chain.source, feeds[:count], judged, bisect.holds)
+    aim = target or (default_target(board) if board else "arm")
+    return report.model_copy(update={"mixed": _bisected(chain, feeds[:count], judged, bisect, aim)})
+
+
+def _chain_of(
+    model: str | Path | onnx.ModelProto,
+    against: str | Path | onnx.ModelProto | None,
+    shapes: Shapes,
+    values: Mapping[str, npt.ArrayLike],
+    of_onnx: Mapping[str, object],
+    *,
+    npu: bool,
+) -> "_OnnxChain | TfliteChain":
+    """The chain of a model by its format; `of_onnx` are options that TFLite does not have, by name."""
+    if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
+        if found := [name for name, value in of_onnx.items() if value]:
+            raise UsageError(
+                f"{found[0]} is for ONNX models; TFLite's are computed on this machine, as they are: `run --check` "
+                "compares a package on a board"
+            )
+        return TfliteChain.read(*checked_paths(Path(model), against), shapes, npu=npu)
+    if against is None:
+        _read(model)  # what is wrong with it, such as that it is not there, is told first
+        raise UsageError(
+            "--against: name the float model that it was made of; TFLite models alone go without"
+        )
+    return _OnnxChain.read(model, against, shapes, values)
+
+
+def _bisected(
+    chain: "_OnnxChain", feeds: Sequence[Feed], metric: Metric, gate: Gate, target: str
+) -> MixedPrecision:
+    """The fewest layers that, in float, make the quantised model hold the bounds."""
+    judge = Judge(chain.name, chain.source, feeds, metric, gate.holds)
     # Weights in float are those that quantisers start from.
     matching = Matching(fold_batch_norm(chain.source), chain.quantized)
-    mixed = choose_float_layers(
+    return choose_float_layers(
         units_of(matching),
         partial(with_float_nodes, matching),
         judge,
-        target or (default_target(board) if board else "arm"),
-        bisect.describe(judged.name),
+        target,
+        gate.describe(metric.name),
         fewest=True,
     )
-    return report.model_copy(update={"mixed": mixed})
 
 
-@dataclass
-class _Chain:
-    """The models of the chain, with the sums of what was compared.
+@dataclass(kw_only=True)
+class _OnnxChain(Chain):
+    """The chain of an ONNX model in QDQ form.
 
     Attributes:
         source: The float model.
         quantized: In QDQ form.
-        name: Of the quantised model.
-        reference: Name of the float one.
-        outputs: Of both.
     """
 
     source: onnx.ModelProto
     quantized: onnx.ModelProto
-    name: str
-    reference: str
-    outputs: tuple[str, ...] = ()
     matching: Matching = field(init=False)
-    uncovered: tuple[str, ...] = ()
-    layers: list[LayerErrors] = field(default_factory=list)
-    results: dict[str, list[list[Array]]] = field(
-        default_factory=lambda: {"source": [], "fake": [], "integers": []}
-    )
 
     @classmethod
     def read(
-        cls, model: str | Path | onnx.ModelProto, against: str | Path | onnx.ModelProto, shapes: Shapes
-    ) -> "_Chain":
-        quantized, name = _read(model, shapes)
-        source, reference = _read(against, shapes)
+        cls,
+        model: str | Path | onnx.ModelProto,
+        against: str | Path | onnx.ModelProto,
+        shapes: Shapes,
+        values: Mapping[str, npt.ArrayLike],
+    ) -> "_OnnxChain":
+        (first, name), (second, reference) = map(_read, (model, against))
+        refuse_unknown_inputs(values, [value.name for value in runtime_inputs(second.graph)], "--value")
+        quantized, source = _prepared(first, shapes, values), _prepared(second, shapes, values)
         if not any(node.op_type == DEQUANTIZE for node in quantized.graph.node):
             raise UsageError(
                 f"{name}: holds no {DEQUANTIZE}; expected a quantised ONNX model in QDQ form, as onnxruntime's "
@@ -191,7 +261,30 @@ class _Chain:
             raise UsageError(
                 f"{name} and --against {reference} have different outputs: {', '.join(sorted(missing))} is of one alone"
             )
-        return cls(source, quantized, name, reference, outputs)
+        return cls(
+            source=source,
+            quantized=quantized,
+            name=name,
+            reference=reference,
+            outputs=outputs,
+            runtime=f"onnxruntime {onnxruntime.__version__}",
+        )
+
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """Return what the samples are."""
+        return input_specs(self.source.graph)
+
+    def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
+        """Return one feed a sample."""
+        return split_samples(arrays, self.specs(), "samples")
+
+    def inputs(self, feed: Feed) -> list[Array]:
+        """Return what the quantised model is given for a sample, in its order."""
+        return [feed[spec.name] for spec in input_specs(self.quantized.graph)]
+
+    def imported(self) -> ImportedModel:
+        """Return the model that an NPU takes parts of."""
+        return import_onnx(self.quantized)
 
     def check_bisect(self, gate: Gate, metric: Metric | None, samples: int) -> None:
         """Check that layers can be put back to float, and their effect be measured.
@@ -217,7 +310,7 @@ class _Chain:
         self.matching = matching = Matching(self.source, self.quantized)
         values = leave_unlike_out(matching, feed, self.reference, self.name)
         layers = matching.layers
-        if not any(layer.integers for layer in layers):
+        if not any(layer.integers or layer.constants for layer in layers):
             raise UsageError(
                 f"{self.name} and --against {self.reference}: no tensor or node of the quantised model has a name of "
                 "the float one; name the model that it was made of"
@@ -263,9 +356,8 @@ class _Chain:
         alone = self._alone(feed | {name: exact[tensor] for name, tensor in self._fed.items()})
         fake = self._fake(feed)
         others = {} if self._others is None else self._others(feed)
-        inputs = [feed[spec.name] for spec in input_specs(self.quantized.graph)]
         names = [value.name for value in self.instrumented.graph.output]
-        ours = dict(zip(names, run(inputs), strict=True))
+        ours = dict(zip(names, run(self.inputs(feed)), strict=True))
         for each in self.layers:
             layer = each.layer
             integers = None if layer.integers is None else ours[layer.integers]
@@ -279,45 +371,7 @@ class _Chain:
                     others.get(layer.integers or ""),
                 )
             )
-        for link, values in (("source", exact), ("fake", fake), ("integers", ours)):
-            self.results[link].append([values[name] for name in self.outputs])
-
-    @property
-    def samples(self) -> int:
-        """How many were compared."""
-        return len(self.results["integers"])
-
-    def report(self, board: str, given: int, metric: Metric | None) -> AccuracyReport:
-        """Return what was compared."""
-        links = {link: stacked(self.outputs, rows[: self.samples]) for link, rows in self.results.items()}
-        value = None
-        if metric is not None:
-            found = {link: metric(outputs, links["source"]) for link, outputs in links.items()}
-            value = MetricValue(
-                name=metric.name,
-                drop=metric.drop(found["integers"], found["source"]),
-                less_is_better=metric.less_is_better,
-                **found,
-            )
-        return AccuracyReport(
-            model=self.name,
-            reference=self.reference,
-            board=board,
-            samples=self.samples,
-            given=given,
-            layers=tuple(layer.record() for layer in self.layers),
-            outputs=tuple(
-                OutputAccuracy(
-                    name=output,
-                    fake=errors(error_of(links["fake"][output], links["source"][output])),
-                    integers=errors(error_of(links["integers"][output], links["source"][output])),
-                )
-                for output in self.outputs
-            ),
-            metric=value,
-            uncovered=self.uncovered,
-            runtime=f"onnxruntime {onnxruntime.__version__}",
-        )
+        self.keep(source=exact, fake=fake, integers=ours)
 
 
 def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:
@@ -326,27 +380,64 @@ def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:
     return layer.dequantizer.dequantize(ours[layer.integers])
 
 
-def _read(model: str | Path | onnx.ModelProto, shapes: Shapes) -> tuple[onnx.ModelProto, str]:
-    """A model with static shapes and names of its nodes, and its own name."""
+def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
+    """A model, and its name."""
     if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
-        raise UsageError(f"{model}: accuracy compares ONNX models: one in QDQ form and the float one of it")
+        raise UsageError(
+            f"{model}: accuracy compares ONNX models, one in QDQ form with the float one of it, or TFLite models; "
+            "export the network to ONNX, and quantise it"
+        )
     proto, name, _ = read_onnx(model)
     check_valid(proto, name)
-    set_input_shapes(proto, shapes)
-    inline_model_functions(proto)
-    name_nodes(proto.graph)
     return proto, name
 
 
+def _prepared(proto: onnx.ModelProto, shapes: Shapes, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
+    """The model with static shapes and names of its nodes."""
+    inputs = {value.name for value in runtime_inputs(proto.graph)}
+    # What `quantize --value` wrote has no such inputs.
+    if held := {each: numbers for each, numbers in values.items() if each in inputs}:
+        proto = fix_inputs(proto, held)
+    set_input_shapes(proto, shapes)
+    inline_model_functions(proto)
+    name_nodes(proto.graph)
+    return proto
+
+
+def _agreement(chain: Chain, npu: NpuOptions | str, target: str) -> "Agreement":
+    """What compares the regions that an NPU takes of the quantised model, divided as for `compile`."""
+    model = chain.imported()
+    divide = partitioner(npu, model)
+    options = PhaseOptions(resolve(target, None), numerics=tosa.NUMERICS, divide=divide)
+    result = last(run_phases(PhaseResult(model.mod), options, until="partition"))
+    # Not above: the packages that it needs may be missing where there is no NPU.
+    from arm_ext.ethosu.partition.agreement import Agreement
+    from arm_ext.ethosu.partition.divider import Offloaded
+
+    assert isinstance(result.division, Offloaded)
+    return Agreement(divide.divider, result.division)
+
+
 @contextmanager
-def _ours(chain: _Chain, board: str | None, target: str | None) -> Iterator[Run]:
+def _ours(
+    chain: _OnnxChain,
+    board: str | None,
+    target: str | None,
+    npu: NpuOptions | str | None,
+    plugins: Sequence[str | Path],
+) -> Iterator[Run]:
     """What runs the quantised model as this project compiles it."""
     if board is None:
-        yield host_runner(import_onnx(chain.instrumented))
+        numerics = qdq.NUMERICS if npu is None else tosa.NUMERICS
+        yield host_runner(import_onnx(chain.instrumented), numerics=numerics)
         return
     with temporary() as folder:
         package = compile_model(
-            chain.instrumented, target or default_target(board), folder / "model.armpkg"
+            chain.instrumented,
+            target or default_target(board),
+            folder / "model.armpkg",
+            npu=npu,
+            plugins=plugins,
         ).package
         told = package.manifest.target
         with open_board(board, profile=told.profile, profile_cpu=told.qemu_cpu) as opened:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.advise`: what would make a model faster, built and measured."""
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -22,7 +24,6 @@ from arm_ext.api.plugins import with_plugins
 from arm_ext.api.profile import profile
 from arm_ext.api.run import run
 from arm_ext.common.distance import distance
-from arm_ext.common.npz import read_npz
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
 from arm_ext.frontends.load import is_onnx
@@ -30,7 +31,7 @@ from arm_ext.frontends.onnx.importer import read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.package import Package
 from arm_ext.package.manifest import Method
-from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.samples import read_calibration, split_samples
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import Given, dims_text
@@ -116,6 +117,7 @@ class _Bench:
             "shape": [f"{name}={dims_text(dims)}" for name, dims in shapes.items()],
             "trust": self.options["trust"],
             "plugin": [str(path) for path in self.options["plugins"]],
+            "value": [f"{name}={_numbers(given)}" for name, given in (self.options["values"] or {}).items()],
             "preprocess": self.options["preprocess"] and str(self.options["preprocess"]),
         }
         return {"target": self.target} | {name: value for name, value in found.items() if value}
@@ -134,6 +136,7 @@ def advise(
     *,
     trust: bool = False,
     plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: str | Path | None = None,
@@ -154,6 +157,7 @@ def advise(
         board: Where to measure, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         trust: As for `compile`.
         plugins: As for `compile`.
+        values: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`, one for each input.
         preprocess: A YAML file, as for `compile`.
@@ -174,7 +178,7 @@ def advise(
     if not Path(model).is_file():
         raise UsageError(f"{model}: no such model file; advise builds it anew, so that it takes no package")
     features = resolve(target, mattr).features
-    samples = None if quantize is None else read_npz(Path(quantize), "calibration samples, an array an input")
+    samples = None if quantize is None else read_calibration(Path(quantize))
     bench = _Bench(
         Path(model),
         target,
@@ -182,6 +186,7 @@ def advise(
         {
             "trust": trust,
             "plugins": tuple(plugins),
+            "values": values,
             "mattr": mattr,
             "shapes": shapes,
             "preprocess": preprocess,
@@ -201,6 +206,11 @@ def advise(
     together = advisor.together(tried)
     progress(STEPS[3])
     return advisor.report(tried, together, advisor.changes())
+
+
+def _numbers(given: npt.ArrayLike) -> str:
+    """The numbers of --value, as a command line has them."""
+    return ",".join(json.dumps(number) for number in np.ravel(given).tolist())
 
 
 def _int8(samples: str | Path, calibration: Method) -> dict[str, str]:

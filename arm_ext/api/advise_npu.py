@@ -2,11 +2,12 @@
 """`arm_ext.advise_npu`: what a model would take on each Ethos-U, by Vela's estimates and the kernels'."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+import numpy.typing as npt
 import tvm
 
 from arm_ext.advice.failure import told
@@ -17,7 +18,7 @@ from arm_ext.api.serial import serial
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import HANDOVER_US, NpuOptions, require_packages
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.frontends.load import trusted
+from arm_ext.frontends.load import prepared
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
@@ -73,6 +74,7 @@ def advise_npu(
     *,
     trust: bool = False,
     plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: str | Path | None = None,
@@ -93,6 +95,7 @@ def advise_npu(
         npus: Names of accelerators; all by default.
         trust: As for `compile`.
         plugins: As for `compile`.
+        values: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`, one for each input.
         preprocess: As for `compile`.
@@ -112,7 +115,7 @@ def advise_npu(
     until = math.inf if budget is None else monotonic() + budget * _MINUTE
     progress("import")
     source = Source(
-        trusted(model) if trust else model, preprocess, quantize=quantize, calibration=calibration, npu=True
+        prepared(model, values, trust=trust), preprocess, quantize=quantize, calibration=calibration, npu=True
     )
     options = PhaseOptions(resolve(target, mattr), numerics=tosa.NUMERICS)
     pricer = _Pricer.of(_model(source, shapes), options, cpu_mhz, handover_us)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the Python API's arguments, made before any work; messages name the argument."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from arm_ext.errors import UsageError
@@ -24,6 +25,20 @@ def check_choice(name: str, value: object, choices: Any) -> None:
     """
     if value not in get_args(choices):
         raise UsageError(f"{name}={_short(value)}: must be one of {', '.join(map(repr, get_args(choices)))}")
+
+
+def refuse_compiled(options: Mapping[str, object]) -> None:
+    """Raise UsageError if an option of compiling is given for what is compiled.
+
+    Args:
+        options: By name on the command line; those that are empty are not given.
+
+    Raises:
+        UsageError: Names the first that is given.
+    """
+    for name, value in options.items():
+        if value:
+            raise UsageError(f"{name}: a package is compiled; the option is for a model file")
 
 
 def _short(value: object) -> str:

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+import onnx
 
+from arm_ext.api.arguments import refuse_compiled
 from arm_ext.api.bench import bench
 from arm_ext.api.compile import compile as compile_model
+from arm_ext.api.plugins import with_plugins
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import emulated_cpu
 from arm_ext.common.distance import distance
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import import_model
+from arm_ext.frontends.load import import_model, with_values
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.profile import CountReport
@@ -47,6 +50,7 @@ def steps(against: str) -> tuple[str, ...]:
     return "download", "compile", OURS, *(peer.name for peer in parse_peers(against))
 
 
+@with_plugins
 def compare(
     model: AnyPackage,
     against: str,
@@ -54,6 +58,8 @@ def compare(
     *,
     target: str | None = None,
     mattr: str | None = None,
+    plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     shapes: Given | None = None,
     models: Mapping[str, Path] | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -66,6 +72,8 @@ def compare(
         board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
         target: Profile to compile a file for; by default the board's, where its CPU names one.
         mattr: LLVM features to add and remove, such as "-sve,-sve2".
+        plugins: Of a file, as for `compile`; other runtimes compute without them.
+        values: Of a file, as for `compile`; other runtimes run it with these constants, too.
         shapes: Input name → shape, for a file with inputs whose sizes are open; one an input.
         models: Peer → a file of its own, for a peer that does not take `model`.
         progress: Called with each of `steps` as it begins.
@@ -79,14 +87,29 @@ def compare(
     source = Path(model) if isinstance(model, str | Path) else package_of(model).path
     given = _given(peers, source, models or {})
     fixed = static_shapes(shapes, "bench --against")
-    if fixed and source.is_dir():
-        raise UsageError(f"{source} is compiled; --shape is for a model file")
+    if source.is_dir():
+        refuse_compiled(
+            {"--target": target, "--mattr": mattr, "--plugin": plugins, "--value": values, "--shape": fixed}
+        )
+    if values:
+        with _file_with_values(source, values) as file:
+            return compare(
+                file,
+                against,
+                board,
+                target=target,
+                mattr=mattr,
+                plugins=plugins,
+                shapes=shapes,
+                models=models,
+                progress=progress,
+            )
     profile = _profile(source, board, target, mattr)
     mca = find_mca()
     progress("download")
     guests = {name: fetch(peer) for peer in peers if (name := peer.name) in given}
     progress("compile")
-    with _package(source, profile, mattr, fixed) as package:
+    with _package(source, profile, mattr, fixed, plugins) as package:
         info = package.manifest.target
         cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
         progress(OURS)
@@ -146,8 +169,6 @@ def _profile(source: Path, board: str, target: str | None, mattr: str | None) ->
     if spec.kind != "virtual":
         raise UsageError(f"--against counts on an emulated board; --board {board} is none: take virtual:CPU")
     if source.is_dir():
-        if target or mattr:
-            raise UsageError(f"{source} is compiled; --target and --mattr are for a model file")
         return ""
     if spec.cpu and spec.cpu not in PROFILES and not target:
         raise UsageError(f"--board {board} is of no profile; say by --target what to compile for")
@@ -158,13 +179,24 @@ def _profile(source: Path, board: str, target: str | None, mattr: str | None) ->
 
 
 @contextmanager
-def _package(source: Path, profile: str, mattr: str | None, shapes: Shapes) -> Iterator[Package]:
+def _file_with_values(source: Path, values: Mapping[str, npt.ArrayLike]) -> Iterator[Path]:
+    """A file of the same name, some of whose inputs are constants."""
+    with tempfile.TemporaryDirectory(prefix="arm-ext-bench-") as scratch:
+        file = Path(scratch) / source.name
+        onnx.save(with_values(source, values), file)
+        yield file
+
+
+@contextmanager
+def _package(
+    source: Path, profile: str, mattr: str | None, shapes: Shapes, plugins: Sequence[str | Path]
+) -> Iterator[Package]:
     if source.is_dir():
         yield load_package(source)
         return
     with tempfile.TemporaryDirectory(prefix="arm-ext-bench-") as scratch:
         folder = Path(scratch) / f"{source.stem}.armpkg"
-        yield compile_model(source, profile, folder, mattr=mattr, shapes=shapes).package
+        yield compile_model(source, profile, folder, mattr=mattr, shapes=shapes, plugins=plugins).package
 
 
 def _our_row(package: Package, report: CountReport) -> Row:

@@ -12,7 +12,7 @@ import onnx
 
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.model_source import Source
-from arm_ext.api.packing import Packing
+from arm_ext.api.packing import Packing, write_models
 from arm_ext.api.plugins import brought, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
@@ -25,7 +25,7 @@ from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.load import export_module, trusted, with_values
+from arm_ext.frontends.load import export_module, prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
 from arm_ext.package.manifest import Memory, Method, Numerics, Precision
@@ -173,6 +173,8 @@ def compile(
         EnvError: The linker, or Vela, is missing or fails.
         InternalError: The result fails the compiler's own checks.
     """
+    if isinstance(model, list | tuple):
+        raise UsageError("model: expected one model; arm_ext.compile_library makes a C library of several")
     check_type("target", target, str)
     check_type("values", {} if values is None else values, Mapping)
     check_type("state", {} if state is None else state, Mapping)
@@ -184,8 +186,8 @@ def compile(
     if example_inputs is not None:
         model = export_module(model, example_inputs)
     rules, kernels = (*rules, *brought().rules), (*kernels, *brought().kernels)
-    _refuse_names_of_ours(kernels)
-    _refuse_unknown_kernels(without)
+    refuse_names_of_ours(kernels)
+    refuse_unknown_kernels(without)
     profile = resolve(target, mattr)
     numerics: Numerics = "qdq" if npu is None else "tosa"
     divider = None if npu is None else _divider(npu)
@@ -201,7 +203,7 @@ def compile(
         raise UsageError("--memory is for --emit c-library; a package's runtime allocates one arena")
     regions = ARENA if memory is None else parse_regions(memory)
     if emit == "c-library":
-        _refuse_for_library(buckets, cc, **{"--npu": npu})
+        refuse_for_library(buckets, cc, **{"--npu": npu})
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
     files = (model, preprocess, state_init, quantize, tuned, vela_config)
     read = [Path(each) for each in (*files, *plugins) if isinstance(each, str | Path)]
@@ -211,7 +213,7 @@ def compile(
         progress("import")
         unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
         known = None if tuned is None else Tuned(tuned, profile, unused)
-        given = with_values(trusted(model) if trust else model, values or {})
+        given = prepared(model, values, trust=trust)
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
@@ -229,28 +231,25 @@ def compile(
             variants, calibrated = source.variants(buckets, options)
         offloaded = _run(variants, divider, dump, progress)
         united = unite(variants)
-        _check_budget(united.memory, memory_budget)
-        packing = Packing(folder, united, profile, offloaded)
-        linked = (
-            packing.link(cc, progress)
-            if emit == "package"
-            else packing.write_library(weights, threads, regions, progress)
-        )
+        check_budget(united.memory, memory_budget)
+        packing = Packing(folder, united, profile, numerics, calibrated, known, offloaded)
+        if emit == "package":
+            linked = packing.link(cc, progress)
+        else:
+            (linked,) = write_models([packing], weights, threads, regions, progress)
         progress("package")
         with section("package"):
-            manifest, report = packing.write(linked, numerics, calibrated, known)
+            manifest, report = packing.write(linked)
     if emit == "package":
         remember(manifest.so_sha256)
     return CompileResult(Package(Path(output), manifest), report)
 
 
-def _refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
+def refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
     """Refuse what a C library does not have yet."""
     asked = [name for name, value in others.items() if value]
-    if any(bucket.batch for bucket in buckets):
-        asked.append("any number of samples")
-    if any(bucket.length for bucket in buckets):
-        asked.append("a bounded length")
+    if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
+        asked.append("several shapes of any number of samples")
     if asked:
         raise UsageError(
             f"--emit c-library does not have {' and '.join(asked)} yet; compile a package for that"
@@ -259,12 +258,14 @@ def _refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: obj
         raise UsageError("--cc links a package; a C library is linked by your own build")
 
 
-def _refuse_names_of_ours(kernels: Sequence[Kernel]) -> None:
+def refuse_names_of_ours(kernels: Sequence[Kernel]) -> None:
+    """Refuse kernels of the user's with names of ours."""
     if taken := sorted({kernel.NAME for kernel in kernels} & {kernel.NAME for kernel in KERNELS}):
         raise UsageError(f"kernels: {taken[0]} is the name of a kernel of arm-ext; choose another NAME")
 
 
-def _refuse_unknown_kernels(without: Sequence[str]) -> None:
+def refuse_unknown_kernels(without: Sequence[str]) -> None:
+    """Refuse names that no kernel has."""
     names = [kernel.NAME for kernel in KERNELS]
     if unknown := [name for name in without if name not in names]:
         raise UsageError(f"--without-kernel {unknown[0]}: there is no such kernel; {near(unknown[0], names)}")
@@ -315,7 +316,8 @@ def _run(
     return found
 
 
-def _check_budget(memory: Memory, budget: int | None) -> None:
+def check_budget(memory: Memory, budget: int | None) -> None:
+    """Check that a model keeps within --memory-budget."""
     if budget is None or memory.peak_activation_bytes <= budget:
         return
     widest = "\n".join(layer.describe() for layer in memory.widest)

@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import numpy.typing as npt
 import onnx
 import tvm
 from tvm import relax, tirx
 
 import relay_passes
+from arm_ext.api.npu_division import partitioner
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.names import near
 from arm_ext.errors import UsageError
-from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.frontends.load import trusted
+from arm_ext.ethosu.options import NpuOptions
+from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Method
@@ -41,6 +42,7 @@ from relay_passes import Explanation
 from relay_passes.fusion.combine_matmuls import NAME as COMBINE_MATMULS
 from relay_passes.fusion.fuse import pass_name, routines_of
 from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
+from relay_passes.integerize.grouped_products import NAME as GROUPED_PRODUCTS
 from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.programs.control_flow import split
 from relay_passes.rewriter.record import Record
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from arm_ext.ethosu.partition.divider import Offloaded
-    from arm_ext.ethosu.partition.phase import Partitioner
 
 _REWRITES = up_to("fuse")
 
@@ -70,6 +71,7 @@ NAMES: tuple[str, ...] = (
     "layout",
     "integerize",
     DYNAMIC_PRODUCTS,
+    GROUPED_PRODUCTS,
     *(rule.name for rule in PRODUCT_RULES),
     COMBINE_MATMULS,
     *_COMPOSITES,
@@ -88,6 +90,7 @@ def explain(
     target: str = "arm",
     trust: bool = False,
     plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -107,6 +110,7 @@ def explain(
         target: Name of a profile, whose core estimates are for.
         trust: As for `compile`.
         plugins: As for `compile`.
+        values: As for `compile`.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → static shape, for inputs with dynamic dimensions.
         preprocess: As for `compile`.
@@ -124,7 +128,7 @@ def explain(
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
     options = PhaseOptions(resolve(target, mattr), numerics=qdq.NUMERICS if npu is None else tosa.NUMERICS)
     progress("import")
-    source = trusted(model) if trust else model
+    source = prepared(model, values, trust=trust)
     imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
     if npu is not None and imported.for_npu is not None:
         imported = imported.for_npu()
@@ -132,7 +136,7 @@ def explain(
     if node is not None and node not in imported.nodes:
         raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
     if npu is not None:
-        options = replace(options, divide=_partitioner(npu, imported))
+        options = replace(options, divide=partitioner(npu, imported))
     pieces = split(imported.mod).pieces.values()
     runs = [_run(piece, options, progress) for piece in pieces]
     progress("explain")
@@ -151,17 +155,6 @@ def explain(
         cycles=sum(call.cycles for call in calls),
         node=None if node is None else _node(node, imported.nodes[node], runs, calls),
     )
-
-
-def _partitioner(npu: NpuOptions | str, imported: ImportedModel) -> "Partitioner":
-    """Return what divides the model as its phases go on."""
-    require_packages()
-    from arm_ext.ethosu.partition.divider import Divider, check_divisible
-    from arm_ext.ethosu.partition.phase import Partitioner
-
-    check_divisible(imported)
-    divider = Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
-    return Partitioner(divider, imported, count_macs(imported.mod), first=0)
 
 
 @dataclass
@@ -327,6 +320,7 @@ def _definition(name: str) -> str:
         "integerize": relay_passes.integerize,
         COMBINE_MATMULS: relay_passes.combine_matmuls,
         DYNAMIC_PRODUCTS: relay_passes.dynamic_products,
+        GROUPED_PRODUCTS: relay_passes.grouped_products,
         **{rule.name: rule.rewrite for rule in (*RULES, *PRODUCT_RULES)},
     }
     return inspect.cleandoc(sys.modules[functions[name].__module__].__doc__ or "")

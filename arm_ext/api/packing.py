@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last step of `compile`: linking, and writing of the files of a package or a C library."""
+"""The last step of `compile`: linking, and writing of the files of a package, or of models of a C library."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy.typing as npt
 
 from arm_ext import package
-from arm_ext.clibrary.library import SELFTEST, Entry, Weights, write_library, write_selftest
+from arm_ext.clibrary.library import Entry, Planned, Weights, selftest_file, write_library, write_selftest
 from arm_ext.clibrary.memory import Region
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
-from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics
+from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics, PackageFile
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs
 from arm_ext.quantization.accuracy import selftest_distances, warnings
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
+_Tested: TypeAlias = tuple[Selftest, list[RegionValues]]
 
 _CODE_BYTES = 16 << 20
 """Room for the machine code of a model beside its weights."""
@@ -68,13 +70,19 @@ class Packing:
         folder: Where its files go.
         united: What went through the phases.
         profile: The target.
+        numerics: What quantised operators compute.
+        calibrated: How the model was quantised here, if it was.
+        known: The tuning database, if one was given.
         offloaded: What an NPU computes of each variant, if there is one.
     """
 
     folder: Path
     united: United
     profile: Profile
-    offloaded: "Sequence[Offloaded]"
+    numerics: Numerics
+    calibrated: Calibration | None
+    known: Tuned | None
+    offloaded: "Sequence[Offloaded]" = ()
 
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
         """Link and check model.so, and write the self-tests."""
@@ -90,59 +98,36 @@ class Packing:
             return linker
 
         so = self.folder / package.SO
-        linker, tested = self._made(make, progress)
+        linker, (tested,) = _made([self], make, progress)
         for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
             selftest.save(self.folder / self.united.selftest_file(variant))
         largest = tested[self.united.variants.index(self.united.largest)][0]
         return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
 
-    def write_library(
-        self, weights: Weights, threads: int, regions: tuple[Region, ...], progress: Callable[[str], None]
-    ) -> Linked:
-        """Write a C library and its self-test."""
+    def planned(self) -> Planned:
+        """Return the model as a C library takes it."""
         variants = self.united.variants
         entries = [
-            Entry(variant.name if len(variants) > 1 else MAIN, variant.bucket.label, variant.model)
+            Entry(
+                variant.name if len(variants) > 1 else MAIN,
+                variant.bucket.label,
+                variant.model,
+                variant.bucket.length or variant.bucket.batch,
+                variant.bucket.largest,
+            )
             for variant in variants
         ]
+        # The library itself checks a length, and goes over samples.
+        planned = self.united.result.mod if len(variants) > 1 else variants[0].result.mod
         check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
+        return Planned(planned, entries, check)
 
-        def make() -> Library:
-            return write_library(
-                self.folder,
-                self.united.result.mod,
-                entries,
-                self.profile,
-                check,
-                weights,
-                threads,
-                regions,
-            )
+    def selftests(self) -> "Iterator[Callable[[], _Tested]]":
+        """Yield what computes the self-test of each variant."""
+        for variant, offloaded in zip_longest(self.united.variants, self.offloaded):
+            yield partial(self._selftest, variant, offloaded)
 
-        library, tested = self._made(make, progress)
-        selftests = [selftest for selftest, _ in tested]
-        write_selftest(self.folder, selftests)
-        return Linked(ziglang_record(), selftests[variants.index(self.united.largest)], [], library)
-
-    def _made(
-        self, make: Callable[[], _T], progress: Callable[[str], None]
-    ) -> tuple[_T, list[tuple[Selftest, list[RegionValues]]]]:
-        """Return what `make` gives, and the self-test of each variant, which are computed at the same time."""
-        progress("link")
-        require_file_size(_CODE_BYTES + 2 * self.united.memory.weight_bytes)
-        # The self-tests compile the model for this machine, which takes about as long: each has a core.
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            pending = [
-                beside.submit(copy_context().run, self._selftest, variant, offloaded)
-                for variant, offloaded in zip_longest(self.united.variants, self.offloaded)
-            ]
-            made = make()
-            progress("self-test")
-            return made, [each.result() for each in pending]
-
-    def _selftest(
-        self, variant: Variant, offloaded: "Offloaded | None"
-    ) -> tuple[Selftest, list[RegionValues]]:
+    def _selftest(self, variant: Variant, offloaded: "Offloaded | None") -> _Tested:
         """What the package's CPU should give, and what flows through its regions for an NPU."""
         with section("self-test"):
             return with_fitting_inputs(
@@ -151,7 +136,7 @@ class Packing:
 
     def _selftest_of(
         self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"
-    ) -> tuple[Selftest, list[RegionValues]]:
+    ) -> _Tested:
         model, options = variant.model, variant.options
         values: list[RegionValues] = []
         if offloaded is not None:
@@ -165,52 +150,58 @@ class Packing:
             selftest = replace(selftest, floats=model.float_reference(inputs)[0])
         return selftest, values
 
-    def write(
-        self, linked: Linked, numerics: Numerics, calibrated: Calibration | None, known: Tuned | None
-    ) -> tuple[Manifest, CompileReport]:
-        """Write the manifest, the report, and what an NPU's driver takes.
-
-        Args:
-            linked: As `link` returned it.
-            numerics: What quantised operators compute.
-            calibrated: How the model was quantised here, if it was.
-            known: The tuning database, if one was given.
-        """
-        main = self.united.largest
-        calibrated = calibrated and _with_selftest(calibrated, main, linked.selftest)
-        library = linked.library
-        program = self.folder / (package.SO if library is None else f"lib{library.name}.a")
-        report = self._report(calibrated, numerics, program)
+    def write(self, linked: Linked) -> tuple[Manifest, CompileReport]:
+        """Write the manifest, the report, and what an NPU's driver takes."""
+        report = self.write_report(linked, self.folder)
         npu = self._npu(linked.region_values)
-        (self.folder / package.REPORT_JSON).write_text(
-            report.model_dump_json(indent=2) + "\n", encoding="utf-8"
-        )
-        (self.folder / package.REPORT_TEXT).write_text(render(report), encoding="utf-8")
-        manifest = make_manifest(
+        manifest = self.manifest(linked, report, package.list_files(self.folder), npu)
+        package.write_manifest(self.folder, manifest)
+        return manifest, report
+
+    def write_report(self, linked: Linked, folder: Path) -> CompileReport:
+        """Write the report to a folder."""
+        library = linked.library
+        program = self.folder / (package.SO if library is None else library.file)
+        report = self._report(self._calibrated(linked), program)
+        (folder / package.REPORT_JSON).write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        (folder / package.REPORT_TEXT).write_text(render(report), encoding="utf-8")
+        return report
+
+    def manifest(
+        self, linked: Linked, report: CompileReport, files: list[PackageFile], npu: Npu | None = None
+    ) -> Manifest:
+        """Return the manifest; `files` are all others of the package or library."""
+        main = self.united.largest
+        return make_manifest(
             Compiled(
                 main.model,
-                calibrated,
+                self._calibrated(linked),
                 self.profile,
                 main.options.precision,
-                numerics,
+                self.numerics,
                 self.united.memory,
                 report.macs,
                 main.check,
                 linked.linker,
                 npu,
-                [] if known is None else known.records(main.model.name, self.united.result.kernels),
-                self._buckets(library),
+                [] if self.known is None else self.known.records(main.model.name, self.united.result.kernels),
+                self._buckets(linked.library),
                 linked.library,
             ),
-            package.list_files(self.folder),
+            files,
         )
-        package.write_manifest(self.folder, manifest)
-        return manifest, report
+
+    def _calibrated(self, linked: Linked) -> Calibration | None:
+        return self.calibrated and _with_selftest(self.calibrated, self.united.largest, linked.selftest)
 
     def _buckets(self, library: Library | None) -> list[BucketInfo]:
         """The manifest's entries for several shapes; all self-tests of a library are in one file."""
         buckets = self.united.buckets()
-        return [each.model_copy(update={"selftest": SELFTEST}) for each in buckets] if library else buckets
+        return (
+            [each.model_copy(update={"selftest": selftest_file(library)}) for each in buckets]
+            if library
+            else buckets
+        )
 
     def _npu(self, values: list[RegionValues]) -> Npu | None:
         if not self.offloaded:
@@ -220,7 +211,7 @@ class Packing:
 
         return write_regions(self.folder, self.offloaded, values)
 
-    def _report(self, calibrated: Calibration | None, numerics: Numerics, program: Path) -> CompileReport:
+    def _report(self, calibrated: Calibration | None, program: Path) -> CompileReport:
         """What became of the model; `program` is the file with its machine code."""
         main, result = self.united.largest, self.united.result
         return build_report(
@@ -243,13 +234,64 @@ class Packing:
                 program=program.name,
                 program_bytes=program.stat().st_size,
                 memory=self.united.memory,
-                numerics=numerics,
+                numerics=self.numerics,
                 precision=main.options.precision,
                 samples=SELFTEST_SAMPLES if main.bucket.batch else 1,
             ),
             main.result.removed,
             main.result.kept_channels,
         )
+
+
+def write_models(
+    models: Sequence[Packing],
+    weights: Weights,
+    threads: int,
+    regions: tuple[Region, ...],
+    progress: Callable[[str], None],
+    archive: str | None = None,
+) -> list[Linked]:
+    """Write a C library of models, and their self-tests.
+
+    Args:
+        models: Of one folder.
+        weights: Where they are.
+        threads: How many of a pool share a kernel at most.
+        regions: Memory that the caller gives an instance.
+        progress: Called with each step as it begins.
+        archive: Name of a library of several models.
+    """
+    folder, profile = models[0].folder, models[0].profile
+    planned = [each.planned() for each in models]
+
+    def make() -> list[Library]:
+        return write_library(folder, planned, profile, weights, threads, regions, archive)
+
+    libraries, tested = _made(models, make, progress)
+    linked = []
+    for model, library, each in zip(models, libraries, tested, strict=True):
+        selftests = [selftest for selftest, _ in each]
+        write_selftest(folder / selftest_file(library), selftests)
+        largest = selftests[model.united.variants.index(model.united.largest)]
+        linked.append(Linked(ziglang_record(), largest, [], library))
+    return linked
+
+
+def _made(
+    models: Sequence[Packing], make: Callable[[], _T], progress: Callable[[str], None]
+) -> tuple[_T, list[list[_Tested]]]:
+    """Return what `make` gives, and each model's self-test of each variant, which are computed at the same time."""
+    progress("link")
+    weight_bytes = sum(each.united.memory.weight_bytes for each in models)
+    require_file_size(_CODE_BYTES * len(models) + 2 * weight_bytes)
+    # The self-tests compile the model for this machine, which takes about as long: each has a core.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        pending = [
+            [beside.submit(copy_context().run, selftest) for selftest in each.selftests()] for each in models
+        ]
+        made = make()
+        progress("self-test")
+        return made, [[each.result() for each in of_model] for of_model in pending]
 
 
 def _with_selftest(calibrated: Calibration, main: Variant, selftest: Selftest) -> Calibration:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.profile`: what each kernel call of one inference costs, by the source model's nodes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from arm_ext.api.arguments import check_type
+from arm_ext.api.arguments import check_type, refuse_compiled
 from arm_ext.api.bench import bound_inputs, core_of, views_of
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.board import Board, LoadedModel, check_cores, conditions, open_board
@@ -67,6 +68,8 @@ def profile(
     board: str = "virtual",
     *,
     target: str | None = None,
+    plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     shapes: Given | None = None,
     cores: Sequence[int] = (),
     progress: Callable[[str], None] = lambda step: None,
@@ -80,6 +83,8 @@ def profile(
         model: A package (its folder, opened, or what `compile` returned), or a model file, which is compiled first.
         board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
         target: Profile to compile a model file for; by default the board's, where its name is a profile.
+        plugins: Of a model file, as for `compile`.
+        values: Of a model file, as for `compile`.
         shapes: Input name → shape: which of a package's several to measure, or those of a model file.
         cores: Of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.
@@ -92,7 +97,7 @@ def profile(
     check_type("board", board, str)
     check_cores(board, cores)
     progress("compile")
-    with _compiled(model, board, target, shapes) as (package, fixed):
+    with _compiled(model, board, target, shapes, plugins, values) as (package, fixed):
         views = views_of(package, static_shapes(fixed, "profile"))
         if len(views) > 1:
             have = "; ".join(view.describe_inputs() for view in views)
@@ -107,16 +112,27 @@ def profile(
 
 @contextmanager
 def _compiled(
-    model: AnyPackage, board: str, target: str | None, shapes: Given | None
+    model: AnyPackage,
+    board: str,
+    target: str | None,
+    shapes: Given | None,
+    plugins: Sequence[str | Path],
+    values: Mapping[str, npt.ArrayLike] | None,
 ) -> Iterator[tuple[Package, Given | None]]:
     """Give the package to measure, and the shapes that are still to be chosen of it."""
     if not isinstance(model, str | Path) or not Path(model).is_file():
-        if target is not None:
-            raise UsageError("--target: a package is compiled; the option is for a model file")
+        refuse_compiled({"--target": target, "--plugin": plugins, "--value": values})
         yield package_of(model), shapes
         return
     with temporary() as folder:
-        result = compile_model(model, target or default_target(board), folder / "model.armpkg", shapes=shapes)
+        result = compile_model(
+            model,
+            target or default_target(board),
+            folder / "model.armpkg",
+            plugins=plugins,
+            shapes=shapes,
+            values=values,
+        )
         yield result.package, None
 
 

@@ -1,31 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.quantize`: a float ONNX model in, one in QDQ form out, with its accuracy."""
+"""`arm_ext.quantize`: a float ONNX model in, one in QDQ form or with narrow weights out, with its accuracy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy.typing as npt
 import onnx
 
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import choose_float_layers
-from arm_ext.common.npz import read_npz
+from arm_ext.api.plugins import with_plugins
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import TensorSpec
+from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import is_onnx
-from arm_ext.frontends.onnx.importer import read_onnx
+from arm_ext.frontends.load import is_onnx, is_tflite, with_values
+from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
+from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.package.manifest import Correction, Method, Sparsity
+from arm_ext.frontends.preprocess.options import Preprocess
+from arm_ext.package.manifest import Correction, Method, Sparsity, WeightType
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
+from arm_ext.quantization.samples import Data, read_samples
 from arm_ext.quantization.static import Quantizer
+from arm_ext.quantization.weight_only import WeightOnly, with_dims_of
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
 from arm_ext.shapes.given import Given, static_shapes
@@ -34,13 +41,16 @@ from arm_ext.target.profiles import resolve
 STEPS = ("quantize", "search", "compare")
 """Of `quantize`, for a progress display."""
 
+GROUP = 32
+"""Weights of 4 bits that share a scale, by default: 5 bits a weight with it."""
+
 
 @dataclass(frozen=True)
 class QuantizeResult:
     """The result of `quantize`.
 
     Attributes:
-        path: The model in QDQ form.
+        path: The model.
         accuracy: Of it against the float model, on the same samples.
     """
 
@@ -48,15 +58,21 @@ class QuantizeResult:
     accuracy: AccuracyReport
 
 
+@with_plugins
 def quantize(
     model: str | Path,
-    data: str | Path,
+    data: Data | None,
     output: str | Path,
     *,
+    preprocess: Preprocess | str | Path | None = None,
+    weights: WeightType | None = None,
+    group: int | None = None,
     calibration: Method = "minmax",
     correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
     sparsity: Sparsity | None = None,
+    plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     shapes: Given | None = None,
     metric: str | None = None,
     max_drop: float | None = None,
@@ -65,19 +81,28 @@ def quantize(
 ) -> QuantizeResult:
     """Quantise a float ONNX model to int8 in QDQ form, and compare it with the float model layer by layer.
 
-    Weights are symmetric, a scale each channel; activations have a scale and a zero point.
+    Weights are symmetric, a scale each channel; activations have a scale and a zero point, or stay in float.
 
     Args:
         model: An ONNX file.
-        data: .npz with calibration samples: one array for each input, samples along the first axis.
+        data: Calibration samples, as for `accuracy`. None with `weights`: these need no samples, and the comparison is
+            on random inputs.
         output: The .onnx file to write.
+        preprocess: Steps from an image to the input, as for `accuracy`.
+        weights: Type of the weights of matrix products where these alone are quantised: "int8" with a scale an output
+            channel, or "int4" with a scale a group.
+        group: Weights of int4 along the sum that share a scale; by default GROUP.
         calibration: How the range of an activation follows from the samples.
-        correct: Changes of the float model that lose less in int8: "equalize" and "smooth" bring channels to like
-            ranges, before a product and behind a LayerNormalization; "bias" makes up for shifts of the mean.
+        correct: What loses less: "equalize" and "smooth" bring channels of the float model to like ranges, before a
+            product and behind a LayerNormalization; "bias" makes up for shifts of the mean; "round" rounds weights so
+            that results are nearest, not the weights.
         keep_float: Source nodes that stay in float.
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.
-        shapes: Input name → shape, for inputs with dynamic dimensions.
+        plugins: As for `compile`; onnxruntime calibrates without them.
+        values: As for `compile`: the model that is written has no such inputs.
+        shapes: Input name → shape, for inputs with dynamic dimensions, which are static in what is written. With
+            `weights` the comparison alone is of these shapes.
         metric: As for `accuracy`.
         max_drop: Greatest drop of the metric from the float model, in QDQ form; layers stay in float for it, in the way
             that is the fastest by the estimates of kernels.
@@ -85,10 +110,9 @@ def quantize(
         progress: Called with each of STEPS as it begins; "search" is left out without `max_drop`.
 
     Raises:
-        UsageError: The model, the data, a node's name or the output is wrong, or corrections that rescale channels are
-            asked for with `sparsity`.
-        ModelError: There is nothing to prune; onnxruntime cannot quantise the model, or it cannot be compiled, or its
-            metric drops further even with all layers in float.
+        UsageError: The model, the data, a node's name or the output is wrong, or options do not go together.
+        ModelError: There is nothing to prune or to quantise; onnxruntime cannot quantise the model, or it cannot be
+            compiled, or its metric drops further even with all layers in float.
     """
     check_choice("calibration", calibration, Method)
     for each in correct:
@@ -98,20 +122,36 @@ def quantize(
         _refuse_rescaling(correct)
     for name in keep_float:
         check_type("keep_float", name, str)
-    source, samples, path = Path(model), Path(data), Path(output)
+    how = _weight_only(weights, group)
+    if how is not None:
+        _refuse_activations(calibration, correct, sparsity, max_drop)
+    source, path = Path(model), Path(output)
+    if data is None and (how is None or correct):
+        raise UsageError(
+            f"--data: {'--correct takes' if correct else 'activations take'} calibration samples, an .npz with an "
+            "array an input, or a folder of images; --weights int8 and int4 alone need none"
+        )
+    read = [source, *([Path(data)] if isinstance(data, str | Path) else [])]
     if path.suffix != ".onnx":
         raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
-    refuse_inputs(checked_file(path, "-o"), "-o", [source, samples])
+    refuse_inputs(checked_file(path, "-o"), "-o", read)
     if source.is_file() and not is_onnx(source):
-        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX")
+        where = "; or quantise it where it was converted, and compile that" if is_tflite(source) else ""
+        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX{where}")
     if max_drop is not None:
         resolve(target, None)  # a name that does not exist is told before any work
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
-    arrays = read_npz(samples, "calibration samples, an array an input")
-    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,))
-    whole = None if sparsity is None else make(source)
-    given, pruned = (source, ()) if sparsity is None else _pruned(source)
+    float_model = with_values(source, values or {})
+    inputs = partial(_inputs, float_model, fixed)
+    arrays = (
+        {spec.name: value[None] for spec, value in zip(inputs(), random_inputs(inputs()), strict=True)}
+        if data is None
+        else read_samples(data, inputs, preprocess, "calibration samples, an array an input")
+    )
+    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how)
+    whole = None if sparsity is None else make(float_model)
+    given, pruned = (float_model, ()) if sparsity is None else _pruned(float_model)
     quantizer = make(given, keep_float=keep_float, corrections=correct, pruned_from=whole)
     judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
     gate = Gate(max_drop=max_drop)
@@ -121,15 +161,55 @@ def quantize(
         progress("search")
         mixed = _mixed(quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target)
     kept = () if mixed is None else mixed.nodes
-    write_file(path, quantizer.quantized(fixed, kept).SerializeToString(), "-o")
+    made = quantizer.quantized(fixed, kept)
+    if how is not None:
+        made = with_dims_of(made, read_onnx(source)[0])
+    write_file(path, made.SerializeToString(), "-o")
     progress("compare")
     with temporary() as folder:
         # Channels that were rescaled are compared with those of a float model that has them so, too.
-        against = folder / source.name if {"equalize", "smooth"} & set(correct) else source
-        if against != source:
+        against = float_model
+        if {"equalize", "smooth"} & set(correct):
+            against = folder / source.name
             write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
-        report = accuracy(path, against, arrays, metric=metric, shapes=shapes)
+        report = accuracy(path, against, arrays, metric=metric, plugins=plugins, shapes=shapes)
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
+
+
+def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | None:
+    if group is not None and weights != "int4":
+        raise UsageError("--group is of --weights int4; weights of 8 bits have a scale an output channel")
+    if weights is None:
+        return None
+    check_choice("weights", weights, WeightType)
+    group = GROUP if group is None else group
+    check_type("group", group, int)
+    if group < 1:
+        raise UsageError(f"--group {group}: a group has one weight or more; {GROUP} and 128 are usual")
+    return WeightOnly(weights, group)
+
+
+def _refuse_activations(
+    calibration: Method, correct: Sequence[Correction], sparsity: Sparsity | None, max_drop: float | None
+) -> None:
+    """Refuse what is for activations in integers."""
+    asked = {
+        f"--calibration {calibration}": calibration != "minmax",
+        **{f"--correct {name}": name in correct for name in ("equalize", "smooth")},
+        "--sparsity": sparsity is not None,
+        "--max-drop": max_drop is not None,
+    }
+    if found := [name for name, given in asked.items() if given]:
+        raise UsageError(
+            f"{found[0]} does not go with --weights: activations stay in float; leave one of the two out"
+        )
+
+
+def _inputs(source: onnx.ModelProto | Path, shapes: Shapes) -> tuple[TensorSpec, ...]:
+    proto, name, _ = read_onnx(source)
+    check_valid(proto, name)
+    set_input_shapes(proto, shapes)
+    return input_specs(proto.graph)
 
 
 def _refuse_rescaling(correct: Sequence[Correction]) -> None:
@@ -140,7 +220,7 @@ def _refuse_rescaling(correct: Sequence[Correction]) -> None:
         )
 
 
-def _pruned(source: Path) -> tuple[onnx.ModelProto | Path, tuple[str, ...]]:
+def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tuple[str, ...]]:
     proto, name, _ = read_onnx(source)
     name_nodes(proto.graph)
     pruned, nodes = prune_two_of_four(proto)

@@ -3,17 +3,19 @@
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from time import monotonic
 
+import numpy.typing as npt
+
 from arm_ext.api.model_source import Source
 from arm_ext.api.plugins import with_plugins
 from arm_ext.common.outputs import checked_folder
 from arm_ext.errors import EnvError, UsageError
-from arm_ext.frontends.load import trusted
+from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import Method, Precision
 from arm_ext.pipeline.phases import PhaseOptions
@@ -44,6 +46,7 @@ def tune_model(
     *,
     trust: bool = False,
     plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -72,6 +75,7 @@ def tune_model(
         db: Folder of the database; made if there is none.
         trust: As for `compile`.
         plugins: As for `compile`.
+        values: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`.
         preprocess: As for `compile`.
@@ -97,7 +101,7 @@ def tune_model(
     profile = resolve(target, mattr)
     reach(rerank or board)
     source = Source(
-        trusted(model) if trust else model, preprocess, quantize=quantize, calibration=calibration
+        prepared(model, values, trust=trust), preprocess, quantize=quantize, calibration=calibration
     )
     buckets = [each for _, each in source.models(buckets_of(shapes))[0]]
     (imported, *_) = buckets

@@ -2,14 +2,17 @@
 """`arm-ext accuracy`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from arm_ext.cli.console import Share, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.options import all_layers_option, json_option, shape_option, views_option
+from arm_ext.cli.model_options import given_values, plugin_option, value_option
+from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.errors import InternalError, ModelError, UsageError
 from arm_ext.shapes.given import Dim
 
 WRITTEN = (".html", ".json", ".csv")
@@ -31,35 +34,23 @@ class _Bound(click.ParamType[tuple[str, float]]):
             self.fail(f"{value!r} is not of the form top1=0.71", param, ctx)
 
 
-@click.command()
+@click.command(cls=NpuCommand)
 @click.argument("model", type=PATH)
 @click.option(
     "--against",
     type=PATH,
-    required=True,
     metavar="REFERENCE",
-    help="The float ONNX model that MODEL was made of.",
+    help="The float model that MODEL was made of. A TFLite model may go without: it is then compared with LiteRT.",
 )
-@click.option(
-    "--data",
-    type=PATH,
-    required=True,
-    metavar="FILE.npz",
-    help="Samples: one array for each input, samples along its first axis, and 'labels' for most metrics.",
-)
+@data_options("Samples")
 @click.option(
     "--board",
     help="Board that computes our integers: virtual[:cpu], local, host:port, tracker-host:port/key.  "
     "[default: this machine, through the same phases]",
 )
 @click.option(
-    "--target", help="Profile to compile for, with --board or --bisect.  [default: the board's, or arm]"
-)
-@click.option(
-    "--metric",
-    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
-    help="Metric of the outputs; a function takes them by name, samples in front, and the data's arrays.  "
-    "[default: top1, if there are labels]",
+    "--target",
+    help="Profile to compile for, with --board, --bisect or --npu.  [default: the board's, or arm]",
 )
 @click.option("--min-sqnr", type=float, metavar="DB", help="Fail if an output has less SQNR in our integers.")
 @click.option(
@@ -77,6 +68,9 @@ class _Bound(click.ParamType[tuple[str, float]]):
     is_flag=True,
     help="Find the fewest layers that, in float, make the model hold --min or --max-drop, and what that costs.",
 )
+@npu_options
+@plugin_option
+@value_option
 @shape_option("Shape of a dynamic input.")
 @views_option(
     "Write the report, too, by the file's ending: .html, .json or .csv.",
@@ -85,8 +79,9 @@ class _Bound(click.ParamType[tuple[str, float]]):
 @json_option()
 def accuracy(
     model: Path,
-    against: Path,
+    against: Path | None,
     data: Path,
+    preprocess: Path | None,
     board: str | None,
     target: str | None,
     metric: str | None,
@@ -94,18 +89,23 @@ def accuracy(
     least: tuple[str, float] | None,
     max_drop: float | None,
     bisect: bool,
+    plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     outputs: tuple[Path, ...],
     whole: bool,
     as_json: bool,
+    **npu: Any,
 ) -> None:
-    """Tell where MODEL, quantised in QDQ form, loses accuracy against the float model that it was made of.
+    """Tell where MODEL, quantised, loses accuracy against the float model that it was made of.
+
+    MODEL is ONNX in QDQ form, or TFLite.
 
     For each layer, in the float model's names: its own error, fed with exact values, and that of the whole chain, in
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model
-    that misses the bound exits with 1.
+    that misses the bound exits with 1. With --npu the chain goes on to a functional model of the NPU, region by region.
     """
-    check_outputs(outputs, WRITTEN, [model, against, data])
+    check_outputs(outputs, WRITTEN, [path for path in (model, against, data, preprocess) if path is not None])
     if least is not None and metric not in (None, least[0]):
         raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
     if bisect and least is None and max_drop is None:
@@ -116,7 +116,7 @@ def accuracy(
     from arm_ext.api.accuracy import STEPS
     from arm_ext.api.accuracy import accuracy as measure
     from arm_ext.report.accuracy.gate import Gate
-    from arm_ext.report.accuracy.views import blame, comma_separated, html, text
+    from arm_ext.report.accuracy.views import blame, comma_separated, html, npu_link, text
 
     gate = Gate(min_sqnr, least, max_drop)
     with progress("comparing", STEPS) as step:
@@ -124,10 +124,15 @@ def accuracy(
             model,
             against,
             data,
+            preprocess=preprocess,
             board=board,
             target=target,
             metric=metric,
+            gate=gate,
             bisect=gate if bisect else None,
+            npu=read_npu_options(npu),
+            plugins=plugins,
+            values=given_values(values),
             shapes=given_shapes(shapes),
             progress=step,
         )
@@ -139,5 +144,7 @@ def accuracy(
     }
     write_views(outputs, views)
     click.echo(document if as_json else text(report, whole=whole))
+    if report.npu is not None and not report.npu.equal:
+        raise InternalError("\n".join(["the NPU does not compute our integers", *npu_link(report.npu)]))
     if found := gate.missed(report):
         raise ModelError("\n".join(["; ".join(found), *blame(report)]))

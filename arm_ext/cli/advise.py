@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from arm_ext.cli.console import NAMES, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
-from arm_ext.cli.model_options import model_options
+from arm_ext.cli.model_options import given_values, model_options
 from arm_ext.cli.npu_options import CPU_MHZ
 from arm_ext.cli.options import board_option, json_option, target_options, views_option
 from arm_ext.cli.path_type import PATH
@@ -104,7 +104,7 @@ def advise(
     """
     _refuse_options_of_other(npus is not None)
     read = [path for path in (model, both["preprocess"], both["quantize"], tuned) if path is not None]
-    both["shapes"] = given_shapes(shapes)
+    both["shapes"], both["values"] = given_shapes(shapes), given_values(both["values"])
     if npus is not None:
         check_outputs(outputs, WRITTEN, read)
         prices = _price(model, () if npus == (_ALL,) else npus, cpu_mhz, handover_us, both)

@@ -9,6 +9,7 @@ import click
 
 from arm_ext.cli.console import columns, given_shapes, progress, prose
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.model_options import given_values, plugin_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.errors import UsageError
@@ -37,6 +38,8 @@ MAX_THREADS = 64
 )
 @click.option("--target", help="With --against: profile to compile a model file for.  [default: the board's]")
 @click.option("--mattr", metavar="+x,-y", help="With --against: LLVM features to add and remove.")
+@plugin_option
+@value_option
 @click.option(
     "--onnxruntime-model",
     type=PATH,
@@ -68,6 +71,8 @@ def bench(
     against: str | None,
     target: str | None,
     mattr: str | None,
+    plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     onnxruntime_model: Path | None,
     litert_model: Path | None,
     threads: int,
@@ -98,12 +103,17 @@ def bench(
                 board,
                 target=target,
                 mattr=mattr,
+                plugins=plugins,
+                values=given_values(values),
                 shapes=given_shapes(shapes),
                 models=models,
                 progress=step,
             )
-    elif target or mattr or models:
-        raise UsageError("--target, --mattr and a model for another runtime are for --against")
+    elif target or mattr or plugins or values or models:
+        raise UsageError(
+            "--target, --mattr, --plugin, --value and a model for another runtime are for --against, which compiles a "
+            "model file; a package is compiled"
+        )
     else:
         report = measure(package, board, threads=threads, shapes=given_shapes(shapes))
     if as_json:

@@ -12,10 +12,11 @@ from arm_ext.api import digits
 from arm_ext.cli.config_option import config_option
 from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import model_options
+from arm_ext.cli.model_options import given_values, model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
+from arm_ext.cli.several_models import by_model, check_several
 from arm_ext.common.timings import Section, whole_process
 from arm_ext.errors import UsageError
 from arm_ext.package.manifest import Library, Method, Precision
@@ -24,6 +25,7 @@ from arm_ext.shapes.given import Dim, static_shapes
 
 if TYPE_CHECKING:
     from arm_ext.api.compile import CompileResult, Emit
+    from arm_ext.api.compile_library import LibraryResult
     from arm_ext.clibrary.library import Weights
 
 SCHEMA_VERSION = 1
@@ -31,10 +33,14 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
 
 
 @click.command(cls=NpuCommand)
-@click.argument("model", required=False, type=PATH)
+@click.argument("models", nargs=-1, metavar="[MODEL]...", type=PATH)
 @target_options("compile")
 @click.option(
-    "-o", "--output", type=PATH, help="Folder to write.  [default: NAME.armpkg, or NAME-c for a C library]"
+    "-o",
+    "--output",
+    type=PATH,
+    help="Folder to write; a C library of several models is named after it.  [default: NAME.armpkg, or NAME-c for a C "
+    "library of one]",
 )
 @click.option(
     "--emit",
@@ -64,15 +70,6 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     "compiler decides what lies where.  [default: one arena]",
 )
 @model_options
-@click.option(
-    "--value",
-    "values",
-    type=Pair("NAME=NUMBER,…"),
-    multiple=True,
-    metavar="NAME=NUMBER,…",
-    help="Make this input of an ONNX model a constant, such as sr=16000: what it decides is decided when the model is "
-    "compiled, and the package has no such input.",
-)
 @click.option(
     "--state",
     "states",
@@ -144,7 +141,7 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
 @click.option("--timings", is_flag=True, help="Print where the time went: CPU seconds of each step.")
 @json_option()
 def compile(
-    model: Path | None,
+    models: tuple[Path, ...],
     target: str,
     output: Path | None,
     emit: "Emit",
@@ -177,12 +174,27 @@ def compile(
 ) -> None:
     """Compile MODEL (ONNX, TFLite, StableHLO or a .pt2 of torch.export, float or quantised) into a package.
 
-    Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
+    Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext. Several become one C
+    library, in which weights that they share are stored once; options that name inputs then say of which model, as
+    in --shape encoder:audio=1,16000.
     """
+    model = models[0] if models else None
+    if len(models) > 1:
+        refused = {
+            "--preprocess": preprocess,
+            "--state-init": state_init,
+            "--quantize": quantize,
+            "--save-node": save_node,
+            "--dump-phases": dump_phases,
+            "--cc": cc,
+            "--npu": npu["accelerator"],
+        }
+        check_several(models, emit, output, refused)
     load_tvm()
     # Not above: they load TVM, onnx and torch, for which --help need not wait.
     from arm_ext.api.compile import STEPS
     from arm_ext.api.compile import compile as compile_model
+    from arm_ext.api.compile_library import LibraryModel, compile_library
     from arm_ext.cli.save_node import save
 
     source = model or digits.model_path()
@@ -190,43 +202,57 @@ def compile(
         save(source, save_node, output, static_shapes(given_shapes(shapes), "--save-node"), as_json)
         return
     folder = output or Path(source.stem + ("-c" if emit == "c-library" else ".armpkg"))
+    of_each: dict[str, Any] = {
+        "weights": weights,
+        "threads": threads,
+        "memory": memory,
+        "mattr": mattr,
+        "trust": trust,
+        "plugins": plugins,
+        "precision": precision,
+        "winograd": winograd,
+        "without": without,
+        "tuned": tuned,
+        "memory_budget": memory_budget,
+        "force": force,
+        "cache": cache,
+    }
+    if len(models) > 1:
+        said = (
+            by_model(f"--{option}", pairs, models)
+            for option, pairs in {"shape": shapes, "value": values, "state": states}.items()
+        )
+        parts = [
+            LibraryModel(path, given_shapes(a), given_values(b), state=_states(c))
+            for path, a, b, c in zip(models, *said, strict=True)
+        ]
+        with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
+            library = compile_library(parts, target, folder, progress=step, **of_each)
+        _show_library(library, spent if timings else None, as_json=as_json)
+        return
     with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
         result = compile_model(
             source,
             target,
             folder,
+            **of_each,
             emit=emit,
-            weights=weights,
-            threads=threads,
-            memory=memory,
-            mattr=mattr,
             shapes=given_shapes(shapes),
-            values=_values(values),
+            values=given_values(values),
             preprocess=preprocess,
             state=_states(states),
             state_init=state_init,
             quantize=quantize,
-            trust=trust,
-            plugins=plugins,
             calibration=calibration,
-            precision=precision,
-            winograd=winograd,
-            without=without,
             npu=read_npu_options(npu),
-            tuned=tuned,
             inputs=None if model or preprocess else [digits.held_out()[0][:1]],
-            memory_budget=memory_budget,
             dump_phases=dump_phases,
             cc=cc,
-            force=force,
-            cache=cache,
             progress=step,
         )
-    for warning in result.report.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    _warn(result)
     if as_json:
-        document = _document(result) | ({"timings": spent.document()} if timings else {})
-        click.echo(json.dumps(document, indent=2))
+        _print_json(_document(result), spent if timings else None)
         return
     click.echo(_table(result))
     if timings:
@@ -243,24 +269,42 @@ def compile(
         click.echo(_accuracy_hint(folder))
 
 
+def _show_library(result: "LibraryResult", spent: Section | None, *, as_json: bool) -> None:
+    """Print what became of the models of a library."""
+    for model in result.models:
+        _warn(model)
+    if as_json:
+        models = [_document(model) for model in result.models]
+        manifest = result.manifest.model_dump(mode="json")
+        document = {"schema_version": SCHEMA_VERSION, "manifest": manifest, "models": models}
+        _print_json(document, spent)
+        return
+    click.echo("\n\n".join(map(_table, result.models)))
+    if spent is not None:
+        click.echo(f"\n{_timings(spent)}")
+    here = result.models[0].package.manifest.target.profile == "host"
+    click.echo(_build_hint(result.path, here=here))
+
+
+def _warn(result: "CompileResult") -> None:
+    for warning in result.report.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _print_json(document: dict[str, object], spent: Section | None) -> None:
+    timings = {} if spent is None else {"timings": spent.document()}
+    click.echo(json.dumps(document | timings, indent=2))
+
+
 def _build_hint(folder: Path, *, here: bool) -> str:
     example = shlex.quote(str(folder / "example"))
-    cross = "" if here else " --toolchain FILE of your cross compiler"
+    cross, where = (
+        ("", "") if here else (" --toolchain FILE", " on the board, FILE being your cross compiler's")
+    )
     return (
-        f"\nBuild and run its self-test{' on the board' if not here else ''}:\n"
+        f"\nBuild and run its self-test{where}:\n"
         f"  cmake -S {example} -B build{cross} && cmake --build build && ./build/selftest"
     )
-
-
-def _values(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[int | float | bool]]:
-    """Numbers by the name of an input."""
-    values = {}
-    for name, text in pairs:
-        try:
-            values[name] = json.loads(f"[{text}]")
-        except ValueError:
-            raise UsageError(f"--value {name}: {text!r} is no number, and no list such as 1,2,3") from None
-    return values
 
 
 def _states(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
@@ -303,8 +347,13 @@ def _table(result: "CompileResult") -> str:
 
 def _library(library: Library) -> str:
     stack = "" if library.stack_bytes is None else f" and at most {library.stack_bytes:,} of stack"
+    shared = (
+        f"; {library.shared_weight_bytes:,} bytes of weights are shared"
+        if library.shared_weight_bytes
+        else ""
+    )
     memory = ", ".join(f"{name} {size:,}" for name, size in library.regions.items())
-    return f"lib{library.name}.a: {memory} bytes{stack}; calls {', '.join(library.requires) or 'nothing'}"
+    return f"{library.file}: {memory} bytes{stack}; calls {', '.join(library.requires) or 'nothing'}{shared}"
 
 
 def _timings(whole: Section) -> str:

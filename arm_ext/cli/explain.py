@@ -10,7 +10,7 @@ import click
 
 from arm_ext.cli.console import command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import model_options
+from arm_ext.cli.model_options import given_values, model_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.text import wrapped
@@ -58,6 +58,7 @@ def explain(
     quantize: Path | None,
     trust: bool,
     plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     calibration: Method,
     npu: str | None,
     as_json: bool,
@@ -91,6 +92,7 @@ def explain(
             quantize=quantize,
             trust=trust,
             plugins=plugins,
+            values=given_values(values),
             calibration=calibration,
             npu=npu,
             progress=step,

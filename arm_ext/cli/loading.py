@@ -3,12 +3,16 @@
 
 import gc
 import importlib
+import os
 import sys
+from pathlib import Path
 from types import ModuleType
 
 from arm_ext.common.faults import require_addresses
 
 _DISTRIBUTED = "tvm.runtime.disco"
+# With "0" no backends of GPUs and other devices; TVM loads a library of the runtime's with them, which holds sorts.
+_BACKENDS, _WITH_BACKENDS = "TVM_DEVICE_BACKEND_AUTOLOAD", "tvm_runtime_extra"
 _ALLOCATIONS = 50_000
 """How many more objects than were freed begin a garbage collection: a command allocates much and is soon over."""
 
@@ -18,8 +22,8 @@ def load_tvm() -> None:
 
     TVM imports PyTorch wherever it is installed, which takes two seconds, for conversions of tensors. What reads a
     program of PyTorch imports it later. TVM's runtime for several machines asks for a type that its wheel lacks, and
-    the error of that reads all debug information for a trace of calls, which takes a third of the rest. No garbage is
-    collected meanwhile, as there is none, and later seldom.
+    the error of that reads all debug information for a trace of calls, which takes a third of the rest; so does each of
+    the names of CUDA's that its wheel lacks. No garbage is collected meanwhile, as there is none, and later seldom.
 
     Raises:
         EnvError: The limit on this process's addresses is too low.
@@ -32,11 +36,22 @@ def load_tvm() -> None:
         if not {"tvm_ffi", "torch"} & sys.modules.keys():
             sys.modules["torch"] = None  # type: ignore[assignment] # how the import system marks what is not there
             sys.modules[_DISTRIBUTED] = ModuleType(_DISTRIBUTED)
+            asked = os.environ.get(_BACKENDS)
+            os.environ[_BACKENDS] = "0"
             try:
-                importlib.import_module("tvm")
+                _load_rest(importlib.import_module("tvm"))
             finally:
-                del sys.modules["torch"], sys.modules[_DISTRIBUTED]
+                del sys.modules["torch"], sys.modules[_DISTRIBUTED], os.environ[_BACKENDS]
+                os.environ |= {} if asked is None else {_BACKENDS: asked}
         gc.freeze()
         gc.set_threshold(_ALLOCATIONS)
     finally:
         gc.enable()
+
+
+def _load_rest(tvm: ModuleType) -> None:
+    libraries = Path(str(tvm.__file__)).parent / "lib"
+    libinfo = importlib.import_module("tvm_ffi.libinfo")
+    tvm.base._LOADED_LIBS[_WITH_BACKENDS] = libinfo.load_lib_ctypes(
+        "tvm", _WITH_BACKENDS, "RTLD_LOCAL", [libraries]
+    )

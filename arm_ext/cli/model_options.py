@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of what a verb does to a model before anything else."""
 
+import json
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import click
 
+from arm_ext.cli.console import Pair
 from arm_ext.cli.options import Option, option_group
 from arm_ext.cli.path_type import PATH
+from arm_ext.errors import UsageError
 from arm_ext.package.manifest import Method
 
 
@@ -25,21 +29,50 @@ def calibration_option(purpose: str) -> Option[Any]:
     )
 
 
+plugin_option = click.option(
+    "--plugin",
+    "plugins",
+    type=PATH,
+    multiple=True,
+    metavar="FILE.py",
+    help="Python file of yours with converters of custom operators, rules and kernels, which runs with your "
+    "rights. May be given several times.",
+)
+
+value_option = click.option(
+    "--value",
+    "values",
+    type=Pair("NAME=NUMBER,…"),
+    multiple=True,
+    metavar="NAME=NUMBER,…",
+    help="Make this input of an ONNX model a constant, such as sr=16000: what it decides is decided when the model is "
+    "compiled, and the package has no such input.",
+)
+
+
+def given_values(pairs: Sequence[tuple[str, str]]) -> dict[str, list[int | float | bool]]:
+    """Return the numbers of --value by the name of an input.
+
+    Raises:
+        UsageError: They are no numbers.
+    """
+    values = {}
+    for name, text in pairs:
+        try:
+            values[name] = json.loads(f"[{text}]")
+        except ValueError:
+            raise UsageError(f"--value {name}: {text!r} is no number, and no list such as 1,2,3") from None
+    return values
+
+
 model_options = option_group(
     click.option(
         "--trust",
         is_flag=True,
         help="Let a .pt2 file run code of its own when it is opened; without it, a file that would is refused.",
     ),
-    click.option(
-        "--plugin",
-        "plugins",
-        type=PATH,
-        multiple=True,
-        metavar="FILE.py",
-        help="Python file of yours with converters of custom operators, rules and kernels, which runs with your "
-        "rights. May be given several times.",
-    ),
+    plugin_option,
+    value_option,
     click.option(
         "--preprocess",
         type=PATH,
@@ -55,4 +88,4 @@ model_options = option_group(
     ),
     calibration_option("How --quantize finds the range of an activation."),
 )
-"""Adds --trust, --plugin, --preprocess, --quantize and --calibration: what is done to a model before anything else."""
+"""Adds --trust, --plugin, --value, --preprocess, --quantize and --calibration."""

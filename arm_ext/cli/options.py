@@ -100,6 +100,39 @@ def views_option(purpose: str) -> Option[Any]:
     )
 
 
+def data_options(purpose: str, *, required: bool = True, note: str = "") -> Option[Any]:
+    """Return the decorator that adds --data, --preprocess and --metric: samples, and what is measured on them.
+
+    Args:
+        purpose: What the samples are, as the help says it.
+        required: Whether --data is.
+        note: What else its help says.
+    """
+    return option_group(
+        click.option(
+            "--data",
+            type=PATH,
+            required=required,
+            metavar="FILE.npz|DIR",
+            help=f"{purpose}: an .npz with one array for each input, samples along its first axis, and 'labels' for "
+            f"most metrics; or a folder of images, with a sub-folder for each class or a labels.csv.{note}",
+        ),
+        click.option(
+            "--preprocess",
+            type=PATH,
+            metavar="FILE.yaml",
+            help="Steps from an image of --data DIR to the model's input, as for compile.  [default: to the input's "
+            "size, as 0 to 1]",
+        ),
+        click.option(
+            "--metric",
+            metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
+            help="Metric of the outputs; a function takes them by name, samples in front, and the data's arrays.  "
+            "[default: top1, if there are labels]",
+        ),
+    )
+
+
 all_layers_option = click.option(
     "--all", "whole", is_flag=True, help="List all layers in execution order, not the ten worst."
 )

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from arm_ext.cli.console import check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.model_options import given_values, plugin_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.cores import parse_cores
@@ -27,6 +28,8 @@ WRITTEN = (".html", ".json", ".csv", ".trace")
 @click.argument("model", type=PATH)
 @board_option("measure")
 @click.option("--target", help="Profile to compile a model file for.  [default: the board's, or arm]")
+@plugin_option
+@value_option
 @shape_option(
     "Which shape of a package with several to measure, or the shape of an input of a model file.",
 )
@@ -54,6 +57,8 @@ def profile(
     model: Path,
     board: str,
     target: str | None,
+    plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     cores: str | None,
     outputs: tuple[Path, ...],
@@ -80,7 +85,14 @@ def profile(
     before = None if compare is None else _read(compare)
     with progress("profiling", STEPS) as step:
         report = measure(
-            model, board, target=target, shapes=given_shapes(shapes), cores=pinned, progress=step
+            model,
+            board,
+            target=target,
+            plugins=plugins,
+            values=given_values(values),
+            shapes=given_shapes(shapes),
+            cores=pinned,
+            progress=step,
         )
     if before is not None and before.kind != report.kind:
         raise UsageError(

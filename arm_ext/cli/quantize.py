@@ -8,32 +8,36 @@ import click
 
 from arm_ext.cli.console import NAMES, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import calibration_option
-from arm_ext.cli.options import all_layers_option, json_option, shape_option, target_option
+from arm_ext.cli.model_options import calibration_option, given_values, plugin_option, value_option
+from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.package.manifest import Correction, Method, Sparsity
+from arm_ext.package.manifest import Correction, Method, Sparsity, WeightType
 from arm_ext.shapes.given import Dim
 
 
 @click.command()
 @click.argument("model", type=PATH)
-@click.option(
-    "--data",
-    type=PATH,
-    required=True,
-    metavar="FILE.npz",
-    help="Calibration samples: one array for each input, samples along its first axis; 'labels' for top1.",
-)
+@data_options("Calibration samples", required=False, note=" --weights needs none.")
 @click.option("-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="The model to write.")
+@click.option(
+    "--weights",
+    type=click.Choice(get_args(WeightType)),
+    help="Quantise the weights of matrix products alone, and leave activations in float: int8 with a scale an output "
+    "channel, int4 with a scale a --group.",
+)
+@click.option(
+    "--group", type=int, metavar="N", help="Weights of --weights int4 that share a scale.  [default: 32]"
+)
 @calibration_option("How the range of an activation follows from the samples.")
 @click.option(
     "--correct",
     "corrections",
     type=NAMES,
     multiple=True,
-    metavar="equalize|smooth|bias,…",
-    help="Change the float model so that int8 loses less: bring channels to like ranges, before a product or behind a "
-    "LayerNormalization, and make up for shifted means. May be given several times.",
+    metavar="equalize|smooth|bias|round,…",
+    help="Lose less: bring channels of the float model to like ranges, before a product or behind a "
+    "LayerNormalization; make up for shifted means; round weights so that results are nearest. May be given several "
+    "times.",
 )
 @click.option(
     "--keep-float",
@@ -48,11 +52,6 @@ from arm_ext.shapes.given import Dim
     help="Set the two smallest of each four weights along the input channels to 0 first, for an Ethos-U85.",
 )
 @click.option(
-    "--metric",
-    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
-    help="Metric of the outputs, as for accuracy.",
-)
-@click.option(
     "--max-drop",
     type=Share(),
     metavar="SHARE",
@@ -60,13 +59,18 @@ from arm_ext.shapes.given import Dim
     "for --target.",
 )
 @target_option("that --max-drop estimates cycles")
+@plugin_option
+@value_option
 @shape_option("Shape of a dynamic input.")
 @all_layers_option
 @json_option("the accuracy report as one JSON document")
 def quantize(
     model: Path,
-    data: Path,
+    data: Path | None,
+    preprocess: Path | None,
     output: Path,
+    weights: WeightType | None,
+    group: int | None,
     calibration: Method,
     corrections: tuple[tuple[Correction, ...], ...],
     keep_float: tuple[tuple[str, ...], ...],
@@ -74,12 +78,15 @@ def quantize(
     metric: str | None,
     max_drop: float | None,
     target: str,
+    plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     whole: bool,
     as_json: bool,
 ) -> None:
     """Quantise MODEL, a float ONNX model, to int8 in QDQ form, and tell which layers lose accuracy.
 
+    With --weights, its weights alone are quantised.
     The model that is written is compiled like any other.
     """
     load_tvm()
@@ -93,6 +100,9 @@ def quantize(
             model,
             data,
             output,
+            preprocess=preprocess,
+            weights=weights,
+            group=group,
             calibration=calibration,
             correct=[each for names in corrections for each in names],
             keep_float=[name for names in keep_float for name in names],
@@ -100,6 +110,8 @@ def quantize(
             metric=metric,
             max_drop=max_drop,
             target=target,
+            plugins=plugins,
+            values=given_values(values),
             shapes=given_shapes(shapes),
             progress=step,
         )

@@ -10,7 +10,7 @@ import click
 from arm_ext.cli.console import command, given_shapes
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
-from arm_ext.cli.model_options import model_options
+from arm_ext.cli.model_options import given_values, model_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
@@ -81,6 +81,7 @@ def tune(
     quantize: Path | None,
     trust: bool,
     plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     calibration: Method,
     precision: Precision,
     db: Path,
@@ -114,6 +115,7 @@ def tune(
             quantize=quantize,
             trust=trust,
             plugins=plugins,
+            values=given_values(values),
             calibration=calibration,
             precision=precision,
             board=board,
@@ -140,6 +142,8 @@ def tune(
         "--precision ": precision if precision != "fp32" else None,
     }
     flags = "".join(f" --shape {quote(f'{name}={dims_text(dims)}')}" for name, dims in shapes)
+    flags += "".join(f" --plugin {quote(str(path))}" for path in plugins)
+    flags += "".join(f" --value {quote(f'{name}={text}')}" for name, text in values)
     flags += "".join(f" {option}{value}" for option, value in given.items() if value) + " --trust" * trust
     click.echo(f"\nUse it:\n  {command('compile')} {model} --target {target}{flags} --tuned {db}")
 

@@ -2,7 +2,7 @@
 """The C of a program: its steps as statements, and the functions that threads of a pool call."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from arm_ext.clibrary.memory import Address, Layout
@@ -29,6 +29,8 @@ class Body:
         layout: Where its values are.
         symbols: Kernel → its symbol.
         checked: Kernels that check indices.
+        is_open: Whether the program takes a length.
+        shared: What is C's name of each part of the weights that other models of the library read, too.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Body:
     layout: Layout
     symbols: Mapping[str, str]
     checked: Collection[str]
+    is_open: bool = False
+    shared: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def parallel(self) -> list[KernelCall]:
@@ -78,6 +82,8 @@ class Body:
         each = f" + {place.stride} * thread" if place.stride else ""
         if place.memory == "weights":
             return f"weights + {place.offset}"
+        if place.memory == "shared":
+            return f"{self.shared[place.index]} + {place.offset}"
         if place.memory == "buffer":
             address = self.layout.buffers[place.index]
             assert address is not None
@@ -103,11 +109,12 @@ class Body:
         told = ", ".join(step.sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
         lines = [f"/* {comment(told)} */"] if told else []
         if step.tasks:
-            part = "&(part){memory, weights, in, out}"
+            part = f"&(part){{memory, weights, in, out{', length' if self.is_open else ''}}}"
             return [*lines, f"share(pool, {step.tasks}, {self._task_name(step)}, {part});"]
         arguments = [self._address(place) for place in step.arguments]
         if step.sort is not None:
             return [*lines, f"{step.kernel}({', '.join([*arguments, *map(str, step.sort.numbers)])});"]
+        arguments += [step.length.text] if step.length is not None else []
         if step.kernel not in self.checked:
             return [*lines, f"{self.symbols[step.kernel]}({', '.join(arguments)});"]
         call = f"{self.symbols[step.kernel]}({', '.join([*arguments, '&failed'])});"
@@ -128,6 +135,8 @@ class Body:
             for place in step.arguments
             if place.memory == "buffer" and (address := self.layout.buffers[place.index])
         }
+        arguments = [*map(self._address, step.arguments)]
+        arguments += [step.length.text] if step.length is not None else []
         lines = [
             "const part *whole = context;",
             *(line for name, line in self._region_variables("whole->memory") if name in regions),
@@ -137,7 +146,8 @@ class Body:
                 if memory in used
             ),
             "(void)thread;",
-            f"{self.symbols[step.kernel]}({', '.join(map(self._address, step.arguments))}, (int32_t)index);",
+            *(["const int64_t length = whole->length;"] if step.length is not None else []),
+            f"{self.symbols[step.kernel]}({', '.join(arguments)}, (int32_t)index);",
         ]
         body = "".join(f"    {line}\n" for line in lines)
         return f"static void {self._task_name(step)}(void *context, size_t index, size_t thread)\n{{\n{body}}}\n\n"

@@ -2,7 +2,8 @@
 """Writing of a C library: what the planned module becomes, compiled and with its header, example and self-test."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,13 +12,17 @@ import numpy.typing as npt
 import tvm
 
 from arm_ext.clibrary.memory import ARENA, Region
-from arm_ext.clibrary.objects import compile_library
+from arm_ext.clibrary.objects import Library, Member, compile_library
+from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
 from arm_ext.clibrary.program import Constants, read_program, with_workspaces
-from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources
+from arm_ext.clibrary.project import project_files
+from arm_ext.clibrary.shared import Group, groups_of
+from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources, weights_source
 from arm_ext.clibrary.stack import stack_bound
+from arm_ext.clibrary.text import identifier
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import section
-from arm_ext.errors import InternalError
+from arm_ext.errors import InternalError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.package import Selftest
 from arm_ext.package.manifest import Check
@@ -35,8 +40,8 @@ _MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix i
 Weights = Literal["embedded", "file"]
 """Where a library's weights are: among its constants, or in a file beside it, which the caller maps."""
 
-_WEIGHTS = "weights.bin"
-SELFTEST = "example/selftest.bin"
+# What a model's files and symbols end with, after its name and "_": of no other model of its library is it the name.
+_ENDINGS = ("input", "output", "k", "pool", "text")
 
 
 @dataclass(frozen=True)
@@ -47,99 +52,216 @@ class Entry:
         function: Its name in the planned module.
         label: The sizes that are chosen in the shape; empty where there is one shape.
         model: As imported with it.
+        open: The name of the length, or of the number of samples, that it takes; empty where there is none.
+        largest: The greatest length; 0 of samples.
     """
 
     function: str
     label: str
     model: ImportedModel
+    open: str = ""
+    largest: int = 0
+
+    def shape(self, planned: tvm.IRModule, constants: Constants, threads: int) -> Shape:
+        """Return what the function does; its constants are added to others."""
+        program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
+        if not self.open:
+            return Shape(self.label, self.model, program)
+        main = planned[self.function]
+        size: OpenSize = (
+            OpenLength.of(main, self.open, self.largest, self.model)
+            if self.largest
+            else OpenSamples.of(self.model)
+        )
+        return Shape(self.label, size.at_largest(self.model), program, size)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A model of a library.
+
+    Attributes:
+        mod: As the last phase leaves it, of all shapes.
+        entries: What it computes, of each shape.
+        check: How the self-test compares outputs.
+    """
+
+    mod: tvm.IRModule
+    entries: Sequence[Entry]
+    check: Check
+
+    def shapes(self, constants: Constants, threads: int) -> list[Shape]:
+        """Return what it does for each shape; its constants are added to others."""
+        return [entry.shape(self.mod, constants, threads) for entry in self.entries]
+
+
+def check_names(models: Sequence[str]) -> None:
+    """Check that the C names of models of one library differ.
+
+    Args:
+        models: Their own names.
+
+    Raises:
+        UsageError: Two would be the same.
+    """
+    named = [(model, identifier(model)) for model in models]
+    for (one, name), (other, its) in permutations(named, 2):
+        if name == its:
+            said = f"two models are called {one} and" if one == other else f"the models {one} and {other}"
+            raise UsageError(f"{said} would have the same names in C, {name}_…; rename the file of one")
+        if its in {f"{name}_{ending}" for ending in _ENDINGS}:
+            raise UsageError(
+                f"names in C of the model {other}, {its}_…, would be those of {one}, too; rename the file of one"
+            )
 
 
 def write_library(
     folder: Path,
-    planned: tvm.IRModule,
-    entries: Sequence[Entry],
+    models: Sequence[Planned],
     profile: Profile,
-    check: Check,
     weights: Weights = "embedded",
     threads: int = 1,
     regions: tuple[Region, ...] = ARENA,
-) -> LibraryInfo:
-    """Write all files of a library but the self-test's data.
+    archive: str | None = None,
+) -> list[LibraryInfo]:
+    """Write all files of a library but the self-tests' data; returns what is to be known of each model.
 
     Args:
         folder: To write to.
-        planned: As the last phase leaves it, of all shapes.
-        entries: What it computes, of each shape.
+        models: One, or several that share weights.
         profile: The target.
-        check: How the self-test compares outputs.
         weights: Where they are.
         threads: How many of a pool share a kernel at most.
         regions: Memory that the caller gives an instance, the fastest first.
+        archive: Name of a library of several models.
 
     Raises:
-        ModelError: The model holds what needs a run time, or does not fit in the regions.
+        ModelError: A model holds what needs a run time, or does not fit in the regions.
         EnvError: zig is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
-    constants = Constants()
-    shapes = [
-        Shape(
-            entry.label,
-            entry.model,
-            with_workspaces(read_program(planned, entry.function, constants), threads),
-        )
-        for entry in entries
+    sources = [
+        Sources(tuple(shapes), profile, model.check, weights == "file", threads, regions, group)
+        for model, (shapes, group) in zip(models, _read(models, threads, archive, weights), strict=True)
     ]
-    sources = Sources(tuple(shapes), profile, check, weights == "file", threads, regions)
-    name = sources.name
-    kernels = c_objects({sources.symbols[kernel]: func for kernel, func in sources.kernels.items()}, profile)
-    texts = sources.files(Facts())
-    with section("machine code"), temporary() as include:
-        (include / f"{name}.h").write_text(texts[f"include/{name}.h"], encoding="utf-8")
-        joined = {f"{name}.c": texts[f"src/{name}.c"]}
-        if sources.apart:
-            (folder / f"{name}.weights").write_bytes(sources.weights)
-        else:
-            (include / _WEIGHTS).write_bytes(sources.weights)
-            joined[f"{name}_weights.S"] = sources.weights_source(_WEIGHTS)
-        library = compile_library(
-            name,
-            joined,
-            {f"{name}_text.c": texts[f"src/{name}_text.c"]},
-            [include],
-            kernels,
-            profile.triple,
-        )
-        (include / "member.o").write_bytes(library.member)
-        with section("verify"):
-            check_isa(include / "member.o", profile.features)
-    if unknown := [symbol for symbol in library.requires if symbol not in FREESTANDING | _MATH]:
-        raise InternalError(f"the library of {sources.model.name} would need {', '.join(unknown)}")
-    is_aarch64 = profile.triple.startswith("aarch64")
-    facts = Facts(library.requires, stack_bound(library.member) if is_aarch64 else None)
-    (folder / f"lib{name}.a").write_bytes(library.archive)
-    for path, text in sources.files(facts).items():
+    library = _compiled(sources, profile)
+    for each in filter(lambda each: each.apart, sources):
+        (folder / f"{each.archive}.weights").write_bytes(each.weights)
+    (folder / f"lib{sources[0].archive}.a").write_bytes(library.archive)
+    required = [_requires(library, each) for each in sources]
+    has_math = any(symbol not in FREESTANDING for requires in required for symbol in requires)
+    texts, infos = project_files(sources, has_math=has_math), []
+    for each, requires in zip(sources, required, strict=True):
+        is_aarch64 = profile.triple.startswith("aarch64")
+        stack = stack_bound(*(library.members[name] for name in _members(each))) if is_aarch64 else None
+        texts |= each.files(Facts(requires, stack, has_math))
+        infos.append(_info(each, requires, stack))
+    for path, text in texts.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
+    return infos
+
+
+def _read(
+    models: Sequence[Planned], threads: int, archive: str | None, weights: Weights
+) -> list[tuple[list[Shape], Group | None]]:
+    """Return the programs of each model, and what it has in common with the others."""
+    constants = [Constants() for _ in models]
+    programs = [model.shapes(own, threads) for model, own in zip(models, constants, strict=True)]
+    if archive is None:
+        return [(shapes, None) for shapes in programs]
+    names = [identifier(model.entries[0].model.name) for model in models]
+    kernels = [
+        {name: func for shape in shapes for name, func in shape.program.kernels.items()}
+        for shapes in programs
+    ]
+    if weights == "file":
+        file = Constants()
+        programs = [model.shapes(file, threads) for model in models]
+        for state in (state for model in models for state in model.entries[0].model.states):
+            if state.initial.any():
+                file.add(state.initial.tobytes())
+        groups = groups_of(archive, names, [Constants() for _ in models], kernels)
+        return [(shapes, replace(group, file=file)) for shapes, group in zip(programs, groups, strict=True)]
+    groups = groups_of(archive, names, constants, kernels)
+    # Again, with the places that constants have now.
+    return [
+        (model.shapes(Constants(group.places), threads) if group.places else shapes, group)
+        for model, shapes, group in zip(models, programs, groups, strict=True)
+    ]
+
+
+def _compiled(models: Sequence[Sources], profile: Profile) -> Library:
+    """Compile the archive: the kernels, C and weights of each model, and what models have in common."""
+    members: dict[str, Member] = {}
+    with temporary() as include:
+        for each in models:
+            name, texts = each.name, each.files(Facts())
+            (include / f"{name}.h").write_text(texts[f"include/{name}.h"], encoding="utf-8")
+            joined = {f"{name}.c": texts[f"src/{name}.c"]}
+            if not each.apart:
+                joined |= _weights(f"{name}_weights", each.weights, include)
+            members[f"{name}.o"] = Member(joined, c_objects(each.own_kernels, profile), f"{name}_k_")
+            members[f"{name}_text.o"] = Member({f"{name}_text.c": texts[f"src/{name}_text.c"]})
+        for shared in {each.name: each for model in models for each in model.shared.values()}.values():
+            weights = _weights(shared.symbol, shared.weights, include) if shared.weights else {}
+            kernels = c_objects(shared.kernels, profile)
+            members[f"{shared.name}.o"] = Member(weights, kernels, f"{shared.name}_k_")
+        with section("machine code"):
+            library = compile_library(members, include, profile.triple)
+        with section("verify"):
+            for name in dict.fromkeys(name for each in models for name in _members(each)):
+                (include / "member.o").write_bytes(library.members[name])
+                check_isa(include / "member.o", profile.features)
+    return library
+
+
+def _members(model: Sources) -> list[str]:
+    """Return the objects that have machine code of a model: its own, and what it has in common with others."""
+    return [f"{model.name}.o", *(f"{shared.name}.o" for shared in model.shared.values())]
+
+
+def _weights(symbol: str, data: bytes, include: Path) -> dict[str, str]:
+    """Return the source of an object with weights, whose bytes it includes."""
+    (include / f"{symbol}.bin").write_bytes(data)
+    return {f"{symbol}.S": weights_source(symbol, f"{symbol}.bin")}
+
+
+def _requires(library: Library, model: Sources) -> tuple[str, ...]:
+    requires = library.requires(_members(model))
+    if unknown := [symbol for symbol in requires if symbol not in FREESTANDING | _MATH]:
+        raise InternalError(f"the library of {model.model.name} would need {', '.join(unknown)}")
+    return requires
+
+
+def _info(model: Sources, requires: Sequence[str], stack_bytes: int | None) -> LibraryInfo:
+    names = [region.name for region in model.regions]
     return LibraryInfo(
-        name=name,
-        arena_bytes=sum(sources.region_bytes),
-        in_place_bytes=sum(sources.in_place_bytes),
-        regions=dict(zip((region.name for region in regions), sources.region_bytes, strict=True)),
-        stack_bytes=facts.stack_bytes,
-        weight_bytes=len(sources.weights),
-        requires=list(facts.requires),
+        name=model.name,
+        archive=None if model.group is None else model.group.archive,
+        arena_bytes=sum(model.region_bytes),
+        in_place_bytes=sum(model.in_place_bytes),
+        regions=dict(zip(names, model.region_bytes, strict=True)),
+        stack_bytes=stack_bytes,
+        weight_bytes=len(model.weights),
+        shared_weight_bytes=model.shared_bytes,
+        requires=list(requires),
     )
 
 
-def write_selftest(folder: Path, selftests: Sequence[Selftest]) -> None:
+def selftest_file(library: LibraryInfo) -> str:
+    """Return the file of a model's self-tests; of several models each has one."""
+    return f"example/{'selftest' if library.archive is None else library.name}.bin"
+
+
+def write_selftest(file: Path, selftests: Sequence[Selftest]) -> None:
     """Write the data of each shape's self-test as the example reads them: inputs, outputs, and outputs of steps."""
     arrays = [
         array
         for each in selftests
         for array in (*each.inputs, *each.expected, *(array for step in each.steps for array in step))
     ]
-    (folder / SELFTEST).write_bytes(b"".join(map(_padded, arrays)))
+    file.write_bytes(b"".join(map(_padded, arrays)))
 
 
 def _padded(array: npt.NDArray[Any]) -> bytes:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement of a library's buffers in regions of memory, such as fast memory on the chip and slow memory beside it.
 
-Buffers are intermediate values and workspaces of kernels. What most calls read or write, and of that the smallest, is
-placed first, each in the first region that has room for it while it is alive; a region that has room for all that is
-left takes it all. States begin the last region. Inputs and
-outputs get places last, where nothing else is alive: a caller who fills them there needs no buffers of its own.
+Buffers are intermediate values and workspaces of kernels. They are placed in an order, each in the first region that
+has room for it while it is alive; a region that has room for all that is left takes it all. Of several orders that one
+is taken in which calls read and write the most bytes in the first region, then in the second, and so on. States begin
+the last region. Inputs and outputs get places last, where nothing else is alive: a caller who fills them there needs no
+buffers of its own.
 """
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,9 +23,13 @@ from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_
 _SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>[0-9]{1,15})(?P<unit>[KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 # Variables of the C sources, and of their macros.
-_NAMES = "bytes context failed in in_place index instance memory out part pool stack thread weights whole"
+_NAMES = (
+    "bytes context failed in in_place index instance length memory out part pool stack thread weights whole"
+)
 _WIDEST = 5  # layers that an error names
 _INNER_USES = 2  # of a workspace, by the one call that has it: written and read
+# Orders of buffers that are tried, fewer of many buffers: trying one compares each with those that have a place.
+_TRIALS, _COMPARISONS = 200, 20_000_000
 
 
 @dataclass(frozen=True)
@@ -135,16 +140,12 @@ def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> 
         if uses.has("buffer", index)
     }
     end = uses.end
-    filled = [_Filled(region) for region in regions]
-    waiting = sorted(items, key=lambda i: (-uses.count(i), items[i].size, items[i].first))
-    placed: dict[int, Address] = {}
-    # States begin the last region, so that they are where other shapes have theirs.
-    has_room = not ends.states or filled[-1].put(Lifetime(ends.states, -1, end)) is not None
-    for number, region in enumerate(filled):
-        offsets = region.fill({index: items[index] for index in waiting if index not in placed})
-        placed |= {index: Address(number, offset) for index, offset in offsets.items()}
-    if len(placed) < len(items) or not has_room:
+    states = Lifetime(ends.states, -1, end) if ends.states else None
+    fitting = (_placed(order, items, regions, states) for order in _orders(uses, items, regions))
+    found = next((each for each in fitting if each is not None), None)
+    if found is None:
         raise ModelError(_too_small(uses, items, regions, ends.states))
+    filled, placed = found
     needed = tuple(region.bytes for region in filled)
     inputs = [Lifetime(size, -1, uses.span("input", i)[1]) for i, size in enumerate(ends.inputs)]
     outputs = [Lifetime(size, uses.span("output", i)[0], end) for i, size in enumerate(ends.outputs)]
@@ -191,6 +192,85 @@ class _Filled:
     def _add(self, item: Lifetime, offset: int) -> None:
         self._items.append((item, offset))
         self.bytes = max(self.bytes, offset + item.size)
+
+
+def _placed(
+    order: Sequence[int], items: Mapping[int, Lifetime], regions: Sequence[Region], states: Lifetime | None
+) -> tuple[list[_Filled], dict[int, Address]] | None:
+    """Return regions with all buffers, placed in an order, and where each is; None if they do not fit."""
+    filled = [_Filled(region) for region in regions]
+    # States begin the last region, so that they are where other shapes have theirs.
+    has_room = states is None or filled[-1].put(states) is not None
+    placed: dict[int, Address] = {}
+    for number, region in enumerate(filled):
+        offsets = region.fill({index: items[index] for index in order if index not in placed})
+        placed |= {index: Address(number, offset) for index, offset in offsets.items()}
+    return (filled, placed) if has_room and len(placed) == len(items) else None
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """An order of buffers, as it fills the regions before the last.
+
+    Attributes:
+        order: Of buffers.
+        traffic: Bytes that calls read and write in each region.
+        waiting: Buffers that are not in the first and could be, those with the most traffic first.
+    """
+
+    order: tuple[int, ...]
+    traffic: tuple[int, ...]
+    waiting: tuple[int, ...]
+
+
+def _orders(
+    uses: "_Uses", items: Mapping[int, Lifetime], regions: Sequence[Region]
+) -> Iterator[tuple[int, ...]]:
+    """Yield orders to place buffers in, the best first.
+
+    Two plain ones are tried, and then those in which one buffer that the first region lacks comes before all others of
+    the best so far, as long as that is better.
+    """
+    counts = {index: uses.count(index) for index in items}
+    traffic = {index: counts[index] * item.size for index, item in items.items()}
+    most = sorted(items, key=lambda i: (-traffic[i], items[i].first))
+    smallest = sorted(items, key=lambda i: (-counts[i], items[i].size, items[i].first))
+    if len(regions) == 1:
+        yield tuple(smallest)
+        return
+    trials = [_tried(tuple(order), items, regions, traffic) for order in (most, smallest)]
+    best = max(trials, key=lambda trial: trial.traffic)
+    budget = iter(range(min(_TRIALS, _COMPARISONS // (1 + len(items)) ** 2)))
+    better: _Trial | None = best
+    while better is not None:
+        best = better
+        changed = ((i, *(other for other in best.order if other != i)) for i in best.waiting)
+        tried = (_tried(order, items, regions, traffic) for order, _ in zip(changed, budget, strict=False))
+        better = next((trial for trial in tried if trial.traffic > best.traffic), None)
+    yield best.order
+    yield tuple(smallest)  # which may leave less for the last region
+
+
+def _tried(
+    order: tuple[int, ...],
+    items: Mapping[int, Lifetime],
+    regions: Sequence[Region],
+    traffic: Mapping[int, int],
+) -> _Trial:
+    """Place buffers in an order, in all regions but the last."""
+    placed: list[set[int]] = []
+    left = order
+    for region in regions[:-1]:
+        filled = _Filled(region)
+        placed.append({index for index in left if filled.put(items[index]) is not None})
+        left = tuple(index for index in left if index not in placed[-1])
+    limit = regions[0].limit or 0
+    waiting = (i for i in order if i not in placed[0] and items[i].size <= limit)
+    return _Trial(
+        order,
+        tuple(sum(traffic[index] for index in each) for each in placed),
+        tuple(sorted(waiting, key=lambda i: -traffic[i])),
+    )
 
 
 def _first(filled: Sequence[_Filled], item: Lifetime) -> Address | None:

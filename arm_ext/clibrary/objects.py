@@ -31,42 +31,51 @@ _SCRIPT, _ARCHIVE = "join.ld", "library.a"
 
 
 @dataclass(frozen=True)
+class Member:
+    """What an object of a library is made of.
+
+    Attributes:
+        sources: C and assembler, text by file name.
+        kernels: Objects that are joined with it.
+        hidden: What the names of functions begin with that are not visible from outside; empty for none.
+    """
+
+    sources: Mapping[str, str]
+    kernels: Sequence[bytes] = ()
+    hidden: str = ""
+
+
+@dataclass(frozen=True)
 class Library:
     """A compiled library.
 
     Attributes:
         archive: The bytes of the .a.
-        member: The object in it with the model: its kernels, weights, and all that runs it.
-        requires: Functions that it calls and does not have.
+        members: The objects in it by their names.
     """
 
     archive: bytes
-    member: bytes
-    requires: tuple[str, ...]
+    members: Mapping[str, bytes]
+
+    def requires(self, members: Iterable[str]) -> tuple[str, ...]:
+        """Return the functions that members call and the library does not have."""
+        called = set[str]().union(*(_names(self.members[name], defined=False) for name in members))
+        has = (_names(data, defined=True) for data in self.members.values())
+        return tuple(sorted(called.difference(*has)))
 
 
-def compile_library(
-    name: str,
-    sources: Mapping[str, str],
-    texts: Mapping[str, str],
-    include: Sequence[Path],
-    kernels: Iterable[bytes],
-    triple: str,
-) -> Library:
+def compile_library(members: Mapping[str, Member], include: Path, triple: str) -> Library:
     """Compile and join objects; the same inputs give the same bytes.
 
     Args:
-        name: Of the library.
-        sources: C and assembler that are joined with the kernels, text by file name.
-        texts: C of a member of its own.
-        include: Folders with the header and what assembler includes.
-        kernels: Objects of the kernels, whose functions are not visible from outside.
+        members: By their names in the archive.
+        include: Folder with the headers and what assembler includes.
         triple: LLVM triple.
 
     Raises:
         EnvError: zig is missing or failed.
     """
-    flags = ["-target", zig_target(triple), *(f"-I{folder}" for folder in include)]
+    flags = ["-target", zig_target(triple), f"-I{include}"]
     with temporary() as folder, child_section("linker"):
 
         def run(*args: str) -> None:
@@ -78,19 +87,21 @@ def compile_library(
                 run("cc", *flags, *(_C_FLAGS if file.endswith(".c") else ()), "-c", file, "-o", f"{file}.o")
             return [f"{file}.o" for file in files]
 
-        joined = compiled(sources)
-        for number, data in enumerate(kernels):
-            joined.append(f"kernel{number}.o")
-            (folder / joined[-1]).write_bytes(data)
         discarded = _DISCARDED + (_DISCARDED_ON_AARCH64 if triple.startswith("aarch64") else ())
         (folder / _SCRIPT).write_text(f"SECTIONS {{ /DISCARD/ : {{ {' '.join(discarded)} }} }}\n")
-        members = {f"{name}.o": joined, f"{name}_text.o": compiled(texts)}
-        for member, objects in members.items():
-            run("cc", *flags, "-r", "-nostdlib", "-g0", f"-Wl,-T,{_SCRIPT}", *objects, "-o", member)
-        (folder / f"{name}.o").write_bytes(_hidden((folder / f"{name}.o").read_bytes(), f"{name}_k_"))
+        made = {}
+        for name, member in members.items():
+            objects = compiled(member.sources)
+            for number, data in enumerate(member.kernels):
+                objects.append(f"{number}.kernel.o")  # which no member is called
+                (folder / objects[-1]).write_bytes(data)
+            run("cc", *flags, "-r", "-nostdlib", "-g0", f"-Wl,-T,{_SCRIPT}", *objects, "-o", name)
+            made[name] = (folder / name).read_bytes()
+            if member.hidden:
+                made[name] = _hidden(made[name], member.hidden)
+                (folder / name).write_bytes(made[name])
         run("ar", "rcsD", _ARCHIVE, *members)
-        data = (folder / f"{name}.o").read_bytes()
-        return Library((folder / _ARCHIVE).read_bytes(), data, tuple(sorted(_undefined(data))))
+        return Library((folder / _ARCHIVE).read_bytes(), made)
 
 
 def symbols_of(table: ELFFile) -> list[Symbol]:
@@ -99,9 +110,11 @@ def symbols_of(table: ELFFile) -> list[Symbol]:
     return list(found.iter_symbols()) if isinstance(found, SymbolTableSection) else []
 
 
-def _undefined(data: bytes) -> set[str]:
+def _names(data: bytes, *, defined: bool) -> set[str]:
+    """Return the symbols that an object has, or those that it lacks."""
     symbols = symbols_of(ELFFile(io.BytesIO(data)))
-    return {str(symbol.name) for symbol in symbols if symbol.entry.st_shndx == "SHN_UNDEF" and symbol.name}
+    visible = [s for s in symbols if s.name and s.entry.st_info.bind != "STB_LOCAL"]
+    return {str(s.name) for s in visible if (s.entry.st_shndx != "SHN_UNDEF") == defined}
 
 
 def _hidden(data: bytes, prefix: str) -> bytes:

@@ -11,29 +11,31 @@ Functions are inlined where they are called. Both sides of a branch write what i
 round of a loop gives the next one is in buffers of the loop.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
 import tvm
 from tvm import relax, tirx
-from tvm.ir import Call, Expr, GenericConst, GlobalVar, TupleGetItem, Var
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, PrimType, TupleGetItem, Var
 
+from arm_ext.clibrary.lengths import Length, c_text, is_open, most, product_text
 from arm_ext.clibrary.sort import Sort, packed_calls, sort_of
 from arm_ext.errors import ModelError
 from arm_ext.frontends.common.loops import is_loop
 from arm_ext.pipeline.codegen import TASKS, allocations
 from relay_passes import hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
+from relay_passes.lengths.fix_length import dims_of, length_of
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
 
 Value: TypeAlias = "Place | tuple[Value, ...]"
 """Where a tensor is, or the tensors of a tuple."""
 
-Memory = Literal["buffer", "weights", "input", "output"]
+Memory = Literal["buffer", "weights", "shared", "input", "output"]
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ class Place:
     """Where a tensor begins.
 
     Attributes:
-        memory: What it lies in.
+        memory: What it lies in; "shared" are weights that other models of the library read, too.
         offset: In bytes.
-        index: Of a buffer, input or output, which.
+        index: Of a buffer, input or output, which; of shared weights, which part.
         stride: Of a place of which each thread has its own, the bytes from one to the next; else 0.
     """
 
@@ -61,24 +63,30 @@ class KernelCall:
         kernel: Its name.
         arguments: Their places.
         sources: The source nodes that it computes.
-        tasks: Of a parallel loop, how many iterations threads share; 0 of what one thread does.
+        tasks: Of a parallel loop, how many iterations threads share, which may be an expression of C; 0 of what one
+            thread does.
         sort: Of a kernel that is the library's own C, to sort: what it is told beside its arguments.
+        length: That it is told beside its arguments, if sizes of them follow from it.
     """
 
     kernel: str
     arguments: tuple[Place, ...]
     sources: tuple[str, ...]
-    tasks: int = 0
+    tasks: int | str = 0
     sort: Sort | None = None
+    length: Length | None = None
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of bytes, of a value that is an output without any kernel having written it there."""
+    """A copy of bytes, as many as a number or an expression of C says.
+
+    It is of a value that is an output without any kernel having written it there.
+    """
 
     source: Place
     target: Place
-    bytes: int
+    bytes: int | str
 
 
 @dataclass(frozen=True)
@@ -148,7 +156,8 @@ class Program:
     Attributes:
         steps: What is done.
         buffers: Bytes of each intermediate value and workspace, which `arrange` gives a place.
-        weights: All constants, and those read before them, equal ones once, each aligned as in the arena.
+        weights: All constants but shared ones, and those read before them, equal ones once, each aligned as in the
+            arena.
         kernels: By name, those that are compiled; each takes its buffers, inputs before outputs and workspaces, in a
             call's order.
     """
@@ -160,7 +169,10 @@ class Program:
 
 
 def read_program(
-    planned: tvm.IRModule, function: str = "main", constants: "Constants | None" = None
+    planned: tvm.IRModule,
+    function: str = "main",
+    constants: "Constants | None" = None,
+    largest: int = 0,
 ) -> Program:
     """Return the program of a function of a planned module.
 
@@ -168,11 +180,12 @@ def read_program(
         planned: As the last phase leaves it.
         function: Its name.
         constants: Those of other functions, which those of this one are added to.
+        largest: The greatest length, if it takes one.
 
     Raises:
         ModelError: It has sizes that are known at run time, or calls of a runtime.
     """
-    reader = _Reader(planned, constants or Constants())
+    reader = _Reader(planned, constants or Constants(), largest)
     main = planned[function]
     values = reader.inlined(main, [Place("input", index=index) for index in range(len(main.params))])
     sources = _leaves(values)
@@ -190,22 +203,26 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
         program: As `read_program` returned it.
         threads: How many share a parallel loop at most.
     """
-    parts: dict[str, list[tuple[str, int]]] = {}
+    parts: dict[str, list[tuple[str, Expr | None]]] = {}
     kernels: dict[str, tirx.PrimFunc] = {}
     workspaces: dict[str, list[tuple[int, int]]] = {}
+    longest: dict[str, int] = {}
+    for step in calls_of(program.steps):
+        if step.length is not None:
+            longest[step.kernel] = max(step.length.most, longest.get(step.kernel, 0))
     for name, func in program.kernels.items():
         lowered = allocations(tvm.IRModule({name: func.with_attr("global_symbol", name)}))
-        whole, spaces = hoist_all(lowered[name])
+        whole, spaces = hoist_all(lowered[name], longest.get(name, 0))
         divided = parallel_parts(whole) if threads > 1 else None
         if divided is None:
-            whole, spaces = hoist_all(serial_loops(lowered)[name])
+            whole, spaces = hoist_all(serial_loops(lowered)[name], longest.get(name, 0))
             divided = [whole]
         parts[name] = []
         for number, part in enumerate(divided):
-            tasks = sum(int(loop.extent) for loop in parallel_loops(part.body))
+            extents = [loop.extent for loop in parallel_loops(part.body)]
             label = name if len(divided) == 1 else f"{name}_part_{number}"
-            parts[name].append((label, tasks))
-            kernels[label] = part.with_attr(TASKS, tasks) if tasks else part
+            parts[name].append((label, *(extents or [None])))
+            kernels[label] = part.with_attr(TASKS, True) if extents else part
         strides = [aligned(space.bytes) if space.is_local else 0 for space in spaces]
         workspaces[name] = [
             (stride * (threads - 1) + space.bytes, stride)
@@ -222,7 +239,8 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             for number, (_, stride) in enumerate(workspaces[step.kernel])
         ]
         buffers.extend(size for size, _ in workspaces[step.kernel])
-        for label, tasks in parts[step.kernel]:
+        for label, extent in parts[step.kernel]:
+            tasks = _tasks(extent, step.length)
             arguments = (*step.arguments, *_for(tasks, places))
             yield replace(step, kernel=label, arguments=arguments, tasks=tasks)
 
@@ -230,7 +248,15 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
     return replace(program, steps=steps, buffers=tuple(buffers), kernels=kernels)
 
 
-def _for(tasks: int, places: list[Place]) -> list[Place]:
+def _tasks(extent: Expr | None, length: Length | None) -> int | str:
+    """Return how many iterations a parallel loop has in a call."""
+    if extent is None or isinstance(extent, tirx.IntImm):
+        return 0 if extent is None else int(extent)
+    assert length is not None
+    return f"(size_t)({c_text(extent, length.text)})"
+
+
+def _for(tasks: int | str, places: list[Place]) -> list[Place]:
     """Return the places of a part of a kernel: what one thread does has none of each thread's."""
     return places if tasks else [replace(place, stride=0) for place in places]
 
@@ -238,14 +264,25 @@ def _for(tasks: int, places: list[Place]) -> list[Place]:
 class Constants:
     """Constants one after the other, equal ones once."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Mapping[bytes, Place] = MappingProxyType({})) -> None:
+        """Takes the places of constants that are not added to these, as other models of the library read them, too."""
         self.parts: list[bytes] = []
         self._end = 0
         self._offsets: dict[bytes, int] = {}
+        self._shared = shared
 
-    def offset_of(self, constant: GenericConst) -> int:
-        """Return where a constant begins, which is added unless it was before."""
+    @property
+    def offsets(self) -> Mapping[bytes, int]:
+        """Where each begins."""
+        return self._offsets
+
+    def place_of(self, constant: GenericConst) -> Place:
+        """Return where a constant begins, which is added unless it was before, or is shared."""
         data = np.ascontiguousarray(constant.value.numpy()).tobytes()
+        return self._shared.get(data) or Place("weights", self.add(data))
+
+    def add(self, data: bytes) -> int:
+        """Return where a value begins, which is added unless it was before."""
         if data not in self._offsets:
             padding = -self._end % ALIGNMENT
             self.parts += [bytes(padding), data]
@@ -257,10 +294,11 @@ class Constants:
 class _Reader:
     """Follows the bindings of functions, and notes down where each variable is."""
 
-    def __init__(self, planned: tvm.IRModule, constants: Constants) -> None:
-        self._mod = planned
+    def __init__(self, planned: tvm.IRModule, constants: Constants, largest: int) -> None:
+        self._mod, self._largest = planned, largest
         self.steps: list[Step] = []
         self.buffers: list[int] = []
+        self._exact: list[int | str] = []
         self.weights = constants
         self._values: dict[Var, Value] = {}
         self._bound: dict[Var, Expr] = {}
@@ -284,14 +322,14 @@ class _Reader:
         """
         found = list(sources)
         for number, (target, type_) in enumerate(zip(targets, types, strict=True)):
-            source, size = found[number], _bytes(type_)
+            source = found[number]
             is_own = source.memory == "buffer" and source.index >= since
-            if is_own and not source.offset and self.buffers[source.index] == size:
+            if is_own and not source.offset and self._exact[source.index] == _size(type_):
                 moved = partial(_moved, source.index, target)
                 self.steps = list(_relocated(self.steps, moved))
                 found = list(map(moved, found))
             else:
-                self.steps.append(Copy(source, target, size))
+                self.steps.append(Copy(source, target, _size(type_)))
 
     def _sequence(self, sequence: relax.SeqExpr) -> Value:
         for block in sequence.blocks:
@@ -306,7 +344,7 @@ class _Reader:
         if operator == "relax.memory.alloc_storage":
             return  # of the package's plan; a library's is of workspaces, inputs and outputs, too
         if operator in ("relax.memory.alloc_tensor", "relax.builtin.alloc_tensor"):
-            self._values[var] = self._allocated(_bytes(var.ty))
+            self._values[var] = self._allocated(var.ty)
         elif operator in VIEWS:
             self._values[var] = self._viewed(value)
         elif isinstance(value, relax.Tuple | TupleGetItem | Var | GenericConst):
@@ -337,7 +375,7 @@ class _Reader:
     def _branch(self, choice: relax.If, ty: relax.Type) -> Value:
         condition = self._place(choice.cond)
         types = _types(ty)
-        targets = [self._allocated(_bytes(type_)) for type_ in types]
+        targets = [self._allocated(type_) for type_ in types]
         sides = []
         outer = self.steps
         for side in (choice.true_branch, choice.false_branch):
@@ -355,29 +393,29 @@ class _Reader:
         for param, argument, following in zip(func.params, arguments, again.value.args, strict=True):
             self._values[param] = argument
             if not following.same_as(param):
-                state = self._allocated(_bytes(param.ty))
-                self.steps += [Copy(place, state, _bytes(param.ty)) for place in _leaves(argument)]
+                state = self._allocated(param.ty)
+                self.steps += [Copy(place, state, _size(param.ty)) for place in _leaves(argument)]
                 self._values[param] = state
-                changed.append((following, state, _bytes(param.ty)))
+                changed.append((following, state, param.ty))
         condition = self._place(choice.value.cond)
         outer, self.steps = self.steps, []
         for binding in rounds:
             self._bound[binding.var] = binding.value
             self._read(binding.var, binding.value)
-        self._pass_on([(self._place(following), state, size) for following, state, size in changed])
+        self._pass_on([(self._place(following), state, ty) for following, state, ty in changed])
         self.steps = [*outer, Loop(condition, tuple(self.steps))]
         self._values[choice.var] = self._sequence(choice.value.false_branch)
         return self._known(func.body.body)
 
-    def _pass_on(self, moves: Sequence[tuple[Place, Place, int]]) -> None:
+    def _pass_on(self, moves: Sequence[tuple[Place, Place, relax.Type]]) -> None:
         """Copy values to the states of the next round; those that are states of this round go by way of a buffer."""
         states = {target for _, target, _ in moves}
         last = []
-        for source, target, size in moves:
-            kept = self._allocated(size) if source in states else source
+        for source, target, ty in moves:
+            kept = self._allocated(ty) if source in states else source
             if kept is not source:
-                self.steps.append(Copy(source, kept, size))
-            last.append(Copy(kept, target, size))
+                self.steps.append(Copy(source, kept, _size(ty)))
+            last.append(Copy(kept, target, _size(ty)))
         self.steps += last
 
     def _place(self, expr: Expr) -> Place:
@@ -389,7 +427,7 @@ class _Reader:
 
     def _known(self, expr: Expr) -> Value:
         if isinstance(expr, GenericConst):
-            return Place("weights", self.weights.offset_of(expr))
+            return self.weights.place_of(expr)
         if isinstance(expr, TupleGetItem):
             fields = self._known(expr.tuple_value)
             assert isinstance(fields, tuple)
@@ -404,29 +442,58 @@ class _Reader:
     def _viewed(self, view: Call) -> Place:
         base = self._place(view.args[0])
         is_offset = _operator(view) == "relax.memory.view" and len(view.args) > 3
-        moved = view.args[3] if is_offset else None
+        moved = view.args[3] if is_offset else tirx.IntImm("int64", 0)
+        if isinstance(moved, Expr) and isinstance(moved.ty, PrimType) and not isinstance(moved, tirx.IntImm):
+            raise _refusal(view, "looks at a place that is known at run time")
         by = _int(moved) if isinstance(moved, tirx.IntImm) else 0
         return Place(base.memory, base.offset + by, base.index)
 
     def _kernel_call(self, call: Call, func: tirx.PrimFunc) -> KernelCall:
         if len(func.params) != len(call.args):
             raise _refusal(call, "takes sizes that are known at run time")
-        if (sort := sort_of(func)) is not None:
-            return self._sort(call, sort)
+        length, tensors = self._length(call, func)
+        if (sort := sort_of(func, length.text if length else "")) is not None:
+            return self._sort(call, sort, tensors)
         if asked := [name for name, _ in packed_calls(func)]:
             raise _refusal(call, f"calls {', '.join(dict.fromkeys(asked))} of TVM's runtime")
-        return KernelCall(str(call.op.name_hint), tuple(map(self._place, call.args)), sources_of(call))
+        places = tuple(map(self._place, tensors))
+        return KernelCall(str(call.op.name_hint), places, sources_of(call), length=length)
 
-    def _sort(self, call: Call, sort: Sort) -> KernelCall:
+    def _length(self, call: Call, func: tirx.PrimFunc) -> tuple[Length | None, list[Expr]]:
+        """Return what is the length of a kernel in a call, if it has one, and the arguments that are tensors."""
+        variable, length = length_of(func), None
+        tensors = []
+        for param, arg in zip(func.params, call.args, strict=True):
+            if not isinstance(param.ty, PrimType):
+                tensors.append(arg)
+                pairs = list(zip(dims_of(param.ty), dims_of(arg.ty), strict=True))
+            elif param.same_as(variable):
+                pairs = [(param, arg)]
+            else:
+                raise _refusal(call, "takes numbers that are known at run time")
+            found = (given for own, given in pairs if variable is not None and own.same_as(variable))
+            length = next(found, length)
+        if length is None:
+            return None, tensors
+        return Length(c_text(length), most([length], self._largest)), tensors
+
+    def _sort(self, call: Call, sort: Sort, tensors: Sequence[Expr]) -> KernelCall:
         """Return the call of the library's own function, which wants both outputs."""
-        source, *results = map(self._place, call.args)
-        values = results.pop(0) if sort.has_values else self._allocated(sort.value_bytes)
-        indices = results.pop(0) if sort.has_indices else self._allocated(sort.index_bytes)
+        source, *results = map(self._place, tensors)
+        wanted = most(dims_of(tensors[-1].ty), self._largest)
+        values = results.pop(0) if sort.has_values else self._buffer(wanted * _bytes(sort.dtype))
+        indices = results.pop(0) if sort.has_indices else self._buffer(wanted * _bytes(sort.index))
         return KernelCall(sort.function, (source, values, indices), sources_of(call), sort=sort)
 
-    def _allocated(self, size: int) -> Place:
-        """Return a new buffer."""
-        self.buffers.append(size)
+    def _allocated(self, ty: relax.Type) -> Place:
+        """Return a new buffer for a tensor."""
+        exact = _size(ty)
+        return self._buffer(most(dims_of(ty), self._largest) * _bytes(str(ty.dtype)), exact)
+
+    def _buffer(self, bytes: int, exact: int | str | None = None) -> Place:
+        """Return a new buffer of a size, which may be less for some lengths."""
+        self.buffers.append(bytes)
+        self._exact.append(bytes if exact is None else exact)
         return Place("buffer", index=len(self.buffers) - 1)
 
 
@@ -483,11 +550,15 @@ def _int(expr: Expr) -> int:
     return int(getattr(expr, "value", expr))
 
 
-def _bytes(ty: relax.Type) -> int:
-    if not isinstance(ty.shape, relax.ShapeExpr) or not all(
-        isinstance(dim, tirx.IntImm) for dim in ty.shape.values
-    ):
+def _bytes(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
+
+
+def _size(ty: relax.Type) -> int | str:
+    """Return the bytes of a tensor; in C where they are known at run time."""
+    if not isinstance(ty.shape, relax.ShapeExpr):
         raise ModelError(
             f"a C library has no values of {ty}, whose size is known at run time; compile a package"
         )
-    return math.prod(int(dim) for dim in ty.shape.values) * np.dtype(str(ty.dtype)).itemsize
+    text = product_text(dims_of(ty), _bytes(str(ty.dtype)))
+    return text if is_open(dims_of(ty)) else int(text)

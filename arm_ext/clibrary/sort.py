@@ -8,13 +8,14 @@
 It selects by a heap of indices, in the memory of the indices. Equal elements stay in their order, as in the runtime.
 """
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tvm import tirx
-from tvm.ir import Call
+from tvm.ir import Call, Expr, PrimType
 from tvm_ffi import structural_walk
+
+from arm_ext.clibrary.lengths import VARIABLE, is_open, product_text
 
 _PACKED = ("tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
 _FUNCTIONS = ("tvm.contrib.sort.topk", "tvm.contrib.sort.sort", "tvm.contrib.sort.argsort")
@@ -40,10 +41,10 @@ class Sort:
 
     dtype: str
     index: str
-    outer: int
-    length: int
-    inner: int
-    count: int
+    outer: int | str
+    length: int | str
+    inner: int | str
+    count: int | str
     rising: bool
     has_values: bool
     has_indices: bool
@@ -54,23 +55,9 @@ class Sort:
         return f"sort_{self.dtype}_{self.index}"
 
     @property
-    def numbers(self) -> tuple[int, ...]:
-        """What the C function takes after the tensors."""
+    def numbers(self) -> tuple[int | str, ...]:
+        """What the C function takes after the tensors, each a number or an expression of C."""
         return (self.outer, self.length, self.inner, self.count, int(self.rising))
-
-    @property
-    def value_bytes(self) -> int:
-        """Bytes of the elements that are wanted."""
-        return self._wanted * np.dtype(self.dtype).itemsize
-
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of their indices."""
-        return self._wanted * np.dtype(self.index).itemsize
-
-    @property
-    def _wanted(self) -> int:
-        return self.outer * self.count * self.inner
 
 
 def packed_calls(func: tirx.PrimFunc) -> list[tuple[str, Call]]:
@@ -81,34 +68,48 @@ def packed_calls(func: tirx.PrimFunc) -> list[tuple[str, Call]]:
     return [(str(call.args[0].value), call) for call in packed]
 
 
-def sort_of(func: tirx.PrimFunc) -> Sort | None:
-    """Return what a kernel sorts, if it does nothing else, and elements have an order in C."""
+def sort_of(func: tirx.PrimFunc, length: str = VARIABLE) -> Sort | None:
+    """Return what a kernel sorts, if it does nothing else, and elements have an order in C.
+
+    Args:
+        func: The kernel.
+        length: That its sizes follow from, in C.
+    """
     calls = packed_calls(func)
     stores: list[tirx.BufferStore] = []
     structural_walk(func.body, [(tirx.BufferStore, stores.append)])
     if len(calls) != 1 or calls[0][0] not in _FUNCTIONS or stores:
         return None
     name, call = calls[0]
-    buffers = [param.ty for param in func.params]
-    dtype, shape = str(buffers[0].dtype), [int(size) for size in buffers[0].shape]
+    buffers = [param.ty for param in func.params if not isinstance(param.ty, PrimType)]
+    dtype, shape = str(buffers[0].dtype), list(buffers[0].shape)
     if name.endswith(".topk"):
         count, axis, kind, rising = call.args[-4:]
+        if is_open([count]):
+            return None
         wanted, returned = int(count), str(kind.value)
     else:
         axis, rising = call.args[-2:]
         wanted, returned = 0, "indices" if name.endswith(".argsort") else "values"
     at = int(axis) % len(shape)
     index = str(buffers[-1].dtype) if returned != "values" else "int32"
-    if dtype not in _COMPARED or index not in _INDICES:
-        return None
+    row = _size(shape[at : at + 1], length)
+    if dtype not in _COMPARED or index not in _INDICES or (isinstance(row, str) and wanted > 1):
+        return None  # of the last, because a row may be shorter than what is wanted
     return Sort(
         dtype,
         index,
-        math.prod(shape[:at]),
-        shape[at],
-        math.prod(shape[at + 1 :]),
-        wanted if wanted > 0 else shape[at],
+        _size(shape[:at], length),
+        row,
+        _size(shape[at + 1 :], length),
+        wanted if wanted > 0 else row,
         bool(int(rising)),
         has_values=returned != "indices",
         has_indices=returned != "values",
     )
+
+
+def _size(dims: Sequence[Expr], length: str) -> int | str:
+    """Return a product of sizes, in C where it is known at run time."""
+    text = product_text(dims, 1, length)
+    return text if is_open(dims) else int(text)

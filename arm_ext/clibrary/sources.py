@@ -12,7 +12,9 @@ from tvm import tirx
 
 from arm_ext.clibrary.body import Body
 from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
+from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotient_for
 from arm_ext.clibrary.program import Program, calls_of
+from arm_ext.clibrary.shared import Group, Shared
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
@@ -29,6 +31,12 @@ _C_TYPES = {
     "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
+# Variables and functions of the C++ class.
+_CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor"
+# What there is in no library of one shape.
+_NOTHING = """shape_parameter shape_pass place_parameter place_pass compute_parameter compute_pass shapes shape_text
+hpp_shape hpp_shape_only hpp_shape_check hpp_place open_limit open_parameter open_pass open_check open_needs
+length_used part_length tensor_text tensor_parameter tensor_pass tensor_declaration py_open py_imports"""
 # Of Python's module struct; of binary16 the bits, which a memoryview gives in every version.
 _PYTHON_TYPES = {
     "bool": "?",
@@ -53,10 +61,12 @@ class Facts:
     Attributes:
         requires: Functions that it calls and does not have.
         stack_bytes: That a call takes at most, without those functions; None where it was not analysed.
+        has_math: Whether some model of the library calls libm.
     """
 
     requires: tuple[str, ...] = ()
     stack_bytes: int | None = None
+    has_math: bool = False
 
 
 def tensor_bytes(spec: TensorSpec) -> int:
@@ -72,16 +82,18 @@ class Shape:
         label: The sizes chosen in it; empty where there is one shape.
         model: As imported with it.
         program: With its workspaces.
+        open: Size that it takes, if it does; `model` is then that of the greatest.
     """
 
     label: str
     model: ImportedModel
     program: Program
+    open: OpenSize | None = None
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Text of a library's files.
+    """Text of a model's files in a library.
 
     Attributes:
         shapes: One at least; their weights are the same bytes.
@@ -90,6 +102,7 @@ class Sources:
         apart: Whether the weights are a file of their own, which the caller maps.
         threads: How many of a pool share a kernel at most; 1 where there is no pool.
         regions: Memory that the caller gives an instance, the fastest first.
+        group: What the library has beside this model; None where it has nothing else.
     """
 
     shapes: tuple[Shape, ...]
@@ -98,6 +111,7 @@ class Sources:
     apart: bool = False
     threads: int = 1
     regions: tuple[Region, ...] = ARENA
+    group: Group | None = None
 
     @property
     def model(self) -> ImportedModel:
@@ -109,20 +123,54 @@ class Sources:
         """What all symbols begin with."""
         return identifier(self.model.name)
 
+    @property
+    def archive(self) -> str:
+        """Name of the library."""
+        return self.name if self.group is None else self.group.archive
+
+    @property
+    def shared(self) -> Mapping[int, Shared]:
+        """What other models have, too, by the index of its weights' places."""
+        return {} if self.group is None else self.group.shared
+
+    @property
+    def shared_bytes(self) -> int:
+        """What its weights take."""
+        return sum(len(each.weights) for each in self.shared.values())
+
+    @property
+    def example(self) -> str:
+        """Name of the example's file, in C."""
+        return "main" if self.group is None else self.name
+
+    @property
+    def data(self) -> str:
+        """Name of the files with the data of the self-test."""
+        return "selftest" if self.group is None else self.name
+
     @cached_property
     def kernels(self) -> Mapping[str, tirx.PrimFunc]:
         """The kernels of all shapes."""
         return {name: func for shape in self.shapes for name, func in shape.program.kernels.items()}
 
+    @property
+    def own_kernels(self) -> dict[str, tirx.PrimFunc]:
+        """The kernels that no other model calls, by symbol."""
+        common = {} if self.group is None else self.group.symbols
+        return {self.symbols[name]: func for name, func in self.kernels.items() if name not in common}
+
     @cached_property
     def symbols(self) -> Mapping[str, str]:
         """Kernel → its symbol."""
         kernels = list(self.kernels)
-        return dict(zip(kernels, (f"{self.name}_k_{each}" for each in identifiers(kernels)), strict=True))
+        own = dict(zip(kernels, (f"{self.name}_k_{each}" for each in identifiers(kernels)), strict=True))
+        return own if self.group is None else {**own, **self.group.symbols}
 
     @cached_property
     def weights(self) -> bytes:
-        """Constants, and after them what states begin with where that is not zeros."""
+        """Constants, and after them what states begin with where that is not zeros; in a file, those of all models."""
+        if self.group is not None and self.group.file is not None:
+            return b"".join(self.group.file.parts)
         data = self.shapes[-1].program.weights
         for initial in self._initial:
             data += bytes(-len(data) % ALIGNMENT) + initial
@@ -141,22 +189,16 @@ class Sources:
             f"include/{name}.hpp": render("model.hpp", values | self._cpp(values)),
             f"src/{name}.c": render("model.c", values | self._code(values)),
             f"src/{name}_text.c": render("text.c", values),
-            f"{name}Config.cmake": render("config.cmake", values),
-            f"{name}.pc": render("model.pc", values),
             f"python/{name}.py": render("module.py.in", values | self._python(values)),
-            "example/main.c": render("main.c", values | self._example(values)),
-            "example/selftest.S": render("selftest.S", values),
-            "example/CMakeLists.txt": render("CMakeLists.txt", values),
+            f"example/{self.example}.c": render("main.c", values | self._example_values(values)),
+            f"example/{self.data}.S": render("selftest.S", values),
         }
-
-    def weights_source(self, file: str) -> str:
-        """Return assembler that includes the weights from a file."""
-        return render("weights.S", {"name": self.name, "file": file, "alignment": str(ALIGNMENT)})
 
     @cached_property
     def layouts(self) -> list[Layout]:
         """For each shape, where intermediate values, states, and inputs and outputs in place are."""
-        ins, outs = self._step
+        # There is no place for any number of samples.
+        ins, outs = (0, 0) if isinstance(self._open, OpenSamples) else self._step
         return [
             arrange(
                 shape.program,
@@ -185,10 +227,21 @@ class Sources:
         checked = frozenset(name for name, func in self.kernels.items() if asserts(func))
         return [
             Body(
-                self.name, f"_{number}" if self._several else "", shape.program, layout, self.symbols, checked
+                self.name,
+                f"_{number}" if self._several else "",
+                shape.program,
+                layout,
+                self.symbols,
+                checked,
+                isinstance(shape.open, OpenLength),
+                {index: each.symbol for index, each in self.shared.items()},
             )
             for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
         ]
+
+    @property
+    def _open(self) -> OpenSize | None:
+        return self.shapes[0].open
 
     @property
     def _several(self) -> bool:
@@ -212,7 +265,6 @@ class Sources:
     def _values(self, facts: Facts) -> dict[str, str]:
         model, name = self.model, self.name
         specs = [spec for shape in self.shapes for spec in (*shape.model.inputs, *shape.model.outputs)]
-        has_math = any(symbol not in FREESTANDING for symbol in facts.requires)
         values = {
             "name": name,
             "NAME": name.upper(),
@@ -222,8 +274,9 @@ class Sources:
             "sha256": model.sha256,
             "mark": f"0x{hashlib.sha256(f'{name} {model.sha256}'.encode()).hexdigest()[:8]}",
             "requires": ", ".join(facts.requires) or "nothing",
-            "libraries": "m" if has_math else "",
-            "pc_libraries": "-lm" if has_math else "",
+            "archive": self.archive,
+            "pc_libraries": "-lm" if facts.has_math else "",
+            **self._group_values(),
             **self._memory_values(),
             "alignment": str(ALIGNMENT),
             "stack": _stack(name.upper(), facts),
@@ -243,8 +296,8 @@ class Sources:
             "example_file": "",
             "example_declaration": "",
             "hpp_weights": "",
-            **dict.fromkeys(("pool", "pool_member", "pool_source", "pool_include", "pool_create"), ""),
-            **dict.fromkeys(("pool_pass", "pool_destroy", "pool_library", "py_none"), ""),
+            **dict.fromkeys(("pool", "pool_member", "pool_include", "pool_create"), ""),
+            **dict.fromkeys(("pool_pass", "pool_destroy", "py_none"), ""),
             "threads": str(self.threads),
             "input_table": "".join(_table(name, shape.model.inputs) for shape in self.shapes),
             "output_table": "".join(_table(name, shape.model.outputs) for shape in self.shapes),
@@ -259,23 +312,61 @@ class Sources:
             values |= self._weights_values(values)
         if self.threads > 1:
             values |= self._pool_values(values)
+        values.setdefault(
+            "tensor_functions",
+            "".join(
+                render("tensor.c", values | {"kind": kind, "KIND": kind.upper()})
+                for kind in ("input", "output")
+            ),
+        )
         values["states"] = (
             render("states.h", values | {"STATES": str(len(model.states))}) if model.states else ""
         )
         return values
 
+    def _group_values(self) -> dict[str, str]:
+        """What is different where the library has several models."""
+        entry = "main" if self.group is None else f"{self.name}_check"
+        shared = [each for each in self.shared.values() if each.weights]
+        return {
+            "selftest_file": f"{self.data}.bin",
+            "entry_declaration": "" if self.group is None else f"int {entry}(void);\n\n",
+            "entry": entry,
+            "shared_bytes": f"/* Beside them, weights that other models of lib{self.archive}.a read, too. */\n"
+            f"#define {self.name.upper()}_SHARED_WEIGHTS_BYTES ((size_t){self.shared_bytes})\n"
+            if shared
+            else "",
+            "shared_declaration": "".join(
+                f"HIDDEN extern const unsigned char {each.symbol}[];\n\n" for each in shared
+            ),
+            "shared_overlap": "".join(
+                f"            overlap(out[i].data, out[i].bytes, {each.symbol}, {len(each.weights)}) ||\n"
+                for each in shared
+            ),
+        }
+
     def _shape_values(self) -> dict[str, str]:
+        """What is different where there are several shapes, or an open size."""
+        one = self._one_shape()
+        if self._open is not None:
+            calls = f"    wrong += selftest(&instance, {self._open.tested}, &data);\n"
+            return one | self._open.values(self.name, self.model) | {"selftest_calls": calls}
+        return one | (self._shapes_values() if self._several else {})
+
+    def _one_shape(self) -> dict[str, str]:
+        """What there is where nothing is to choose."""
+        return dict.fromkeys(_NOTHING.split(), "") | {
+            "compute": "compute",
+            "shape_count": "1",
+            "selftest_calls": "    wrong += selftest(&instance, &data);\n",
+            "shape_check": "    const size_t shape = 0;\n",
+            "input_needed": "        const need *needed = &input_needs[shape][i];\n",
+            "output_needed": "        const need *needed = &output_needs[shape][i];\n",
+        }
+
+    def _shapes_values(self) -> dict[str, str]:
         """What is different where there are several shapes."""
         prefix = self.name.upper()
-        if not self._several:
-            calls = "    wrong += selftest(&instance, &data);\n"
-            keys = ("shapes", "shape_parameter", "shape_pass", "shape_text", "hpp_shape", "hpp_shape_only")
-            one = {
-                "shape_count": "1",
-                "selftest_calls": calls,
-                "shape_check": "    const size_t shape = 0;\n",
-            }
-            return one | dict.fromkeys((*keys, "hpp_shape_check"), "")
         rows = [
             f"/* {comment(', '.join(spec.describe() for spec in shape.model.inputs))} */\n"
             f"#define {prefix}_SHAPE_{identifier(f'of {shape.label}').upper().removeprefix('OF_')} {number}\n"
@@ -283,12 +374,12 @@ class Sources:
         ]
         return {
             "shapes": f"#define {prefix}_SHAPES {len(self.shapes)}\n{''.join(rows)}\n",
-            "shape_parameter": "size_t shape, ",
-            "shape_pass": "shape, ",
+            **dict.fromkeys(("shape_parameter", "place_parameter"), "size_t shape, "),
+            **dict.fromkeys(("shape_pass", "place_pass", "compute_pass"), "shape, "),
             "shape_check": "",
             "shape_text": f" `shape` is one of {prefix}_SHAPE_….",
             "shape_count": str(len(self.shapes)),
-            "hpp_shape": "std::size_t shape, ",
+            **dict.fromkeys(("hpp_shape", "hpp_place"), "std::size_t shape, "),
             "hpp_shape_only": "std::size_t shape",
             "hpp_shape_check": f"        if (shape >= {prefix}_SHAPES) {{\n            return {prefix}_ERROR_SHAPE;\n"
             "        }\n",
@@ -354,13 +445,15 @@ class Sources:
         name = self.name
         return {
             "init_parameters": f"{values['init_parameters']}, const void *weights, size_t weights_bytes",
-            "weights_text": f"\n * The weights are what the file {name}.weights holds, aligned as the arena; they are "
-            "compared with a checksum,\n * and are read until the instance is no longer run.",
+            "weights_text": f"\n * The weights are what the file {self.archive}.weights holds, aligned as the arena; "
+            "they are compared with a checksum,\n * and are read until the instance is no longer run.",
             "weights": "weights",
-            "example_weights": f", {name}_weights_file, {name.upper()}_WEIGHTS_BYTES",
+            "example_weights": f", {self.archive}_weights_file, {name.upper()}_WEIGHTS_BYTES",
             "example_file": f"    .balign {ALIGNMENT}\n    .globl {name}_weights_file\n{name}_weights_file:\n"
-            f'    .incbin "../{name}.weights"\n',
-            "example_declaration": f"extern const unsigned char {name}_weights_file[];\n",
+            f'    .incbin "../{name}.weights"\n'
+            if self.group is None
+            else "",
+            "example_declaration": f"extern const unsigned char {self.archive}_weights_file[];\n",
             "hpp_constructor": f"{values['hpp_constructor']}, const void *weights, std::size_t bytes".removeprefix(
                 ", "
             ),
@@ -376,14 +469,11 @@ class Sources:
             "init_parameters": f"{values['init_parameters']}, const {name}_pool *pool",
             "weights_text": f"{values['weights_text']}\n * Without a pool, which may be null, the calling thread "
             "computes all; the results are the same.",
-            "pool_source": f" ../src/{name}_pool.c",
             "pool_include": f'#include "{name}_pool.h"\n',
             "pool_create": f"    static {name}_threads threads;\n"
             f"    if ({name}_pool_create(&threads, {name.upper()}_THREADS) != 0) {{\n        return 3;\n    }}\n",
             "pool_pass": ", &threads.pool",
             "pool_destroy": f"    {name}_pool_destroy(&threads);\n",
-            "pool_library": "\nfind_package(Threads REQUIRED)\n"
-            "target_link_libraries(selftest PRIVATE Threads::Threads)",
             "hpp_constructor": f"{values['hpp_constructor']}, const {name}_pool *pool = nullptr".removeprefix(
                 ", "
             ),
@@ -419,9 +509,13 @@ class Sources:
             pool = dict.fromkeys(pool, "")
         bodies = self._bodies
         calls = [step for body in bodies for step in calls_of(body.program.steps)]
-        counts = {step.kernel: (len(step.arguments), bool(step.tasks)) for step in calls if step.sort is None}
+        counts = {
+            step.kernel: (len(step.arguments), step.length is not None, bool(step.tasks))
+            for step in calls
+            if step.sort is None
+        }
         sorts = {(step.sort.dtype, step.sort.index) for step in calls if step.sort is not None}
-        return {
+        code = {
             "weights_declaration": ""
             if self.apart
             else f"HIDDEN extern const unsigned char {self.name}_weights[];\n\n",
@@ -453,12 +547,14 @@ class Sources:
             "bodies": "".join(
                 render("compute.c", {**values, **pool, **self._body_values(body)}) for body in bodies
             )
-            + (render("choose.c", {**values, **pool, "cases": self._cases(pool)}) if self._several else ""),
+            + (render("choose.c", {**values, **pool, "cases": self._cases(pool)}) if self._several else "")
+            + (render("samples.c", {**values, **pool}) if isinstance(self._open, OpenSamples) else ""),
             "reset": f"    (void){self.name}_reset(instance);\n" if self.model.states else "",
             "states": render("states.c", {**values, **pool, **self._state_code()})
             if self.model.states
             else "",
         }
+        return code | {"quotient": quotient_for(code["tasks"], code["bodies"], values["open_needs"])}
 
     @staticmethod
     def _body_values(body: Body) -> dict[str, str]:
@@ -475,17 +571,19 @@ class Sources:
             for number, body in enumerate(self._bodies)
         )
 
-    def _declaration(self, kernel: str, count: int, is_task: bool) -> str:
+    def _declaration(self, kernel: str, count: int, has_length: bool, is_task: bool) -> str:
         checked = kernel in self._bodies[0].checked
-        taken = ["const void *"] * count + ["int32_t *"] * checked + ["int32_t"] * is_task
+        taken = ["const void *"] * count + ["int64_t"] * has_length
+        taken += ["int32_t *"] * checked + ["int32_t"] * is_task
         return f"HIDDEN void {self.symbols[kernel]}({', '.join(taken) or 'void'});"
 
     def _state_code(self) -> dict[str, str]:
         rows, at, initial = [], 0, len(self.shapes[-1].program.weights)
+        file = None if self.group is None else self.group.file
         for state in self.model.states:
             begins = 0
             if state.initial.any():
-                initial = aligned(initial)
+                initial = aligned(initial) if file is None else file.add(state.initial.tobytes())
                 begins = initial + 1
                 initial += state.initial.nbytes
             rows.append(f"    {{{at}, {state.initial.nbytes}, {begins}}}, /* {comment(state.input)} */\n")
@@ -501,12 +599,13 @@ class Sources:
 
     def _cpp(self, values: Mapping[str, str]) -> dict[str, str]:
         model = self.model
-        taken = ("arena", "begin", "inputs", "outputs", "memory", "run", "status", "step", "reset")
-        names = identifiers((spec.name for spec in (*model.inputs, *model.outputs)), taken)
+        names = identifiers((spec.name for spec in (*model.inputs, *model.outputs)), _CPP_NAMES.split())
         ins, outs = names[: len(model.inputs)], names[len(model.inputs) :]
-        whole = _signature(self.name, model.inputs, model.outputs, ins, outs, several=self._several)
-        if self._several:
-            whole["hpp_run"] = f"std::size_t shape, {whole['hpp_run']}"
+        asked = "shape, {}" if self._several else ""
+        if self._open is not None:
+            asked = f"{self._open.argument}, {{}}, &tensor"
+        whole = _signature(self.name, model.inputs, model.outputs, ins, outs, asked=asked)
+        whole["hpp_run"] = f"{values['hpp_shape']}{whole['hpp_run']}"
         step_in, step_out = self._step
         part = _signature(
             self.name,
@@ -525,7 +624,8 @@ class Sources:
         shapes = [_python_specs(shape.model) for shape in self.shapes]
         title = values["title"].replace('"', "'")
         apart = {
-            "py_weights": ', weights: str | Path = Path(__file__).parents[1] / "' + f'{self.name}.weights"',
+            "py_weights": ', weights: str | Path = Path(__file__).parents[1] / "'
+            + f'{self.archive}.weights"',
             "py_hold": "        data = Path(weights).read_bytes()\n"
             "        self._weights = ctypes.create_string_buffer(len(data) + _ALIGNMENT)\n"
             "        ctypes.memmove(_aligned(self._weights), data, len(data))\n",
@@ -534,15 +634,20 @@ class Sources:
         return {
             "title": title,
             "py_shapes": "".join(f"    (({inputs}), ({outputs})),\n" for inputs, outputs in shapes),
-            "py_shape": render("shapes.py.in" if self._several else "shape.py.in", values),
+            "py_shape": render(
+                "lengths.py.in" if self._open else "shapes.py.in" if self._several else "shape.py.in",
+                values,
+            ),
             "py_states": render("states.py.in", values) if self.model.states else "",
             **(apart if self.apart else dict.fromkeys(apart, "")),
         }
 
-    def _example(self, values: Mapping[str, str]) -> dict[str, str]:
+    def _example_values(self, values: Mapping[str, str]) -> dict[str, str]:
         results = max(
             sum(aligned(tensor_bytes(spec)) for spec in shape.model.outputs) for shape in self.shapes
         )
+        if isinstance(self._open, OpenSamples):
+            results *= self._open.tested
         steps = ""
         if self.model.states:
             steps = render("steps.c", {**values, "step_runs": str(STEPS)})
@@ -555,6 +660,11 @@ class Sources:
 
 FREESTANDING = frozenset({"memcpy", "memmove", "memset", "memcmp"})
 """Functions that C compilers may call in any program."""
+
+
+def weights_source(symbol: str, file: str) -> str:
+    """Return assembler that includes weights from a file."""
+    return render("weights.S", {"symbol": symbol, "file": file, "alignment": str(ALIGNMENT)})
 
 
 def _stack(prefix: str, facts: Facts) -> str:
@@ -602,22 +712,24 @@ def _signature(
     outs: Sequence[str],
     kind: str = "",
     *,
-    several: bool = False,
+    asked: str = "",
 ) -> dict[str, str]:
     taken = [f"const {_pointer(spec)}{name}" for spec, name in zip(inputs, ins, strict=True)]
     given = [f"{_pointer(spec)}{name}" for spec, name in zip(outputs, outs, strict=True)]
     key = f"hpp_{kind}"
     return {
         "hpp_step" if kind else "hpp_run": ", ".join([*taken, *given]),
-        f"{key}inputs": _initializers(ins, _sizes(inputs, f"{name}_input" if several else "")),
-        f"{key}outputs": _initializers(outs, _sizes(outputs, f"{name}_output" if several else "")),
+        f"{key}inputs": _initializers(ins, _sizes(inputs, f"{name}_input_tensor({asked})" if asked else "")),
+        f"{key}outputs": _initializers(
+            outs, _sizes(outputs, f"{name}_output_tensor({asked})" if asked else "")
+        ),
     }
 
 
-def _sizes(specs: Sequence[TensorSpec], table: str) -> list[str]:
-    """Return the bytes of tensors as expressions, of several shapes from a table."""
-    if table:
-        return [f"{table}_tensor(shape, {index})->bytes" for index in range(len(specs))]
+def _sizes(specs: Sequence[TensorSpec], call: str) -> list[str]:
+    """Return the bytes of tensors as expressions, which call a function where they are not fixed."""
+    if call:
+        return [f"{call.format(index)}->bytes" for index in range(len(specs))]
     return [str(tensor_bytes(spec)) for spec in specs]
 
 

@@ -26,32 +26,37 @@ _BY_POINTER = ("blr ", "br ")
 _CALLS = (283, 282)
 
 
-def stack_bound(data: bytes, tasks: str = "task_") -> int:
-    """Return the bytes of stack that a call of any function of an object takes at most, without undefined functions.
+def stack_bound(*objects: bytes, tasks: str = "task_") -> int:
+    """Return the bytes of stack that a call of any function of objects takes at most, without undefined functions.
 
     Args:
-        data: A relocatable aarch64 object.
+        objects: Relocatable aarch64 objects, which call each other's functions.
         tasks: What the names of functions begin with that are called by pointers. What else such a pointer may be of,
             such as a pool's functions, is not counted.
 
     Raises:
         InternalError: A function moves the stack pointer by what is known at run time, or calls itself.
     """
-    elf = ELFFile(io.BytesIO(data))
-    frames, calls = _functions(elf, tasks)
+    frames: dict[str, int] = {}
+    calls: dict[str, set[str]] = {}
+    for data in objects:
+        for name, (frame, called) in _functions(ELFFile(io.BytesIO(data)), tasks).items():
+            # Of functions of one name, which are local to their objects, the worst of all.
+            frames[name] = max(frame, frames.get(name, 0))
+            calls.setdefault(name, set()).update(called)
 
     @cache
     def bound(name: str, above: tuple[str, ...] = ()) -> int:
         if name in above:
             raise InternalError(f"{name} calls itself; its stack has no bound")
-        deepest = max((bound(callee, (*above, name)) for callee in calls[name]), default=0)
+        deepest = max((bound(callee, (*above, name)) for callee in calls[name] & frames.keys()), default=0)
         return frames[name] + deepest
 
     return max(map(bound, frames), default=0)
 
 
-def _functions(elf: ELFFile, tasks: str) -> tuple[Mapping[str, int], Mapping[str, set[str]]]:
-    """Return the frame of each function, and which functions of the object it calls."""
+def _functions(elf: ELFFile, tasks: str) -> Mapping[str, tuple[int, set[str]]]:
+    """Return the frame of each function, and the names of those that it calls."""
     symbols = symbols_of(elf)
     places = {
         str(s.name): (s.entry.st_shndx, s.entry.st_value, s.entry.st_size)
@@ -59,20 +64,19 @@ def _functions(elf: ELFFile, tasks: str) -> tuple[Mapping[str, int], Mapping[str
         if s.entry.st_info.type == "STT_FUNC" and s.entry.st_shndx != "SHN_UNDEF"
     }
     decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-    frames, calls = {}, {}
+    found = {}
     for name, (section, begin, size) in places.items():
         code = elf.get_section(section).data()[begin : begin + size]
         instructions = [f"{mnemonic} {operands}" for _, _, mnemonic, operands in decoder.disasm_lite(code, 0)]
-        frames[name] = sum(_lowered_by(name, instruction) for instruction in instructions)
         called = {
-            symbols[relocation["r_info_sym"]]
+            str(symbols[relocation["r_info_sym"]].name)
             for relocation in _relocations(elf, section)
             if relocation["r_info_type"] in _CALLS and begin <= relocation["r_offset"] < begin + size
         }
-        calls[name] = {str(symbol.name) for symbol in called} & places.keys()
         if any(instruction.startswith(_BY_POINTER) for instruction in instructions):
-            calls[name] |= {other for other in places if other.startswith(tasks) and other != name}
-    return frames, calls
+            called |= {other for other in places if other.startswith(tasks) and other != name}
+        found[name] = sum(_lowered_by(name, instruction) for instruction in instructions), called
+    return found
 
 
 def _lowered_by(name: str, instruction: str) -> int:

@@ -76,6 +76,20 @@ def with_values(model: _T, values: Mapping[str, npt.ArrayLike]) -> _T | onnx.Mod
     raise UsageError("--value makes inputs of ONNX models constants, and this is another model")
 
 
+def prepared(model: _T, values: Mapping[str, npt.ArrayLike] | None, *, trust: bool) -> Any:
+    """Return a model as `import_model` takes it, some of whose inputs are constants.
+
+    Args:
+        model: As for `import_model`.
+        values: As for `with_values`.
+        trust: Whether a .pt2 file may run code of its own when it is opened.
+
+    Raises:
+        UsageError, ModelError: As `with_values`.
+    """
+    return with_values(trusted(model) if trust else model, values or {})
+
+
 @ending_blocks_on_error()
 def import_model(
     model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
@@ -200,11 +214,11 @@ def _torch(why: str) -> AbstractContextManager[None]:
     # Where torch's exporter makes a folder, and leaves it, when it is imported; in TMPDIR otherwise.
     with suppress(EnvError):
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "torch"))
-    return _loading("torch", f"{why}, and PyTorch", "pip install torch")
+    return loading("torch", f"{why}, and PyTorch", "pip install torch")
 
 
 @contextmanager
-def _loading(package: str, what: str, remedy: str) -> Iterator[None]:
+def loading(package: str, what: str, remedy: str) -> Iterator[None]:
     """Around the import of what needs a package.
 
     Raises:
@@ -222,7 +236,7 @@ def _loading(package: str, what: str, remedy: str) -> Iterator[None]:
 
 def _import_stablehlo(program: bytes, name: str, shapes: Shapes | None) -> ImportedModel:
     reader = f"{name} is a StableHLO program, and jaxlib, which reads it,"
-    with _loading("jaxlib", reader, "pip install 'tvm-arm-ext[stablehlo]'"):
+    with loading("jaxlib", reader, "pip install 'tvm-arm-ext[stablehlo]'"):
         from arm_ext.frontends.stablehlo.importer import import_stablehlo
     return import_stablehlo(program, name, shapes)
 

@@ -20,7 +20,15 @@ from pydantic import BaseModel, ValidationError
 from arm_ext.common.faults import why
 from arm_ext.common.npz import DAMAGE, unpacked
 from arm_ext.errors import UsageError
-from arm_ext.package.manifest import SCHEMA_VERSION, Manifest, NpuFile, NpuRegion, PackageFile, Tensor
+from arm_ext.package.manifest import (
+    SCHEMA_VERSION,
+    LibraryManifest,
+    Manifest,
+    NpuFile,
+    NpuRegion,
+    PackageFile,
+    Tensor,
+)
 
 SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "model.so",
@@ -291,31 +299,51 @@ def load_package(path: str | Path) -> Package:
 
 def _refuse_library(folder: Path, manifest: Manifest) -> None:
     if manifest.library is not None:
-        raise UsageError(
-            f"{folder}: is a C library, which a C program runs (see {folder / 'example'}); boards run packages: "
-            "compile the model without --emit c-library"
-        )
+        raise _is_library(folder)
+
+
+def _is_library(folder: Path) -> UsageError:
+    return UsageError(
+        f"{folder}: is a C library, which a C program runs (see {folder / 'example'}); boards run packages: "
+        "compile the model without --emit c-library"
+    )
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a package, of whose files nothing is known yet.
 
     Raises:
-        UsageError: It is missing, of another schema version, or says what cannot be.
+        UsageError: It is missing, of another schema version, or says what cannot be; or is of several models.
     """
-    path = folder / MANIFEST
+    manifest = _parsed(folder / MANIFEST)
+    if isinstance(manifest, LibraryManifest):
+        raise _is_library(folder)
+    return manifest
+
+
+def read_files(folder: Path) -> list[PackageFile]:
+    """Return the files that the manifest of a package or a library lists.
+
+    Raises:
+        UsageError: As `read_manifest`.
+    """
+    return _parsed(folder / MANIFEST).files
+
+
+def _parsed(path: Path) -> Manifest | LibraryManifest:
     try:
         if path.stat().st_size > _MANIFEST_BYTES:
             raise UsageError(f"{path}: is larger than a manifest gets ({_MANIFEST_BYTES:,} bytes)")
         data = path.read_bytes()
-        version = _Version.model_validate_json(data).schema_version
+        head = _Head.model_validate_json(data)
+        version = head.schema_version
         if version not in (None, SCHEMA_VERSION):
             other = "an earlier" if version < SCHEMA_VERSION else "a later"
             raise UsageError(
                 f"{path}: was written by {other} version of arm-ext (schema_version {version}, and this one reads "
                 f"{SCHEMA_VERSION}); compile the model again"
             )
-        return Manifest.model_validate_json(data)
+        return (Manifest if head.models is None else LibraryManifest).model_validate_json(data)
     except OSError as err:
         raise UsageError(why(err, path)) from err
     except ValidationError as err:
@@ -325,8 +353,11 @@ def read_manifest(folder: Path) -> Manifest:
         raise UsageError(f"{path}: {where}: {said}; compile the model again") from err
 
 
-class _Version(BaseModel):
+class _Head(BaseModel):
+    """What tells of a manifest how to read it."""
+
     schema_version: int | None = None
+    models: Any = None
 
 
 def _check_file(folder: Path, file: PackageFile) -> None:
@@ -363,6 +394,6 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: Manifest | LibraryManifest) -> None:
     """Write manifest.json with a stable layout."""
     (folder / MANIFEST).write_text(json.dumps(manifest.model_dump(mode="json"), indent=2) + "\n")

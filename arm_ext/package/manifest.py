@@ -39,8 +39,9 @@ _MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these 
 
 Precision = Literal["fp32", "fp16", "bf16"]
 Method = Literal["minmax", "percentile", "entropy", "mse"]
-Correction = Literal["equalize", "smooth", "bias"]
+Correction = Literal["equalize", "smooth", "bias", "round"]
 Sparsity = Literal["2:4"]
+WeightType = Literal["int8", "int4"]
 Numerics = Literal["qdq", "tosa"]
 
 
@@ -327,9 +328,12 @@ class Check(_Record):
 
 
 class Library(_Record):
-    """The C library of a folder: what its symbols begin with, and what it takes."""
+    """A model in the C library of a folder: what its symbols begin with, and what it takes."""
 
-    name: str = Field(description="What the library's symbols begin with.")
+    name: str = Field(description="What the model's symbols begin with.")
+    archive: str | None = Field(
+        default=None, description="Name of a library of several models; null where it is that of this one."
+    )
     arena_bytes: Count = Field(description="Bytes that a caller gives an instance, in all regions.")
     in_place_bytes: Count = Field(description="The same with places for inputs and outputs.")
     regions: dict[str, Count] = Field(
@@ -339,8 +343,18 @@ class Library(_Record):
         description="Bound on the stack of a call in bytes, without that of the functions in `requires`; "
         "null where it was not analysed."
     )
-    weight_bytes: Count = Field(description="Bytes of all constants.")
+    weight_bytes: Count = Field(
+        description="Bytes of all constants, less shared ones; of several models whose weights are a file, its own."
+    )
+    shared_weight_bytes: Count = Field(
+        default=0, description="Bytes of the constants that several models of the library read."
+    )
     requires: list[str] = Field(description="Functions that the library does not have itself.")
+
+    @property
+    def file(self) -> str:
+        """Name of the archive."""
+        return f"lib{self.archive or self.name}.a"
 
 
 class BucketInfo(_Record):
@@ -433,6 +447,34 @@ class Manifest(_Record):
                 raise ValueError(f"{file.path} is not among the files with this hash")
 
 
+class LibraryEntry(_Record):
+    """A model of a library of several."""
+
+    name: str = Field(description="What its symbols begin with.")
+    manifest: InnerPath = Field(
+        description="File with its manifest, whose paths are of the library's folder."
+    )
+    report: InnerPath = Field(description="File with its report.")
+
+
+class LibraryManifest(_Record):
+    """manifest.json of a C library of several models."""
+
+    schema_version: Literal[2] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
+    files: list[PackageFile] = Field(description="All other files of the library.")
+    archive: str = Field(description="Name of the library: lib….a is its file.")
+    models: list[LibraryEntry] = Field(min_length=1, description="Its models.")
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        _refuse_twice("a file", (file.path for file in self.files))
+        paths = {file.path for file in self.files}
+        for path in (path for model in self.models for path in (model.manifest, model.report)):
+            if path not in paths:
+                raise ValueError(f"{path} is not among the files")
+        return self
+
+
 def _refuse_twice(what: str, names: Iterable[str]) -> None:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{twice[0]!r} is {what} twice")
@@ -445,6 +487,11 @@ def _kind(tensor: Tensor) -> tuple[str, str, int]:
 def manifest_schema() -> dict[str, object]:
     """Return the JSON schema of manifest.json, which ships as schemas/manifest.schema.json."""
     return json_schema(Manifest)
+
+
+def library_schema() -> dict[str, object]:
+    """Return the JSON schema of a library's manifest.json, which ships as schemas/library.schema.json."""
+    return json_schema(LibraryManifest)
 
 
 def json_schema(record: type[BaseModel]) -> dict[str, object]:

@@ -14,7 +14,7 @@ from arm_ext.common.faults import environment, is_environment
 from arm_ext.common.outputs import check_replaceable, checked_folder, install, refuse_inputs, unwritable
 from arm_ext.common.scratch import NEW, scratch
 from arm_ext.errors import UsageError
-from arm_ext.package import MANIFEST, file_sha256, is_package_name, read_manifest
+from arm_ext.package import MANIFEST, file_sha256, is_package_name, read_files
 
 _OPTION = "-o"
 _NAMED = 3  # files that a message names
@@ -82,10 +82,10 @@ class _Found:
 def _found_in(folder: Path) -> _Found:
     there = [path.relative_to(folder) for path in _leaves(folder)]
     try:
-        manifest = read_manifest(folder)
+        files = read_files(folder)
     except UsageError:
         return _Found(False, (), tuple(there))
-    hashes = {Path(file.path): file.sha256 for file in manifest.files}
+    hashes = {Path(file.path): file.sha256 for file in files}
     changed = [path for path in there if path in hashes and not _is(folder / path, hashes[path])]
     others = [path for path in there if path not in hashes and path != Path(MANIFEST)]
     return _Found(True, tuple(changed), tuple(others))

@@ -19,6 +19,8 @@ from tvm_ffi import structural_map, structural_walk
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
 from relay_passes.canonicalize.define_casts import define_casts
+from relay_passes.lengths.fix_length import length_of
+from relay_passes.memory.new_tensors import NEW_TENSOR
 from relay_passes.memory.plan_arena import ALIGNMENT
 from relay_passes.memory.pointer_calls import STACK
 from relay_passes.programs.add_step import KEEP, SWAP
@@ -31,13 +33,13 @@ PART = "arm_ext.part"
 APART = "arm_ext.apart"
 """Attribute of a function whose machine code is made by itself, and linked to that of its callers."""
 TASKS = "arm_ext.tasks"
-"""Attribute of a function that computes one iteration of a parallel loop: the number of iterations."""
+"""Attribute of a function that computes one iteration of a parallel loop."""
 POINTERS = "arm_ext.pointers"
 """Attribute of such a function whose arguments are addresses of its buffers, not tensors (`call_by_pointers`)."""
 
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
-_LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
+_LINKED, _PREFIX = ("arm_ext_", NEW_TENSOR), "__tvm_ffi_"
 _FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
 _FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
 _CPU = 1  # kDLCPU
@@ -169,12 +171,13 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
 def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
     """Generate machine code for a kernel as a C function of its buffers' addresses, which needs no runtime.
 
+    A kernel with sizes that are known at run time has one parameter more, an int64_t: the length that they follow from.
     A kernel that is a parallel loop has a last parameter more, an int32_t: the number of the iteration to compute.
     A kernel with assertions (`asserts`) has a last parameter more: an int32_t that is set to 1 where one fails.
 
     Args:
         func: As `allocations` and then `hoist_all` leave it, with its `global_symbol`, by which C calls it. Each of its
-            parameters is a buffer.
+            parameters is a buffer, or the length.
         target: For LLVM.
     """
     symbol = func.attrs["global_symbol"]
@@ -190,26 +193,29 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
 def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Replace buffer parameters by pointers to where each buffer begins.
 
-    k(x: Buffer(offset=n)) { … x[i] … }    →    k(p: pointer) { x = Buffer(p, offset=0); … x[i] … }
+    k(x: Buffer([n], offset=m)) { … x[i] … }    →    k(p: pointer, n) { x = Buffer([n], p, offset=0); … x[i] … }
     """
-    if asserts(func):
-        flag = tirx.decl_buffer((1,), "int32", "failed", layout=None)
-        func = tirx.PrimFunc(
-            [*func.params, flag], _flagging(func.body, flag), func.ret_type, attrs=func.attrs
-        )
-    pointers = [tirx.Var(param.name, tirx.buffer_data_pointer_type(param)) for param in func.params]
+    length = length_of(func)
+    lengths = [] if length is None else [length]
+    given = [param for param in func.params if not isinstance(param.ty, tvm.ir.PrimType)]
+    flags = [tirx.decl_buffer((1,), "int32", "failed", layout=None)] if asserts(func) else []
+    if flags:
+        func = func.with_body(_flagging(func.body, flags[0]))
+    held = [*given, *flags]
+    pointers = [tirx.Var(param.name, tirx.buffer_data_pointer_type(param)) for param in held]
     buffers = [
         tirx.decl_buffer(param.ty.shape, str(param.ty.dtype), param.name, data=pointer)
-        for param, pointer in zip(func.params, pointers, strict=True)
+        for param, pointer in zip(held, pointers, strict=True)
     ]
-    offsets = [param.ty.elem_offset for param in func.params]
-    replaced: dict[tvm.ir.Var, tvm.ir.Expr] = dict(zip(func.params, buffers, strict=True))
+    offsets = [param.ty.elem_offset for param in held]
+    replaced: dict[tvm.ir.Var, tvm.ir.Expr] = dict(zip(held, buffers, strict=True))
     replaced |= {n: tirx.IntImm(str(n.ty.dtype), 0) for n in offsets if isinstance(n, tirx.Var)}
     body = structural_map(func.body, [(tvm.ir.Var, lambda var: replaced.get(var, var))])
     declared = (
         tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)
     )
-    return tirx.PrimFunc(pointers, tirx.SeqStmt([*declared, body]), func.ret_type, attrs=func.attrs)
+    params = [*pointers[: len(given)], *lengths, *pointers[len(given) :]]
+    return tirx.PrimFunc(params, tirx.SeqStmt([*declared, body]), func.ret_type, attrs=func.attrs)
 
 
 def _one_task(func: tirx.PrimFunc) -> tirx.PrimFunc:

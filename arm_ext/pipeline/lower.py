@@ -17,6 +17,7 @@ from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
 from relay_passes.fusion.split_concat import WIDEST
 from relay_passes.ir.calls import tensor_const
+from relay_passes.ir.legalize import legalize
 from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
 from relay_passes.ir.upstream import run_upstream
 from schedules import generic
@@ -97,12 +98,8 @@ def fuse_loops(
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
     with profile.tvm_target():
-        for upstream in (
-            # Sorts and scans, for which LegalizeOps has nothing.
-            relax.backend.DispatchSortScan(),
-            relax.transform.LegalizeOps(generic.LEGALIZE),
-        ):
-            mod = run_upstream(mod, upstream)
+        # Sorts and scans, for which LegalizeOps has nothing.
+        mod = legalize(run_upstream(mod, relax.backend.DispatchSortScan()), generic.LEGALIZE)
         # Before loops are fused: then all indices of one operator are still a tensor.
         mod, checks = check_indices(mod, ours)
         mod = _wide_alone(run_upstream(mod, relax.transform.AnnotateTIROpPattern()))

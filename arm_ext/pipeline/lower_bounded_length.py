@@ -19,8 +19,9 @@ from tvm_ffi import structural_map
 from arm_ext.target.profiles import Profile
 from relay_passes.batching.batch_axes import Samples
 from relay_passes.batching.batch_independence import find_row_axes
+from relay_passes.ir.sizes import value_of
 from relay_passes.ir.sources import bindings_of
-from relay_passes.lengths.fix_length import dims_of, fixed, fixed_composite, length_of, takes_length, value_of
+from relay_passes.lengths.fix_length import dims_of, fixed, fixed_composite, length_of, takes_length
 from relay_passes.lengths.merge_functions import DifferentError
 from relay_passes.lengths.merge_lengths import united
 from schedules import generic

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import tvm
 from tvm import relax, tirx
 
+from arm_ext import native
 from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
 from arm_ext.frontends.common import loops
@@ -34,6 +35,7 @@ from relay_passes.memory.pointer_calls import takes_pointers
 # As export_library names what it has LLVM write: the functions that call kernels, and the weights.
 _OBJECTS = ("lib0.o", "devc.o")
 _OBJECT = "kernel.o"
+_ALLOCATOR = Path(native.__file__).parent / "new_tensor.ll"
 
 _Build = Callable[[tirx.PrimFunc, tvm.target.Target], tvm.runtime.Module]
 
@@ -118,7 +120,7 @@ def make_program(
         executable = build(marked, profile, initial, optimised=not runs_here)
     target = profile.tvm_target(optimised=not runs_here)
     objects = _objects(kernels, target, _packed)
-    return Program(executable, tuple(objects), profile.triple)
+    return Program(executable, (*objects, _allocator(profile.triple)), profile.triple)
 
 
 def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[bytes]:
@@ -154,6 +156,19 @@ def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Modul
     part = tvm.IRModule({func.attrs["global_symbol"]: func}, attrs={codegen.PART: True})
     with target:
         return tvm.tirx.build(part, target=target, pipeline=codegen.registered())
+
+
+def _allocator(triple: str) -> bytes:
+    """Return the object that makes small outputs (`allocate_directly`)."""
+    text = f'target triple = "{triple}"\n{_ALLOCATOR.read_text()}'
+
+    def compiled() -> bytes:
+        with temporary() as folder:
+            file = folder / _ALLOCATOR.name
+            file.write_text(text)
+            return _compiled(tvm.runtime.load_module(str(file)))
+
+    return KERNELS.get(hashlib.sha256(f"{_maker()}\0{text}".encode()).hexdigest(), compiled)
 
 
 def _compiled(library: tvm.runtime.Module) -> bytes:

@@ -3,11 +3,14 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 
 import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst
+from tvm.s_tir.stmt import SBlock
+from tvm_ffi import structural_walk
 
 from arm_ext.errors import ModelError
 from arm_ext.package.manifest import Memory, WideLayer
@@ -26,9 +29,8 @@ def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
     """
     straight = _in_one(lowered)
     _refuse_open_sizes(straight)
-    workspace = max(
-        (_workspace(func) for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)),
-        default=0,
+    workspace = _most_workspace(
+        func for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)
     )
     functions = {gvar.name_hint: func for gvar, func in relax_functions(planned)}
     return Memory(
@@ -125,6 +127,36 @@ def _constants(functions: Iterable[relax.Function]) -> Iterator[int]:
     for func in functions:
         relax.analysis.post_order_visit(func, visit)
     return (_bytes(constant.ty) for constant in seen)
+
+
+def _most_workspace(kernels: Iterable[tirx.PrimFunc]) -> int:
+    """Return the most that `_workspace` is of one of the kernels; passes run only where they can find more."""
+    most = 0
+    for asked, func in sorted(((_asked(func), func) for func in kernels), key=itemgetter(0), reverse=True):
+        if asked <= most:
+            break
+        most = max(most, _workspace(func))
+    return most
+
+
+def _asked(func: tirx.PrimFunc) -> float:
+    """Return the bytes of all buffers that a kernel allocates, which passes shrink and merge."""
+    found: list[tirx.Buffer] = []
+    structural_walk(
+        func.body,
+        [
+            (SBlock, lambda block: found.extend(block.alloc_buffers)),
+            (tirx.AllocBuffer, lambda stmt: found.append(stmt.buffer)),
+        ],
+    )
+    if not all(isinstance(size, tirx.IntImm) for buffer in found for size in buffer.ty.shape):
+        return math.inf
+    return sum(map(_buffer_bytes, found))
+
+
+def _buffer_bytes(buffer: tirx.Buffer) -> int:
+    dtype = tvm.DataType(str(buffer.dtype))
+    return math.prod(map(int, buffer.ty.shape)) * -(-int(dtype.bits * dtype.lanes) // 8)
 
 
 def _workspace(func: tirx.PrimFunc) -> int:

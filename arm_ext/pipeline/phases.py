@@ -32,6 +32,7 @@ from arm_ext.target.profiles import Profile
 from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.lengths.bounded_main import at_length, copy_ends
+from relay_passes.memory.new_tensors import allocate_directly
 from relay_passes.memory.plan_arena import UPPER_BOUND
 from relay_passes.memory.pointer_calls import call_by_pointers
 from relay_passes.programs.control_flow import Decision, Program, split
@@ -42,6 +43,7 @@ from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import Costs
+from schedules.numerics.grouped import linear_grouped_routine
 from schedules.numerics.qdq import NUMERICS, Qdq, conv_dynamic_routine, linear_dynamic_routine
 from schedules.select import Choose
 
@@ -178,6 +180,9 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     mod, left = relay_passes.integerize(result.mod, options.numerics)
     # What is quantised at run time.
     mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, options.record)
+    # Weights of 4 bits of what stays in float.
+    grouped = relay_passes.grouped_products(mod, linear_grouped_routine, options.record)
+    mod = mod if grouped.same_as(mod) else relay_passes.fold_constants(grouped)
     return replace(result, mod=mod, left_float=tuple(left))
 
 
@@ -396,6 +401,7 @@ def build(
     ]
     planned = relay_passes.add_step(planned, initial)
     planned = call_by_pointers(planned, by_pointers, (MAIN, relay_passes.STEP), codegen.SHORT)
+    planned = allocate_directly(planned)
     passes = [
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),

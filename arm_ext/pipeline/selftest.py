@@ -135,7 +135,7 @@ def host_runner(
     without: tuple[str, ...] = (),
     numerics: Qdq = NUMERICS,
     prepared: tvm.IRModule | None = None,
-) -> "_Run":
+) -> "Run":
     """Return a function that runs a model on this machine, sample by sample if the batch size is open.
 
     The arguments are those of `make_selftest`.
@@ -169,7 +169,7 @@ def make_steps(
     return _steps(model, inputs, _on_host(model.mod, "fp32", without, numerics)) if model.states else []
 
 
-def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "_Run") -> list[list[npt.NDArray[Any]]]:
+def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "Run") -> list[list[npt.NDArray[Any]]]:
     """The outputs of `main` by itself, called with the states that it returned."""
     count = len(model.states)
     if not count:
@@ -235,14 +235,15 @@ def run_on_host(
     return _on_host(mod, precision, without, numerics)(inputs)
 
 
+Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
+"""Inputs → outputs."""
+
+
 def run_planned(
     planned: tvm.IRModule, profile: Profile, inputs: Sequence[npt.NDArray[Any]]
 ) -> list[npt.NDArray[Any]]:
     """Run on this machine what the last phase left."""
-    return _loaded(planned, profile)(inputs)
-
-
-_Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
+    return planned_runner(planned, profile)(inputs)
 
 
 def _on_host(
@@ -251,14 +252,15 @@ def _on_host(
     without: tuple[str, ...],
     numerics: Qdq,
     prepared: tvm.IRModule | None = None,
-) -> _Run:
+) -> Run:
     profile = baseline_host()
     options = PhaseOptions(profile, precision, (*without, *_LARGE), numerics)
     start, after = (mod, IMPORT) if prepared is None else (prepared, LAST_OF_ALL_TARGETS)
-    return _loaded(last(run_phases(PhaseResult(start), options, after=after)).mod, profile)
+    return planned_runner(last(run_phases(PhaseResult(start), options, after=after)).mod, profile)
 
 
-def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:
+def planned_runner(planned: tvm.IRModule, profile: Profile) -> Run:
+    """Return a function that runs on this machine what the last phase left."""
     device = tvm.cpu()
     vm = make_program(planned, profile, runs_here=True).machine()
 

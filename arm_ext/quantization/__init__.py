@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static quantisation of a float model into QDQ form, by onnxruntime's quantiser."""
+"""Quantisation of a float model: into QDQ form by onnxruntime's quantiser, or of its weights alone."""

@@ -181,7 +181,6 @@ class LayerErrors:
 
 def _weights(constant: Constant) -> Iterator[str]:
     quantizer, source = constant.quantizer, constant.source
-    bits = np.iinfo(quantizer.zero_point.dtype).bits
     # What rounding makes 0 is half a step at most.
     pruned = float(np.mean((constant.value == 0) & (np.abs(source) > float(np.max(quantizer.scale)))))
     if pruned > _PRUNED:
@@ -201,7 +200,7 @@ def _weights(constant: Constant) -> Iterator[str]:
     pairs = [(constant.value.take(i, axis), source.take(i, axis)) for i in channels]
     found = [(error_of(*pair).sqnr_db, i) for i, pair in enumerate(pairs) if np.any(pair[1])]
     worst, channel = min(found, default=(np.inf, 0))
-    if worst >= _WEIGHTS_DB.get(bits, 20.0):
+    if worst >= _WEIGHTS_DB.get(quantizer.bits, 20.0):
         return
     largest = [float(np.max(np.abs(pair[1]))) for pair in pairs]
     where = f"channel {channel} of its weights keeps {worst:.1f} dB"

@@ -10,15 +10,17 @@ tensors, else by the name of the node that computes it.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import NodeProto, numpy_helper
 
+from arm_ext.frontends.onnx.quantized import by_element
 from arm_ext.frontends.onnx.values import values_read
 
 Array = npt.NDArray[Any]
@@ -43,11 +45,19 @@ _MOVES = frozenset({
 
 @dataclass(frozen=True)
 class Quantizer:
-    """Parameters of a QuantizeLinear or DequantizeLinear with constant ones; `axis` where there are several scales."""
+    """Parameters of a QuantizeLinear or DequantizeLinear with constant ones.
+
+    Attributes:
+        scale: One, or one a channel along `axis`, or of an array's shape but one a block along `axis`.
+        zero_point: Of the same shape.
+        axis: Where there are several scales.
+        block: Elements that share one of these; 0 where there are no blocks.
+    """
 
     scale: Array
     zero_point: Array
     axis: int = 1
+    block: int = 0
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -59,7 +69,12 @@ class Quantizer:
     @property
     def levels(self) -> int:
         """How many values an element can have."""
-        return 1 << np.iinfo(self.zero_point.dtype).bits
+        return 1 << self.bits
+
+    @property
+    def bits(self) -> int:
+        """Of an element."""
+        return int(ml_dtypes.iinfo(self.zero_point.dtype).bits)
 
     def equals(self, other: "Quantizer | None") -> bool:
         """Whether both have one scale and one zero point, the same."""
@@ -72,11 +87,19 @@ class Quantizer:
 
     def dequantize(self, integers: Array) -> Array:
         """Return floats as DequantizeLinear computes them."""
-        shape = [-1 if axis == self.axis % max(integers.ndim, 1) else 1 for axis in range(integers.ndim)]
-        scale, zero = (
-            v.reshape(shape) if v.size > 1 else v.reshape(()) for v in (self.scale, self.zero_point)
-        )
+        scale, zero = self.by_element(integers.shape)
         return np.asarray((integers.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale)
+
+    def by_element(self, shape: Sequence[int]) -> tuple[Array, Array]:
+        """Return scale and zero point so that they broadcast against an array."""
+        rank = max(len(shape), 1)
+        if self.block:
+            pair = (self.scale, self.zero_point)
+            one, other = (by_element(v, self.block, self.axis, shape[self.axis]) for v in pair)
+            return one, other
+        axes = [-1 if axis == self.axis % rank else 1 for axis in range(len(shape))]
+        one, other = (v.reshape(axes) if v.size > 1 else v.reshape(()) for v in (self.scale, self.zero_point))
+        return one, other
 
 
 @dataclass(frozen=True)
@@ -170,11 +193,13 @@ class Graph:
         scale = self.constants.get(node.input[1])
         if scale is None:
             return None
-        axis = int(attribute(node, "axis", 1))
+        axis, block = int(attribute(node, "axis", 1)), int(attribute(node, "block_size", 0))
         if len(node.input) < 3 or not node.input[2]:
-            return Quantizer(scale, np.zeros(scale.shape, np.uint8), axis)
+            integers = self.constants.get(node.input[0]) if node.op_type == DEQUANTIZE else None
+            dtype = np.dtype(np.uint8) if integers is None else integers.dtype
+            return Quantizer(scale, np.zeros(scale.shape, dtype), axis, block)
         zero = self.constants.get(node.input[2])
-        return None if zero is None else Quantizer(scale, zero, axis)
+        return None if zero is None else Quantizer(scale, zero, axis, block)
 
     def between(self, tensor: str, known: set[str]) -> list[NodeProto]:
         """Return the nodes that compute a tensor from known ones, constants left out, in the graph's order."""

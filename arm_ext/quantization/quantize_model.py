@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy.typing as npt
 import onnx
 
-from arm_ext.common.npz import read_npz
 from arm_ext.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
@@ -22,6 +21,7 @@ from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.weights import serialise
 from arm_ext.package.manifest import Calibration, Method
+from arm_ext.quantization.samples import read_calibration
 from arm_ext.quantization.static import Quantizer
 from arm_ext.quantization.steps import Steps
 
@@ -63,7 +63,7 @@ class Importer:
         self._quantizer: Quantizer | None = None
         if samples is not None:
             path, steps = Path(samples), Steps(self._states, initial or {})
-            arrays = read_npz(path, "calibration samples, an array an input")
+            arrays = read_calibration(path)
             self._quantizer = Quantizer(_onnx(model), arrays, method, choices, steps)
             self._method, self._sha256 = method, hashlib.sha256(path.read_bytes()).hexdigest()
 

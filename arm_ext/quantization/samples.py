@@ -1,17 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of a model's inputs, to calibrate or to compare: one array an input, the samples along its first axis."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from arm_ext.common.npz import read_npz
 from arm_ext.errors import UsageError
 from arm_ext.frontends.common.imported import TensorSpec
+from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
+from arm_ext.quantization.image_folder import read_images
 
 # The array's name where the model's only input need not be named; `run --accuracy` reads the same files.
 ONLY_INPUT = "inputs"
+
+
+Data: TypeAlias = str | Path | Mapping[str, npt.NDArray[Any]] | Iterable[Mapping[str, npt.ArrayLike]]
+"""What samples and labels are read of: an .npz, its arrays, a folder of images, or one mapping a sample."""
+
+
+def read_samples(
+    data: Data,
+    inputs: Callable[[], Sequence[TensorSpec]],
+    preprocess: Preprocess | str | Path | None = None,
+    what: str = "an array an input",
+) -> Mapping[str, npt.NDArray[Any]]:
+    """Return arrays by name, as `split_samples` takes them, and others beside them, such as "labels".
+
+    Args:
+        data: Where they are.
+        inputs: Returns the model's, which images are made for.
+        preprocess: Steps from an image to the input, for a folder.
+        what: What an .npz holds, for messages.
+
+    Raises:
+        UsageError: They cannot be read, or `preprocess` is given for what is no folder of images.
+        EnvError: Pillow is not installed, and images are to be read.
+    """
+    if isinstance(data, str | Path) and Path(data).is_dir():
+        return read_images(Path(data), inputs(), read_preprocess(preprocess))
+    if preprocess is not None:
+        raise UsageError(
+            "--preprocess is for a folder of images as --data; other samples are the model's inputs"
+        )
+    if isinstance(data, str | Path):
+        return read_npz(Path(data), f"{what}, or a folder of images")
+    if isinstance(data, Mapping):
+        return data
+    return _stacked(data)
+
+
+def read_calibration(path: Path) -> Mapping[str, npt.NDArray[Any]]:
+    """Return the arrays of --quantize.
+
+    Raises:
+        UsageError: It is no .npz.
+    """
+    if path.is_dir():
+        raise UsageError(
+            f"--quantize {path}: a folder; it takes an .npz. `quantize --data {path}` takes a folder of images, and "
+            "writes a model to compile"
+        )
+    return read_npz(path, "calibration samples, an array an input")
+
+
+def _stacked(samples: Iterable[Mapping[str, npt.ArrayLike]]) -> dict[str, npt.NDArray[Any]]:
+    rows = list(samples)
+    if not rows:
+        raise UsageError("the samples are empty")
+    try:
+        return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+    except (TypeError, KeyError, ValueError) as err:
+        raise UsageError(
+            f"data: expected samples that are all alike, each a mapping of inputs' names to arrays ({err})"
+        ) from err
 
 
 def split_samples(

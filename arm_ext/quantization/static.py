@@ -37,8 +37,10 @@ from arm_ext.quantization.compare import compare_on
 from arm_ext.quantization.layers import CORRECTED, RESCALED, note
 from arm_ext.quantization.mse import mse_ranges
 from arm_ext.quantization.rescale import rescale
+from arm_ext.quantization.rounding import rounded_weights, with_integers
 from arm_ext.quantization.samples import split_samples
 from arm_ext.quantization.steps import Feed, Steps
+from arm_ext.quantization.weight_only import OPSETS, WeightOnly, quantize_weights
 
 _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
     "minmax": (CalibrationMethod.MinMax, {}),
@@ -97,6 +99,7 @@ class Quantizer:
         keep_float: Sequence[str] = (),
         corrections: Sequence[Correction] = (),
         pruned_from: "Quantizer | None" = None,
+        weights: WeightOnly | None = None,
     ) -> None:
         """Read the model and the samples; ranges are found when they are first needed.
 
@@ -110,6 +113,7 @@ class Quantizer:
             keep_float: Nodes that stay in float.
             corrections: Changes of the float model that lose less in int8; for one set of shapes.
             pruned_from: Of a model that was pruned here, that of the one with all weights, whose means biases keep.
+            weights: How to quantise weights alone; activations stay in float then.
 
         Raises:
             UsageError: There is no such node; the model is quantised already or has dynamic inputs without a shape;
@@ -118,14 +122,14 @@ class Quantizer:
         """
         self._model, self._steps, self._keep_float = model, steps, keep_float
         self._method, self._corrections = method, corrections
-        self._whole = pruned_from or self
+        self._whole, self._weights = pruned_from or self, weights
         self._shapes, self._proto, self._feeds = self._fitting(samples, choices)
         self.samples = len(self._feeds)
 
     @cached_property
     def _ready(self) -> onnx.ModelProto:
         with _refusing(self._name):
-            proto = _prepared(self._proto, self._name)
+            proto = self._prepared(self._proto)
             proto, rescaled = rescale(proto, self._corrections, self._followed_all(proto))
             if rescaled:
                 note(proto, RESCALED, rescaled)
@@ -135,9 +139,16 @@ class Quantizer:
     def _shifts(self) -> Mapping[str, npt.NDArray[Any]]:
         if "bias" not in self._corrections:
             return {}
-        quantized = _insert_qdq(self._ready, self._ranges, self._keep_float)
+        quantized = self._inserted(self._ready, self._keep_float)
         source = self._whole._ready
         return mean_shifts(source, quantized, self._followed_all(source))
+
+    @cached_property
+    def _integers(self) -> Mapping[str, npt.NDArray[Any]]:
+        if "round" not in self._corrections:
+            return {}
+        nearest = self._nearest(self._ready, self._keep_float)
+        return rounded_weights(self._ready, nearest, self._followed_all(self._ready))
 
     @cached_property
     def _ranges(self) -> Any:
@@ -162,7 +173,7 @@ class Quantizer:
             proto = correct_biases(self.float_model(shapes), self._shifts, kept)
             if self._shifts:
                 note(proto, CORRECTED, sorted(set(self._shifts).difference(kept)))
-            return _insert_qdq(proto, self._ranges, kept)
+            return self._inserted(proto, kept)
 
     def feeds(self) -> list[Feed]:
         """Return the samples, each with the states that its step starts from."""
@@ -173,7 +184,7 @@ class Quantizer:
         """Return what is quantised, with static shapes: batch norms are folded, and states have no defaults."""
         if shapes == self._shapes:
             return self._ready
-        return _prepared(self._read(shapes), self._name)
+        return self._prepared(self._read(shapes))
 
     def calibration(self, method: Method, sha256: str) -> Calibration:
         """Return how the model was quantised, and how far that is from the float model on the samples."""
@@ -196,13 +207,30 @@ class Quantizer:
             },
         )
 
+    def _inserted(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
+        return with_integers(self._nearest(proto, keep_float), self._integers)
+
+    def _nearest(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
+        """Quantised, with weights rounded to the nearest."""
+        if self._weights is not None:
+            return quantize_weights(proto, self._weights, keep_float)
+        return _insert_qdq(proto, self._ranges, keep_float)
+
+    def _prepared(self, proto: onnx.ModelProto) -> onnx.ModelProto:
+        least = _MIN_OPSET if self._weights is None else OPSETS[self._weights.type]
+        infer_shapes(proto, self._name)
+        proto = fold_batch_norm(_at_least_opset(proto, self._name, least))
+        infer_shapes(proto, self._name)
+        return proto
+
     def _read(self, shapes: Shapes) -> onnx.ModelProto:
         proto, self._name, _ = read_onnx(self._model)
         self.defaults = take_defaults(proto, self._steps.pairs)
         check_valid(proto, self._name)
         if quantized := [node.op_type for node in proto.graph.node if "QuantizeLinear" in node.op_type]:
             raise UsageError(
-                f"{self._name}: is quantised already ({len(quantized)}x {quantized[0]}); leave --quantize out"
+                f"{self._name}: is quantised already ({len(quantized)}x {quantized[0]}); compile it as it is, or "
+                "quantise the float model that it was made of"
             )
         set_input_shapes(proto, shapes)
         name_nodes(proto.graph)
@@ -241,13 +269,6 @@ class Quantizer:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
-
-
-def _prepared(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    infer_shapes(proto, name)
-    proto = fold_batch_norm(_at_least_opset(proto, name))
-    infer_shapes(proto, name)
-    return proto
 
 
 @contextlib.contextmanager
@@ -312,16 +333,16 @@ class _Reader:
         return next(self._feeds, None)
 
 
-def _at_least_opset(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+def _at_least_opset(proto: onnx.ModelProto, name: str, least: int) -> onnx.ModelProto:
     opset = opset_of(proto)
-    if opset >= _MIN_OPSET:
+    if opset >= least:
         return proto
     try:
-        return onnx.version_converter.convert_version(proto, _MIN_OPSET)
+        return onnx.version_converter.convert_version(proto, least)
     except Exception as err:  # the converter's own type is RuntimeError, and a crash of it ValueError
         raise ModelError(
-            f"{name}: quantising needs opset {_MIN_OPSET}, and onnx cannot bring it there from {opset}: "
-            f"{reason_of(err, line=0)}. Export it at opset {_MIN_OPSET} or later."
+            f"{name}: quantising needs opset {least}, and onnx cannot bring it there from {opset}: "
+            f"{reason_of(err, line=0)}. Export it at opset {least} or later."
         ) from err
 
 

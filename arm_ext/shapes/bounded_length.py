@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of bounded length, built from the model at several fixed lengths."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -31,6 +32,10 @@ from schedules.numerics import recurrent
 
 _SHORT = (3, 2)
 """Lengths for which a model must be the same as for long ones; of 1, importers may leave out what is no axis then."""
+
+
+_TYPED = re.compile(r"T\.int64\((-?\d+)\)")
+"""A number of an expression, as TVM writes it."""
 
 
 def refuse_with_length(buckets: Sequence[Bucket], **given: object) -> None:
@@ -151,7 +156,7 @@ def _opened(spec: TensorSpec, bucket: Bucket) -> TensorSpec:
 
 
 def _texts(dims: "list[tvm.ir.Expr]") -> tuple[str, ...]:
-    texts = tuple("" if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in dims)
+    texts = tuple("" if isinstance(dim, tvm.tirx.IntImm) else _TYPED.sub(r"\1", str(dim)) for dim in dims)
     return texts if any(texts) else ()
 
 

@@ -35,8 +35,8 @@ from arm_ext.tune.kernels import kernel_named
 from arm_ext.tune.task import Task
 from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.kernels.depthwise import depthwise_s8, depthwise_s8_patch
-from schedules.kernels.gemm import gemm_f32, gemm_s8_mmla
+from schedules.kernels.depthwise import depthwise_s8, depthwise_s8_mlal, depthwise_s8_patch
+from schedules.kernels.gemm import gemm_f32, gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 
 HOPELESS = 3.0
 """Kernels whose best estimate is this many times the default's are left out: estimates are right to 1.6 or so."""
@@ -44,7 +44,14 @@ HOPELESS = 3.0
 FOLLOWING = frozenset({"parallel", "column_blocks", "row_block", "block", "depth_blocks", "panels"})
 """Parameters that follow from the sizes of the workload: another one has others for the same tile."""
 
-FLAGS = {depthwise_s8.NAME: "anew", depthwise_s8_patch.NAME: "ordered"}
+FLAGS = {
+    depthwise_s8.NAME: "anew",
+    depthwise_s8_mlal.NAME: "anew",
+    depthwise_s8_patch.NAME: "ordered",
+    gemm_s8_mlal.NAME: "anew",
+    gemm_s8_mmla.NAME: "anew",
+    gemm_s8_sdot.NAME: "anew",
+}
 """What keeps LLVM's scheduler from moving loads, by kernel: defaults follow from the core's kind."""
 
 FINER = (2, 4, 8)

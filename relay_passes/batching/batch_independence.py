@@ -8,7 +8,7 @@ The model of one sample, which is what will run for each, is compared with that 
 and so is what does not depend on the number of samples.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tvm import IRModule, relax, tirx
@@ -18,8 +18,8 @@ from tvm_ffi import structural_equal
 
 from relay_passes.batching.batch_axes import MixedError, Samples, find_batch_axes
 from relay_passes.canonicalize.recognize_kernels import recognize_kernels
+from relay_passes.ir.legalize import Legalize, legalize
 from relay_passes.ir.sources import bindings_of, sources_of
-from relay_passes.ir.upstream import run_upstream
 from schedules.diagnostic import Diagnostic
 
 # They work along one axis, and each place beside it is by itself.
@@ -35,7 +35,7 @@ def check_batch_independence(
     several: IRModule,
     batched: Iterable[int],
     count: int,
-    legalize: Mapping[str, Callable[..., Expr]] | None = None,
+    loops: Mapping[str, Legalize] | None = None,
 ) -> Diagnostic | None:
     """Return why a model is not proven to be batch-independent; None if it is.
 
@@ -44,12 +44,12 @@ def check_batch_independence(
         several: The same of several.
         batched: Indices of the parameters of `main` that have samples, along axis 0. All outputs must have them so.
         count: How many samples `several` has.
-        legalize: Operator → its loops, for LegalizeOps; TVM's own by default.
+        loops: Operator → its loops, where they are not TVM's.
     """
     one, several = _plain(one), _plain(several)
     if different := _Comparison(one, several, count).difference():
         return different
-    lowered = run_upstream(several, relax.transform.LegalizeOps(dict(legalize or {})))
+    lowered = legalize(several, loops)
     proof = _Proof(lowered, _grown_constants(one["main"], several["main"], count), count)
     for index, param in enumerate(lowered["main"].params):
         proof.places[param] = Samples(0) if index in batched else None
@@ -76,7 +76,7 @@ def find_row_axes(
         operands: Where its parameters have rows; None for what is the same for all.
         count: How many rows there are.
     """
-    lowered = run_upstream(mod, relax.transform.LegalizeOps())
+    lowered = legalize(mod)
     proof = _Proof(lowered, {}, count)
     proof.places |= dict(zip(lowered["main"].params, operands, strict=True))
     for binding in bindings_of(lowered["main"]):

@@ -25,8 +25,8 @@ from tvm_ffi import structural_map
 
 from relay_passes.bounds import OutOfBoundsError, check_indices
 from relay_passes.canonicalize.define_casts import define_casts
+from relay_passes.ir.legalize import legalize
 from relay_passes.ir.sources import bindings_of, relax_functions
-from relay_passes.ir.upstream import run_upstream
 
 QDQ_WEIGHTS = ("relax.dequantize",)
 
@@ -109,7 +109,7 @@ def compute(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> list[npt.
 def _run(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> Any:
     mod = relax.transform.DeadCodeElimination(["main"])(mod)
     # What is computed here is the compiler's own memory.
-    mod, _ = check_indices(run_upstream(mod, relax.transform.LegalizeOps()))
+    mod, _ = check_indices(legalize(mod))
     for gv, kernel in mod.functions_items():
         if isinstance(kernel, tvm.tirx.PrimFunc):
             mod.update_func(gv, define_casts(kernel))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
-from tvm.relax.analysis import remove_all_unused, udchain
+from tvm.relax.analysis import free_vars, remove_all_unused, udchain
 
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, operator
@@ -116,7 +116,7 @@ def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[Diagn
         context = Context(builder, numerics)
         new = _Walk(context).function(func)
         builder.update_func(gv, new)
-        left += remaining_float(new, context)
+        left += remaining_float(new, context) if _quantizes_data(func) else ()
     out = run_upstream(builder.get(), relax.transform.CanonicalizeBindings())
     out = run_upstream(name_equals(out), relax.transform.EliminateCommonSubexpr())
     out = run_upstream(out, relax.transform.DeadCodeElimination())
@@ -125,6 +125,14 @@ def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[Diagn
 
 def _is_quantized(func: relax.Function) -> bool:
     return any(operator(b.value) in ("quantize", "dequantize") for b in bindings_of(func))
+
+
+def _quantizes_data(func: relax.Function) -> bool:
+    """Whether more than weights is quantised."""
+    return any(
+        operator(b.value) == "quantize" or (operator(b.value) == "dequantize" and free_vars(b.value))
+        for b in bindings_of(func)
+    )
 
 
 class _Walk:

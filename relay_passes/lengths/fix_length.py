@@ -37,12 +37,6 @@ def dims_of(ty: Type) -> list[Expr]:
     return list(ty.shape) if hasattr(ty, "shape") else []
 
 
-def value_of(dim: Expr, length: int) -> int:
-    """Return the value of a size expression at a length."""
-    fixed = structural_map(dim, [(Var, lambda _var: tirx.IntImm("int64", length))])
-    return int(sym.Analyzer().simplify(fixed))
-
-
 def takes_length(func: BaseFunc) -> bool:
     """Whether a PrimFunc has the length as a scalar parameter."""
     return any(isinstance(param.ty, PrimType) for param in func.params)

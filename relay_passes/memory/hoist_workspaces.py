@@ -8,7 +8,6 @@ only, and where fewer activations are alive than elsewhere there is room for the
 parallel loop stays, since each thread has its own there.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.s_tir.stmt import SBlockRealize
 from tvm_ffi import structural_map, structural_walk
 
+from relay_passes.ir.sizes import greatest
 from relay_passes.ir.sources import global_callees, relax_functions
 
 STACK_BYTES = 1024
@@ -45,12 +45,12 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
     for gv, _, _ in found:
         del out[gv]
     # A variable of its own each: its type has the arguments.
-    builder = relax.BlockBuilder(out)
+    builder = relax.BlockBuilder()  # with the module it would hash all kernels
     borrowers = {
         gv.name_hint: _Borrower(builder.add_func(_with_arguments(func, buffers), gv.name_hint), buffers)
         for gv, func, buffers in found
     }
-    out = builder.get()
+    out.update(builder.get())
     for gv, func in relax_functions(out):
         out.update_func(gv, _lending(func, borrowers))
     return out
@@ -64,22 +64,23 @@ class Workspace:
     is_local: bool
 
 
-def hoist_all(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[Workspace]]:
+def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, list[Workspace]]:
     """Turn all allocations of a kernel that the stack is too small for into arguments, and return them, too.
 
     What parallel loops share is an argument, however small it is, so that they can be functions of their own.
 
     Args:
         func: Without blocks.
+        largest: The greatest length, if there are sizes that are known at run time.
     """
     loops = parallel_loops(func.body)
     within = {buffer for loop in loops for buffer in _allocated(loop)}
     buffers = tuple(
         buffer
         for buffer in _allocated(func.body)
-        if _is_static(buffer) and (_bytes(buffer) >= STACK_BYTES or (loops and buffer not in within))
+        if not _is_static(buffer) or _bytes(buffer) >= STACK_BYTES or (loops and buffer not in within)
     )
-    spaces = [Workspace(_bytes(buffer), buffer in within) for buffer in buffers]
+    spaces = [Workspace(_bytes(buffer, largest), buffer in within) for buffer in buffers]
     return _with_arguments(func, buffers), spaces
 
 
@@ -114,8 +115,8 @@ def _is_static(buffer: tirx.Buffer) -> bool:
     return all(isinstance(dim, tirx.IntImm) for dim in buffer.shape)
 
 
-def _bytes(buffer: tirx.Buffer) -> int:
-    return math.prod(int(dim) for dim in buffer.shape) * int(DataType(str(buffer.dtype)).itemsize)
+def _bytes(buffer: tirx.Buffer, largest: int = 0) -> int:
+    return greatest(buffer.shape, largest) * int(DataType(str(buffer.dtype)).itemsize)
 
 
 def _with_arguments(func: tirx.PrimFunc, buffers: tuple[tirx.Buffer, ...]) -> tirx.PrimFunc:

@@ -68,7 +68,7 @@ def call_by_pointers(
         short: Functions of fewer bindings have a small arena on the stack.
     """
     functions = relax_functions(mod)
-    builder = relax.BlockBuilder(mod)
+    builder = relax.BlockBuilder()  # with the module it would hash all kernels
     changed = {}
     for gv, func in functions:
         if any(_is_call(binding.value, kernels) for binding in bindings_of(func)):
@@ -76,7 +76,8 @@ def call_by_pointers(
         if gv.name_hint in entries:
             func = _with_check(builder, func)
         changed[gv] = func
-    out = builder.get()
+    out = mod.clone()
+    out.update(builder.get())
     for gv, func in changed.items():
         out.update_func(gv, func)
     return _untyped(out)

@@ -81,6 +81,15 @@ LINEAR_W8 = CompositeSpec(
     constant_dtype="int8",
 )
 
+# Weights of 4 bits with a scale a group; these are operand 2.
+LINEAR_W4 = CompositeSpec(
+    name="arm.linear_w4",
+    anchor="float.linear_grouped",
+    constant_operands=(1, 2),
+    dtypes=("float32",),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
 # Data that were quantised at run time, each row or all of them; their zero point is the anchor's own. Weights of int16
 # are those of uint8 whose zero point is taken off.
 _8_BIT = ("int8", "uint8")
@@ -263,6 +272,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
     *HALF_PRODUCTS,
     LINEAR_W8,
+    LINEAR_W4,
     LINEAR_DYNAMIC,
     CONV2D_DYNAMIC,
     *DYNAMIC_SUMS,

@@ -16,7 +16,6 @@ _LAYOUTS = ("NHWC", "OHWI")
 _MAX_POOL2D = "relax.nn.max_pool2d"
 
 _MATMUL = "relax.matmul"
-_TAKE = "relax.take"
 _HALF = "float16"
 
 _NARROW = 3
@@ -127,32 +126,10 @@ def _matmul(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return rounded.op.get_attr("FLegalize")(builder, rounded)
 
 
-def _take(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Without the warning that TVM's prints for each call whose indices it does not bound ("Fast mode segfaults")."""
-    axis = call.attrs.axis
-    if str(call.attrs.mode) != "fast" or axis is None:
-        return ir.Op.get(_TAKE).get_attr("FLegalize")(builder, call)
-    x, indices = call.args
-    rank = len(indices.ty.shape)
-    at = int(axis) % len(x.ty.shape)
-
-    def value(data: te.Tensor, index: te.Tensor) -> te.Tensor:
-        shape = (*data.shape[:at], *index.shape, *data.shape[at + 1 :])
-        return te.compute(
-            shape,
-            lambda *place: data(*place[:at], index(*place[at : at + rank]), *place[at + rank :]),
-            name="T_take",
-            tag="injective",
-        )
-
-    return builder.call_te(value, x, indices, primfunc_name_hint="take")
-
-
 LEGALIZE: dict[str, Callable[[relax.BlockBuilder, ir.Call], ir.Expr]] = {
     _CONV2D_TRANSPOSE: _conv2d_transpose,
     _MATMUL: _matmul,
     _MAX_POOL2D: _max_pool2d,
-    _TAKE: _take,
     "relax.scatter_elements": scatter.scatter_elements,
     "relax.scatter_nd": scatter.scatter_nd,
     **dict.fromkeys(("relax.max", "relax.min"), extrema.extremum),

@@ -57,12 +57,14 @@ def _help(name: str, command: click.Command) -> str:
 
 def files() -> str:
     """Return the fields of the manifest and the report, record by record."""
-    return "\n".join(_schema(name) for name in ("manifest", "report", "profile", "accuracy"))
+    files = {"library": "manifest.json of a library of several models"}
+    names = ("manifest", "library", "report", "profile", "accuracy")
+    return "\n".join(_schema(name, files.get(name, f"{name}.json")) for name in names)
 
 
-def _schema(name: str) -> str:
+def _schema(name: str, file: str) -> str:
     schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
-    parts = [f"## {name}.json\n", _record(schema)]
+    parts = [f"## {file}\n", _record(schema)]
     parts += [
         f"### {name}: {key}\n\n{_record(each)}"
         for key, each in schema.get("$defs", {}).items()

@@ -14,8 +14,8 @@ from arm_ext.common.trace import Section
 
 # Measured: 37 with three arguments.
 CALL = 50
-# Of a run without its calls, measured: 4,240, of which 1,600 are for the output, and 1,200 before the first of `main`.
-RUN = 4_400
+# Of a run without its calls, measured: 2,590, of which 1,100 are before the first of `main`.
+RUN = 2_700
 # Of a state, measured: 9.
 STATE = 20
 FEW, MANY = 3, 9

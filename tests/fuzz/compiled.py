@@ -13,11 +13,10 @@ import numpy as np
 import onnx
 import tvm
 from hypothesis import reject
-from tvm import relax
 
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.machine_code import linked
-from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
+from arm_ext.pipeline.machine_code import make_program
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.rewriter.record import Record
 from tests.fuzz.graphs import Case
@@ -76,7 +75,7 @@ def run(
     profile = host_profile()
     options = PhaseOptions(profile, record=record)
     planned = last(run_phases(PhaseResult(import_onnx(model).mod), options)).mod
-    vm = relax.VirtualMachine(linked(build(planned, profile)), tvm.cpu())
+    vm = make_program(planned, profile).machine()
     result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
     outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [output.numpy() for output in outputs]

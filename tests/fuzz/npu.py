@@ -22,13 +22,13 @@ from arm_ext.ethosu.partition.offload import Offloader, Region
 from arm_ext.ethosu.partition.offload_cost import Clocks
 from arm_ext.ethosu.partition.parts import Part, Wishes, claim
 from arm_ext.ethosu.partition.read import read
-from arm_ext.ethosu.partition.region_values import returning
 from arm_ext.ethosu.tosa.reference import run_reference
 from arm_ext.ethosu.vela.compiler import VelaOptions
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.machine_code import linked, make_program
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.npu import ACCELERATORS, Accelerator
+from relay_passes.ir.returning import returning
 from schedules.numerics import tosa
 from tests.fuzz.compiled import Outcome, host_profile
 from tests.fuzz.graphs import Case

@@ -40,7 +40,7 @@ OPTIONS = cases(
     [
         ("unknown-option", _compile("--taget", "arm"), r"--taget"),
         ("option-twice", _compile("--target", "nope"), r"nope"),
-        ("two-models", _compile("other.onnx"), r"unexpected extra argument"),
+        ("two-models", _compile("other.onnx"), r"a package holds one"),
         ("target-empty", ("compile", RELU, "--target", ""), r"target"),
         ("target-of-other-case", ("compile", RELU, "--target", "Cortex-A76 "), r"Cortex-A76"),
         ("target-long", ("compile", RELU, "--target", "a" * 100_000), r"target"),

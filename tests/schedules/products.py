@@ -64,6 +64,12 @@ class Case:
         """What the kernel's function takes before its output."""
         return [*self.inputs, *kernel.pack(self.workload, params, self.constants)]
 
+    def fused(self) -> "Case":
+        """The same for kernels with code for the fused requantisation, too, as if most columns had it."""
+        magnitude = self.workload.magnitude
+        assert magnitude is not None
+        return replace(self, workload=replace(self.workload, magnitude=replace(magnitude, fused=True)))
+
 
 def conv(
     data: tuple[int, int, int, int],

@@ -7,7 +7,7 @@
 @pool_include@
 #define BOUND @bound@
 
-/* Of selftest.S: inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
+/* Inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
 extern const unsigned char @name@_selftest[];
 @example_declaration@
 @example_regions@static _Alignas(64) unsigned char results[@result_bytes@];
@@ -76,16 +76,16 @@ static int selftest(@name@_instance *instance, @shape_parameter@const unsigned c
 {
     @name@_input inputs[@NAME@_INPUTS + 1];
     @name@_output outputs[@NAME@_OUTPUTS + 1];
-    unsigned char *result = results;
+@tensor_declaration@    unsigned char *result = results;
     int wrong = 0;
     for (size_t i = 0; i < @NAME@_INPUTS; i++) {
         inputs[i].data = *data;
-        inputs[i].bytes = @name@_input_tensor(@shape_pass@i)->bytes;
+        inputs[i].bytes = @name@_input_tensor(@shape_pass@i@tensor_pass@)->bytes;
         *data += padded(inputs[i].bytes);
     }
     for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
         outputs[i].data = result;
-        outputs[i].bytes = @name@_output_tensor(@shape_pass@i)->bytes;
+        outputs[i].bytes = @name@_output_tensor(@shape_pass@i@tensor_pass@)->bytes;
         result += padded(outputs[i].bytes);
     }
     @name@_status status = @name@_run(instance, @shape_pass@inputs, outputs);
@@ -94,13 +94,13 @@ static int selftest(@name@_instance *instance, @shape_parameter@const unsigned c
         return 1;
     }
     for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
-        wrong += !agrees(@name@_output_tensor(@shape_pass@i), outputs[i].data, *data);
+        wrong += !agrees(@name@_output_tensor(@shape_pass@i@tensor_pass@), outputs[i].data, *data);
         *data += padded(outputs[i].bytes);
     }
 @steps@    return wrong;
 }
 
-int main(void)
+@entry_declaration@int @entry@(void)
 {
     const unsigned char *data = @name@_selftest;
     @name@_instance instance;

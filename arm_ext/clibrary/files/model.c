@@ -6,7 +6,7 @@
 
 void *memcpy(void *target, const void *source, size_t bytes);
 
-@weights_declaration@enum { SHAPES = @shape_count@ };
+@weights_declaration@@shared_declaration@enum { SHAPES = @shape_count@ };
 
 /* Machine code of the kernels, one each. */
 @kernels@
@@ -38,7 +38,7 @@ static const size_t region_bytes[2][@NAME@_REGIONS] = {
     {@region_in_place_needs@},
 };
 
-@sorts@@tasks@@bodies@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
+@quotient@@sorts@@tasks@@bodies@@open_needs@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
 {
     uintptr_t a = (uintptr_t)one;
     uintptr_t b = (uintptr_t)other;
@@ -89,25 +89,25 @@ static @name@_status check(const @name@_instance *instance, const void *data, si
 }
 
 /* Finds and checks the first inputs and outputs, as many as are given. */
-static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
+static @name@_status find_tensors(const @name@_instance *instance, size_t shape, @open_parameter@
                                   const @name@_input *inputs, size_t input_count,
                                   @name@_input *in, const @name@_output *outputs, size_t output_count,
                                   @name@_output *out)
 {
     for (size_t i = 0; i < input_count; i++) {
-        const void *place = place_of(instance, &input_places[shape][i]);
+@input_needed@        const void *place = place_of(instance, &input_places[shape][i]);
         in[i].data = inputs == NULL || inputs[i].data == NULL ? place : inputs[i].data;
-        in[i].bytes = inputs == NULL ? input_needs[shape][i].bytes : inputs[i].bytes;
-        @name@_status status = check(instance, in[i].data, in[i].bytes, &input_needs[shape][i], place);
+        in[i].bytes = inputs == NULL ? needed->bytes : inputs[i].bytes;
+        @name@_status status = check(instance, in[i].data, in[i].bytes, needed, place);
         if (status != @NAME@_OK) {
             return status;
         }
     }
     for (size_t i = 0; i < output_count; i++) {
-        void *place = place_of(instance, &output_places[shape][i]);
+@output_needed@        void *place = place_of(instance, &output_places[shape][i]);
         out[i].data = outputs == NULL || outputs[i].data == NULL ? place : outputs[i].data;
-        out[i].bytes = outputs == NULL ? output_needs[shape][i].bytes : outputs[i].bytes;
-        @name@_status status = check(instance, out[i].data, out[i].bytes, &output_needs[shape][i], place);
+        out[i].bytes = outputs == NULL ? needed->bytes : outputs[i].bytes;
+        @name@_status status = check(instance, out[i].data, out[i].bytes, needed, place);
         if (status != @NAME@_OK) {
             return status;
         }
@@ -115,7 +115,7 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
             continue; /* which overlaps nothing that has been checked */
         }
         if (overlap(out[i].data, out[i].bytes, instance->weights, @NAME@_WEIGHTS_BYTES) ||
-            overlap(out[i].data, out[i].bytes, instance, sizeof *instance)) {
+@shared_overlap@            overlap(out[i].data, out[i].bytes, instance, sizeof *instance)) {
             return @NAME@_ERROR_OVERLAP;
         }
         for (size_t k = 0; k < input_count; k++) {
@@ -173,7 +173,7 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
 @reset@    return @NAME@_OK;
 }
 
-void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_t index)
+void *@name@_input_place(const @name@_instance *instance, @place_parameter@size_t index)
 {
 @shape_check@    if (shape >= SHAPES || index >= @NAME@_INPUTS || check_instance(instance) != @NAME@_OK) {
         return NULL;
@@ -181,7 +181,7 @@ void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_
     return place_of(instance, &input_places[shape][index]);
 }
 
-void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size_t index)
+void *@name@_output_place(const @name@_instance *instance, @place_parameter@size_t index)
 {
 @shape_check@    if (shape >= SHAPES || index >= @NAME@_OUTPUTS || check_instance(instance) != @NAME@_OK) {
         return NULL;
@@ -194,12 +194,12 @@ void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size
     @name@_input in[@NAME@_INPUTS + 1];
     @name@_output out[@NAME@_OUTPUTS + 1];
 @shape_check@    @name@_status status = check_instance(instance);
-    if (status == @NAME@_OK) {
-        status = shape < SHAPES ? find_tensors(instance, shape, inputs, @NAME@_INPUTS, in, outputs, @NAME@_OUTPUTS, out)
+@open_check@    if (status == @NAME@_OK) {
+        status = shape < SHAPES ? find_tensors(instance, shape, @open_pass@inputs, @NAME@_INPUTS, in, outputs, @NAME@_OUTPUTS, out)
                                 : @NAME@_ERROR_SHAPE;
     }
     if (status == @NAME@_OK) {
-        status = compute(@shape_pass@instance->memory, instance->weights, in, out@pool_instance@);
+        status = @compute@(@compute_pass@instance->memory, instance->weights, in, out@pool_instance@);
     }
     return status;
 }

@@ -21,12 +21,12 @@ extern "C" {
 #define @NAME@_ARENA_ALIGNMENT ((size_t)@alignment@)
 @stack@
 #define @NAME@_WEIGHTS_BYTES ((size_t)@weights_bytes@)
-
+@shared_bytes@
 #define @NAME@_INPUTS @inputs@
 #define @NAME@_OUTPUTS @outputs@
 #define @NAME@_DIMENSIONS @dimensions@ /* of a tensor, at most */
 
-@shapes@@tensors@
+@shapes@@open_limit@@tensors@
 
 typedef enum @name@_status {
     @NAME@_OK = 0,
@@ -39,7 +39,8 @@ typedef enum @name@_status {
     @NAME@_ERROR_WEIGHTS = 7,       /* of a library without weights of its own: these are not the model's */
     @NAME@_ERROR_INDEX = 8,         /* an index among the inputs, or computed from them, is out of bounds */
     @NAME@_ERROR_THREADS = 9,       /* a pool has no functions, or more threads than the library was compiled for */
-    @NAME@_ERROR_SHAPE = 10         /* there is no such shape */
+    @NAME@_ERROR_SHAPE = 10,        /* there is no such shape */
+    @NAME@_ERROR_LENGTH = 11        /* the length is 0 or too great, or there are too many samples */
 } @name@_status;
 
 typedef enum @name@_type {
@@ -101,12 +102,12 @@ typedef struct @name@_instance {
 /* The place in the arena of an input or output, aligned as the arena is; null if the instance has not the
  * …_IN_PLACE_BYTES, or there is none. A run reads the input there without a copy, and writes over it: fill it again
  * before the next. An output is there until the next run, or until an input in place is filled. */
-void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_t index);
-void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size_t index);
+void *@name@_input_place(const @name@_instance *instance, @place_parameter@size_t index);
+void *@name@_output_place(const @name@_instance *instance, @place_parameter@size_t index);
 
-/* The input or output of an index, or null if there is none. */
-const @name@_tensor *@name@_input_tensor(@shape_parameter@size_t index);
-const @name@_tensor *@name@_output_tensor(@shape_parameter@size_t index);
+/* The input or output of an index, or null if there is none.@tensor_text@ */
+const @name@_tensor *@name@_input_tensor(@shape_parameter@size_t index@tensor_parameter@);
+const @name@_tensor *@name@_output_tensor(@shape_parameter@size_t index@tensor_parameter@);
 
 /* What a status means, in English. */
 const char *@name@_strerror(@name@_status status);

@@ -26,13 +26,13 @@ class Model {
     Status status() const noexcept { return status_; }
 
     // Places in the arena, to fill and read without a buffer of one's own; see @name@.h. Null if there is none.
-    void *input(@hpp_shape@std::size_t index) const noexcept
+    void *input(@hpp_place@std::size_t index) const noexcept
     {
-        return @name@_input_place(&instance_, @shape_pass@index);
+        return @name@_input_place(&instance_, @place_pass@index);
     }
-    void *output(@hpp_shape@std::size_t index) const noexcept
+    void *output(@hpp_place@std::size_t index) const noexcept
     {
-        return @name@_output_place(&instance_, @shape_pass@index);
+        return @name@_output_place(&instance_, @place_pass@index);
     }
 
     // Each pointer is to a whole tensor, of @NAME@_…_ELEMENTS, or null for that in place.

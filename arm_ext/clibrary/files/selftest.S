@@ -1,7 +1,7 @@
-/* The inputs of the self-test and the outputs that arm-ext computed for them, as main.c reads them. */
+/* The inputs of the self-test and the outputs that arm-ext computed for them, as the self-test reads them. */
     .section .rodata.selftest,"a",%progbits
     .balign 64
     .globl @name@_selftest
 @name@_selftest:
-    .incbin "selftest.bin"
+    .incbin "@selftest_file@"
 @example_file@    .section .note.GNU-stack,"",%progbits

@@ -4,7 +4,7 @@ typedef struct part {
     const unsigned char *weights;
     const @name@_input *in;
     const @name@_output *out;
-} part;
+@part_length@} part;
 
 static void share(const @name@_pool *pool, size_t tasks, @name@_task *task, part *context)
 {

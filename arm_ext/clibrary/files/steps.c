@@ -6,7 +6,7 @@
             return 1;
         }
         for (size_t i = 0; i < @NAME@_STEP_OUTPUTS; i++) {
-            wrong += !agrees(@name@_output_tensor(@shape_pass@i), outputs[i].data, *data);
+            wrong += !agrees(@name@_output_tensor(@shape_pass@i@tensor_pass@), outputs[i].data, *data);
             *data += padded(outputs[i].bytes);
         }
     }

@@ -10,17 +10,7 @@ static const @name@_tensor outputs[SHAPES * @NAME@_OUTPUTS + 1] = {
 @output_table@    {"", @NAME@_BOOL, 0, {0}, 0, 0},
 };
 
-const @name@_tensor *@name@_input_tensor(@shape_parameter@size_t index)
-{
-@shape_check@    return shape < SHAPES && index < @NAME@_INPUTS ? &inputs[shape * @NAME@_INPUTS + index] : NULL;
-}
-
-const @name@_tensor *@name@_output_tensor(@shape_parameter@size_t index)
-{
-@shape_check@    return shape < SHAPES && index < @NAME@_OUTPUTS ? &outputs[shape * @NAME@_OUTPUTS + index] : NULL;
-}
-
-const char *@name@_strerror(@name@_status status)
+@tensor_functions@const char *@name@_strerror(@name@_status status)
 {
     switch (status) {
     case @NAME@_OK:
@@ -45,6 +35,8 @@ const char *@name@_strerror(@name@_status status)
         return "an index is out of bounds";
     case @NAME@_ERROR_SHAPE:
         return "there is no such shape";
+    case @NAME@_ERROR_LENGTH:
+        return "the length is 0 or too great, or there are too many samples";
     }
     return "no status of @name@";
 }

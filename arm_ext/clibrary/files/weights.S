@@ -1,10 +1,10 @@
-/* The weights of @name@, as they are in @file@. */
-    .section .rodata.@name@_weights,"a",%progbits
+/* Weights, as they are in @file@. */
+    .section .rodata.@symbol@,"a",%progbits
     .balign @alignment@
-    .globl @name@_weights
-    .hidden @name@_weights
-    .type @name@_weights, %object
-@name@_weights:
+    .globl @symbol@
+    .hidden @symbol@
+    .type @symbol@, %object
+@symbol@:
     .incbin "@file@"
-    .size @name@_weights, . - @name@_weights
+    .size @symbol@, . - @symbol@
     .section .note.GNU-stack,"",%progbits

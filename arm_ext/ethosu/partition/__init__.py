@@ -9,5 +9,5 @@ offload            parts → compiled regions that gain; the rest, with reasons
 cpu_cost           cycles of an operator on the CPU; `layers`: on the NPU; `offload_cost` compares them
 borders            why each tensor crosses a border; `two_of_four`: what sparse weights save
 demands            what the user demands of the division
-region_values      what the CPU computes for each region, for the self-test
+region_values      what the CPU computes for each region; `agreement`: whether the NPU computes the same
 """

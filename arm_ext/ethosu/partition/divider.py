@@ -17,14 +17,14 @@ from arm_ext.ethosu.partition.borders import borders
 from arm_ext.ethosu.partition.cpu_cost import cpu_cycles
 from arm_ext.ethosu.partition.demands import check_fallbacks, check_sram
 from arm_ext.ethosu.partition.layers import owned
-from arm_ext.ethosu.partition.offload import Offload, Offloader, Region
+from arm_ext.ethosu.partition.offload import Offload, Offloader, Region, compile_part
 from arm_ext.ethosu.partition.offload_cost import Clocks
-from arm_ext.ethosu.partition.parts import Wishes
+from arm_ext.ethosu.partition.parts import Part, Wishes
 from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.partition.region_values import region_values
 from arm_ext.ethosu.partition.two_of_four import sparsity
 from arm_ext.ethosu.partition.unsupported import IN_64_BITS
-from arm_ext.ethosu.vela.compiler import MemoryUse, check_configuration, vela_version
+from arm_ext.ethosu.vela.compiler import Compiled, MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela.config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.package import RegionValues, Selftest
@@ -160,6 +160,14 @@ class Divider:
         if options.sram_budget is not None:
             check_sram(report, options.sram_budget)
         return Offloaded(divided, report, integer, options.on_npu_error)
+
+    def compile(self, part: Part) -> tuple[bytes, Compiled]:
+        """Return the TOSA flatbuffer of a part, and what Vela makes of it.
+
+        Raises:
+            VelaError: Vela does not take it.
+        """
+        return compile_part(part, self._npu, self._vela)
 
     def _report(
         self,

@@ -174,10 +174,27 @@ class Offloader:
 
     def _vela(self, part: Part, tosa: bytes) -> Compiled:
         if tosa not in self._compiled:
-            self._compiled[tosa] = compile_network(
-                tosa, "TOSA", self.npu, self.options, inputs=_ios(part.inputs), outputs=_ios(part.outputs)
-            )
+            self._compiled[tosa] = compile_tosa(tosa, part, self.npu, self.options)
         return self._compiled[tosa]
+
+
+def compile_part(part: Part, npu: Accelerator, options: VelaOptions) -> tuple[bytes, Compiled]:
+    """Return the TOSA flatbuffer of a part, and what Vela makes of it.
+
+    Raises:
+        VelaError: Vela does not take it.
+    """
+    tosa = emit(part.operators, part.inputs, part.outputs, npu.family)
+    return tosa, compile_tosa(tosa, part, npu, options)
+
+
+def compile_tosa(tosa: bytes, part: Part, npu: Accelerator, options: VelaOptions) -> Compiled:
+    """Return what Vela makes of a part's TOSA flatbuffer.
+
+    Raises:
+        VelaError: Vela does not take it.
+    """
+    return compile_network(tosa, "TOSA", npu, options, inputs=_ios(part.inputs), outputs=_ios(part.outputs))
 
 
 def _ios(tensors: Sequence[Tensor]) -> list[Io]:

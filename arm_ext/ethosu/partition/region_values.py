@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and outputs of each NPU region as the CPU computes them, against which payloads are checked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -13,7 +13,8 @@ from arm_ext.ethosu.ops.common.reading import variables
 from arm_ext.ethosu.partition.parts import Part
 from arm_ext.package import RegionValues
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
-from arm_ext.pipeline.selftest import run_planned
+from arm_ext.pipeline.selftest import planned_runner
+from relay_passes.ir.returning import returning
 from relay_passes.ir.sources import bindings_of
 
 Arrays = list[npt.NDArray[Any]]
@@ -37,10 +38,8 @@ def region_values(
     bound = {binding.var: binding.value for binding in bindings_of(main)}
     result = bound.get(main.body.body)
     results = variables([result if isinstance(result, relax.Tuple) else main.body.body])
-    found = dict(zip(main.params, inputs, strict=True))
     tensors = [tensor for part in parts for tensor in (*part.inputs, *part.outputs)]
-    wanted = [var for var in dict.fromkeys([*results, *(t.var for t in tensors)]) if var not in found]
-    found.update(zip(wanted, _run(returning(integer, wanted), inputs, options), strict=True))
+    found = value_runner(integer, [*results, *(tensor.var for tensor in tensors)], options)(inputs)
 
     def values(of: Sequence[Tensor]) -> Arrays:
         return [found[tensor.var] for tensor in of]
@@ -49,19 +48,22 @@ def region_values(
     return [found[result] for result in results], regions
 
 
-def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
-    """Return the module with a `main` that returns these variables of its one dataflow block."""
-    main = mod["main"]
-    (block,) = main.body.blocks
-    fields = relax.Tuple(list(variables))
-    result = relax.Var("values", relax.TupleType([variable.ty for variable in variables]))
-    bindings = [*block.bindings, relax.VarBinding(result, fields)]
-    body = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
-    changed = mod.clone()
-    changed["main"] = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs)
-    return relax.transform.DeadCodeElimination(["main"])(relax.transform.Normalize()(changed))
+def value_runner(
+    integer: tvm.IRModule, variables: Sequence[relax.Var], options: PhaseOptions
+) -> Callable[[Sequence[npt.NDArray[Any]]], dict[relax.Var, npt.NDArray[Any]]]:
+    """Return a function of a model's inputs that gives the values of variables by the CPU's kernels.
 
+    Args:
+        integer: As `integerize` leaves the model.
+        variables: Of its `main`.
+        options: For this machine.
+    """
+    params = integer["main"].params
+    wanted = [var for var in dict.fromkeys(variables) if var not in params]
+    planned = last(run_phases(PhaseResult(returning(integer, wanted)), options, after="integerize"))
+    run = planned_runner(planned.mod, options.profile)
 
-def _run(mod: tvm.IRModule, inputs: Sequence[npt.NDArray[Any]], options: PhaseOptions) -> Arrays:
-    planned = last(run_phases(PhaseResult(mod), options, after="integerize"))
-    return run_planned(planned.mod, options.profile, inputs)
+    def values(inputs: Sequence[npt.NDArray[Any]]) -> dict[relax.Var, npt.NDArray[Any]]:
+        return dict(zip(params, inputs, strict=True)) | dict(zip(wanted, run(inputs), strict=True))
+
+    return values

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replacements of onnxruntime's fused embeddings, and of weights quantised in blocks.
 
-    MatMulNBits(x, packed W, s, z)    →    MatMul(x, (W - z) s), the weights unpacked to float at compile time
+    MatMulNBits(x, packed W, s, z)    →    MatMul(x, Transpose(W' s)), a DequantizeLinear of W' = W - z in blocks
 
 Source: onnxruntime's contrib operator definitions, version 1 of com.microsoft.
 """
@@ -16,6 +16,7 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, like, part, reduce
 from arm_ext.frontends.onnx.fused import layer_norm
+from arm_ext.frontends.onnx.quantized import by_element, matrix_of_blocks
 
 Array = npt.NDArray[Any]
 
@@ -88,8 +89,13 @@ def matmul_blocks(e: Expansion) -> None:
     blocks = -(-k // block)
     levels = _unpacked(e.known(packed), bits).reshape(n, -1)[:, : blocks * block].reshape(n, blocks, block)
     zero = _zeros(e, zeros, (n, blocks), bits)
-    weight = _scaled(levels, e.known(scales).reshape(n, blocks, 1), zero[:, :, None])
-    matrix = e.constant(weight.reshape(n, -1)[:, :k].T.astype(e.dtype(x)))
+    steps = e.known(scales).reshape(n, blocks)
+    if steps.dtype == e.dtype(x):
+        rows = matrix_of_blocks(e, levels.reshape(n, -1)[:, :k], steps, zero, block)
+        matrix = e.emit("Transpose", [rows], perm=[1, 0])
+    else:
+        weight = _scaled(levels, steps[:, :, None], zero[:, :, None])
+        matrix = e.constant(weight.reshape(n, -1)[:, :k].T.astype(e.dtype(x)))
     output = e.node.output[0]
     y = e.emit("MatMul", [x, matrix], "" if bias else output)
     if bias:
@@ -129,8 +135,6 @@ def gather_blocks(e: Expansion) -> None:
     else:
         middle = 2 ** (bits - 1) if value.dtype == np.uint8 else 0
         zero = e.known(zeros) if zeros else np.array(middle)
-    scale, zero = (np.repeat(v, block, along) if v.ndim else v for v in (steps, zero))
-    size = [slice(0, n) for n in value.shape]
-    scale, zero = (v[tuple(size)] if v.ndim else v for v in (scale, zero))
+    scale, zero = (by_element(v, block, along, value.shape[along]) if v.ndim else v for v in (steps, zero))
     whole = e.constant(_scaled(value, scale, zero).astype(steps.dtype))
     e.emit("Gather", [whole, indices], e.node.output[0], axis=int(e.attribute("gather_axis", 0)))

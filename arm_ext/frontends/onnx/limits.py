@@ -42,7 +42,7 @@ _ATTRIBUTES: dict[str, Limit] = {
 _OF_OPERATORS: dict[tuple[str, str], Limit] = {
     ("Celu", "alpha"): Limit(-math.inf, math.inf, nonzero=True),
     ("LpPool", "p"): COUNT,
-    ("MatMulNBits", "block_size"): COUNT,
+    **{(name, "block_size"): COUNT for name in ("GatherBlockQuantized", "MatMulNBits")},
     ("Pad", "pads"): OFFSET,
     ("SplitToSequence", "num_outputs"): SIZE,
     ("TopK", "k"): SIZE,

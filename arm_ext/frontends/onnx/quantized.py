@@ -4,6 +4,8 @@
     QLinearConv(x, xs, xz, w, ws, wz, ys, yz, b)
         →  Quantize(Conv(Dequantize(x, xs, xz), Dequantize(w, ws, wz), Dequantize(b, xs * ws)), ys, yz)
 
+    DequantizeLinear(W, a scale a block of rows)    →    Transpose(Reshape(DequantizeLinear(blocks, a scale each)))
+
 What yields a bare int32 sum has no output scale, and float would lose its bits beyond 2^24. It stays integer:
 MatMulInteger as it is, ConvInteger as an int32 convolution of what is left after the zero points are taken off. A zero
 point of constant weights that is known at run time alone is taken off the sums, times those of the data:
@@ -12,8 +14,10 @@ point of constant weights that is known at run time alone is taken off the sums,
 """
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from onnx import TensorProto
 
 from arm_ext.errors import ModelError
@@ -23,10 +27,15 @@ from arm_ext.frontends.onnx.forms import reduce, standard
 # Steps from the least uint8 to the largest.
 _UINT8_STEPS = 255.0
 
+# Before this opset DequantizeLinear has one scale.
+_SCALES_ALONG_AN_AXIS = 13
+
 # From this opset on Softmax works along one axis; before, along all axes from the given one on.
 _SOFTMAX_ALONG_ONE_AXIS = 13
 
 _CHANNELS_LAST = "channels_last"
+
+Array = npt.NDArray[Any]
 
 Quantized = tuple[str, str, str]
 """Names of a value, its scale and its zero point."""
@@ -73,6 +82,58 @@ def _channels_first(e: Expansion, x: str) -> tuple[str, list[int]]:
 
 def _permuted(e: Expansion, y: str, perm: list[int]) -> str:
     return e.emit("Transpose", [y], perm=perm) if perm else y
+
+
+def by_element(values: Array, block: int, axis: int, length: int) -> Array:
+    """Repeat one value a block along an axis, of which the last block may be shorter, for each of its elements."""
+    return values.take(np.arange(length) // block, axis)
+
+
+def matrix_of_blocks(e: Expansion, value: Array, scale: Array, zero: Array, block: int) -> str:
+    """Emit the dequantisation of a matrix with a scale a block of each row, so that the integers stay to be seen.
+
+    Args:
+        e: At the node that is replaced.
+        value: Integers [rows, columns].
+        scale: [rows, blocks].
+        zero: Zero points, of the same shape.
+        block: Columns of a block; the last may be shorter.
+    """
+    rows, columns = value.shape
+    block = min(block, columns)
+    count = -(-columns // block)
+    if scale.shape != (rows, count):
+        raise ModelError(
+            f"its scales are {list(scale.shape)}, and {rows} rows have {count} blocks of {block}"
+        )
+    exact = value.astype(np.float64) - by_element(zero.astype(np.float64), block, 1, columns)
+    narrow = np.array_equal(exact, np.clip(np.rint(exact), -128, 127))
+    if e.opset() < _SCALES_ALONG_AN_AXIS or scale.dtype != np.float32 or not narrow:
+        return e.constant(exact.astype(scale.dtype) * by_element(scale, block, 1, columns))
+    padded = np.pad(exact.astype(np.int8), ((0, 0), (0, count * block - columns))).reshape(-1, block)
+    blocks = e.emit("DequantizeLinear", [e.constant(padded), e.constant(scale.ravel())], axis=0)
+    whole = e.emit("Reshape", [blocks, e.constant(np.array([rows, count * block]))])
+    if columns == count * block:
+        return whole
+    return e.emit("Slice", [whole, *(e.constant(np.array([n])) for n in (0, columns, 1))])
+
+
+def _dequantize_blocks(e: Expansion) -> None:
+    """Dequantise a constant with a scale a block; other kinds stay."""
+    block = int(e.attribute("block_size", 0))
+    if not block:
+        return
+    x, scale, zero = e.inputs("x x_scale x_zero_point?")
+    value, step = e.known(x), e.known(scale)
+    point = e.known(zero) if zero else np.zeros(step.shape, value.dtype)
+    axis = int(e.attribute("axis", 1)) % value.ndim
+    # As a matrix with the blocks along its rows.
+    moved = [np.moveaxis(each, axis, -1) for each in (value, step, point)]
+    integers, scales, points = (each.reshape(-1, each.shape[-1]) for each in moved)
+    matrix = matrix_of_blocks(e, integers, scales, points, block)
+    order = [*range(axis), value.ndim - 1, *range(axis, value.ndim - 1)]
+    shaped = e.emit("Reshape", [matrix, e.constant(np.array(moved[0].shape))]) if value.ndim > 2 else matrix
+    e.emit("Transpose", [shaped], e.node.output[0], perm=order)
 
 
 def _conv(e: Expansion) -> None:
@@ -244,6 +305,7 @@ def matmul_integer(e: Expansion, a: Quantized, b: Quantized, output: str = "") -
 # (domain, operator) → what writes its replacement.
 EXPANSIONS: dict[tuple[str, str], Expand] = {
     ("", "ConvInteger"): _conv_integer,
+    ("", "DequantizeLinear"): _dequantize_blocks,
     ("", "DynamicQuantizeLinear"): _dynamic_quantize,
     ("", "MatMulInteger"): _matmul_integer,
     ("", "QLinearConv"): _conv,

@@ -72,6 +72,8 @@ def open_session(model: Serialised, *, integers: bool) -> onnxruntime.InferenceS
     if integers:
         # Without this, x86 computes signed convolutions in float.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
+        # float32: by default, a product with weights of 4 bits rounds its data to 8 bits, which no model says.
+        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         if platform.machine() == "x86_64" and not _has_vnni():
             # Without VNNI, u8 x s8 pairs saturate in int16. With both settings, onnxruntime 1.31 finds no kernel for
             # some signed models.

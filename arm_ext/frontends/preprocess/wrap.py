@@ -34,8 +34,8 @@ def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel
     """
     if spec is None:
         return model
-    _check_names("inputs", spec.inputs, model.inputs)
-    _check_names("outputs", spec.outputs, model.outputs)
+    check_names("inputs", spec.inputs, model.inputs)
+    check_names("outputs", spec.outputs, model.outputs)
     before = [
         plan_input(x, spec.inputs[x.name], quantized=model.quantized)
         if x.name in spec.inputs
@@ -56,7 +56,12 @@ def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel
     )
 
 
-def _check_names(section: str, given: Iterable[str], specs: Sequence[TensorSpec]) -> None:
+def check_names(section: str, given: Iterable[str], specs: Sequence[TensorSpec]) -> None:
+    """Refuse names that are none of the model's.
+
+    Raises:
+        UsageError: One is none.
+    """
     known = [spec.name for spec in specs]
     for name in given:
         if name not in known:

@@ -2,12 +2,14 @@
 """LiteRT as the independent reference for a TFLite model; compiling does not need it."""
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy.typing as npt
 import tflite
 
+from arm_ext.errors import EnvError, ModelError
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.svdf import STATE
 
@@ -79,3 +81,58 @@ def run_litert(
     interpreter.invoke()
     results = [detail["index"] for detail in interpreter.get_output_details()]
     return [interpreter.get_tensor(number) for number in (*results, *variables)]
+
+
+class Tensors:
+    """LiteRT on a model, by its own kernels on one thread, for any of the tensors of its first graph.
+
+    Raises:
+        EnvError: LiteRT is not installed.
+        ModelError: It cannot run the model.
+    """
+
+    def __init__(self, model: bytes, name: str) -> None:
+        self._name = name
+        try:
+            self.runtime = f"LiteRT {importlib.metadata.version(_LITERT)}"
+        except importlib.metadata.PackageNotFoundError as err:
+            raise EnvError(
+                f"{name}: TFLite models are compared with LiteRT, which is not installed: pip install {_LITERT}"
+            ) from err
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        if _has_narrow_svdf(model):
+            raise ModelError(f"{name}: {self.runtime} has no SVDF with a state of 8 bits")
+        with self._refusing():
+            self._interpreter = Interpreter(
+                model_content=model,
+                num_threads=1,
+                # XNNPACK keeps no tensors inside of what it takes.
+                experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+                experimental_preserve_all_tensors=True,
+            )
+            self._inputs = self._interpreter.get_input_details()
+            self._sized: list[tuple[int, ...]] = []
+
+    def __call__(
+        self, inputs: Sequence[npt.NDArray[Any]], numbers: Sequence[int]
+    ) -> dict[int, npt.NDArray[Any]]:
+        """Return tensors by their numbers, for inputs in the model's order."""
+        with self._refusing():
+            if (shapes := [value.shape for value in inputs]) != self._sized:
+                for detail, shape in zip(self._inputs, shapes, strict=True):
+                    self._interpreter.resize_tensor_input(detail["index"], shape)
+                self._interpreter.allocate_tensors()
+                self._sized = shapes
+            for detail, value in zip(self._inputs, inputs, strict=True):
+                self._interpreter.set_tensor(detail["index"], value)
+            self._interpreter.invoke()
+            return {number: self._interpreter.get_tensor(number) for number in numbers}
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, ValueError) as err:
+            said = str(err).strip().splitlines()[0]
+            raise ModelError(f"{self._name}: {self.runtime} cannot run it: {said}") from err

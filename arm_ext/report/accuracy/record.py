@@ -53,8 +53,8 @@ class LayerAccuracy(_Record):
         description="Our integers against the quantised model in float: the last link alone."
     )
     differing: int | None = Field(
-        description="Our integers that differ from onnxruntime's, told to compute in integers; none where it cannot, "
-        "and in float."
+        description="Our integers that differ from onnxruntime's, told to compute in integers, or from LiteRT's; "
+        "none where it cannot, and in float."
     )
     saturated: float = Field(description="Share of the source's values beyond what the integers can hold.")
     zeros: float = Field(description="Share of our values that are zero.")
@@ -141,6 +141,46 @@ class MixedPrecision(_Record):
     complete: bool = Field(description="Whether the search came to its end; false if it was interrupted.")
 
 
+Wrong = Literal["NPU", "CPU"]
+
+Middle = Literal["QDQ", "LiteRT"]
+
+
+class NpuDifference(_Record):
+    """The operator with which a region begins to differ."""
+
+    nodes: tuple[str, ...] = Field(description="Source nodes that it comes from.")
+    operator: str = Field(description="Its kind.")
+    wrong: Wrong = Field(
+        description="Who differs from TOSA's reference model: the NPU's commands, or the CPU's kernels."
+    )
+
+
+class NpuRegionLink(_Record):
+    """Whether the NPU computes our integers in a region, which is fed with them."""
+
+    sources: tuple[str, ...] = Field(description="Source nodes in it, in execution order.")
+    elements: int = Field(description="Of its outputs, over all samples.")
+    differing: int = Field(description="Of them, those that differ from our integers.")
+    largest: int = Field(description="The greatest difference.")
+    begins: NpuDifference | None = Field(
+        description="Where they begin to differ; null where they do not, or only the region as a whole does."
+    )
+
+
+class NpuLink(_Record):
+    """The last link of the chain, computed by a functional model of the NPU."""
+
+    accelerator: str = Field(description="Such as ethos-u55-128.")
+    samples: int = Field(description="That were compared: the first of all.")
+    regions: tuple[NpuRegionLink, ...] = Field(description="In execution order; none if all runs on the CPU.")
+
+    @property
+    def equal(self) -> bool:
+        """Whether no value differs."""
+        return not any(region.differing for region in self.regions)
+
+
 class AccuracyReport(_Record):
     """The chain from a float model to our integers, on the same samples."""
 
@@ -164,6 +204,14 @@ class AccuracyReport(_Record):
     pruned: tuple[str, ...] = Field(
         default=(),
         description="Source nodes whose weights were pruned 2:4 before; their errors have that in them.",
+    )
+    npu: NpuLink | None = Field(
+        default=None, description="The NPU against our integers, where that was asked for."
+    )
+    middle: Middle = Field(
+        default="QDQ",
+        description="The link between the source and our integers, `fake`: QDQ in float, or LiteRT in its own "
+        "integers.",
     )
     runtime: str = Field(description="What computed the source and the quantised model in float.")
 

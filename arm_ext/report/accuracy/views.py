@@ -2,22 +2,30 @@
 """An accuracy report as text, as CSV, and as one page in HTML."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from arm_ext.common.text import clipped, columns, counted
 from arm_ext.common.text import comma_separated as lines_of
-from arm_ext.report.accuracy.record import AccuracyReport, Errors, LayerAccuracy, MixedPrecision
+from arm_ext.report.accuracy.record import (
+    AccuracyReport,
+    Errors,
+    LayerAccuracy,
+    MixedPrecision,
+    NpuDifference,
+    NpuLink,
+)
 
 _TOP = 10
 _NAME, _WIDTH = 40, 110
 _BAR_DB = 60.0
 """Of a bar as wide as its cell."""
 
-_NOTE = (
-    "SQNR in dB against the float model; 40 and more is good. Own: the layer alone, fed with the float model's values. "
-    "QDQ: the quantised model in float, with what the layers before it lost. Integers: what the package computes."
-)
+_NOTES = {
+    "QDQ": "QDQ: the quantised model in float, with what the layers before it lost.",
+    "LiteRT": "LiteRT: in its own integers, with what the layers before it lost.",
+}
+_MIDDLES = {"QDQ": "QDQ in float", "LiteRT": "LiteRT"}
 
 
 def text(report: AccuracyReport, *, whole: bool = False) -> str:
@@ -39,14 +47,22 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
             "",
             *_pruned(report),
             *([] if report.mixed is None else [*mixed_precision(report.mixed), ""]),
+            *([] if report.npu is None else [*npu_link(report.npu), ""]),
             *blame(report, most=None if whole else _TOP),
             "",
             title,
-            *columns([_HEAD, *map(_row, layers)], "<<>>>>>"),
+            *columns([_columns(report), *map(_row, layers)], "<<>>>>>"),
             *_uncovered(report, whole=whole),
             "",
-            *textwrap.wrap(_NOTE, _WIDTH),
+            *textwrap.wrap(_note(report), _WIDTH),
         ]
+    )
+
+
+def _note(report: AccuracyReport) -> str:
+    return (
+        "SQNR in dB against the float model; 40 and more is good. Own: the layer alone, fed with the float model's "
+        f"values. {_NOTES[report.middle]} Integers: what the package computes."
     )
 
 
@@ -102,6 +118,41 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
     return [*textwrap.wrap(said, _WIDTH), *columns([head, *rows], "<>>>>"), *option]
 
 
+def npu_link(link: NpuLink) -> list[str]:
+    """Return whether each region of the NPU computes our integers, and where one that does not begins to differ."""
+    said = f"{link.accelerator}, by a functional model of it, on {counted(link.samples, 'sample')}"
+    if not link.regions:
+        return textwrap.wrap(
+            f"{said}: no region gains, so that all runs on the CPU; --npu-ops sends operators there whatever it costs",
+            _WIDTH,
+        )
+    lines = [f"{said}:"]
+    for number, region in enumerate(link.regions):
+        ends = " to ".join(dict.fromkeys((region.sources[0], region.sources[-1])))
+        differing = (
+            f"{region.differing:,} of {region.elements:,} values differ from our integers, by {region.largest} at most"
+            if region.differing
+            else f"0 of {region.elements:,} values differ from our integers"
+        )
+        lines += textwrap.wrap(
+            f"  region {number} ({counted(len(region.sources), 'node')}, {clipped(ends, _WIDTH // 2)}): {differing}",
+            _WIDTH,
+            subsequent_indent="    ",
+        )
+        if region.differing:
+            lines += textwrap.wrap(f"    {_begins(region.begins)}", _WIDTH, subsequent_indent="    ")
+    return lines
+
+
+def _begins(found: NpuDifference | None) -> str:
+    if found is None:
+        return "they differ in the whole region alone: its beginnings, compiled by themselves, do not"
+    return (
+        f"they begin to differ at {', '.join(found.nodes)} ({found.operator}), where the {found.wrong} is not what "
+        "TOSA's reference model computes"
+    )
+
+
 def _head(report: AccuracyReport) -> Iterator[str]:
     where = "this machine" if report.board == "host" else f"board {report.board}"
     stopped = f" (stopped, of {report.given})" if report.samples < report.given else ""
@@ -112,7 +163,7 @@ def _head(report: AccuracyReport) -> Iterator[str]:
     rows = [
         (
             f"output {each.name}",
-            f"QDQ in float {each.fake.sqnr_db:.1f} dB",
+            f"{_MIDDLES[report.middle]} {each.fake.sqnr_db:.1f} dB",
             f"our integers {each.integers.sqnr_db:.1f} dB, cosine {each.integers.cosine:.5f}, "
             f"max error {each.integers.max_error:.4g}",
         )
@@ -122,14 +173,15 @@ def _head(report: AccuracyReport) -> Iterator[str]:
         rows.append(
             (
                 f"{value.name} {value.source:.4g}",
-                f"QDQ in float {value.fake:.4g}",
+                f"{_MIDDLES[report.middle]} {value.fake:.4g}",
                 f"our integers {value.integers:.4g}",
             )
         )
     yield from columns(rows)
 
 
-_HEAD = ("layer", "operator", "own", "QDQ", "integers", "saturated", "zeros", "max error")
+def _columns(report: AccuracyReport) -> tuple[str, ...]:
+    return ("layer", "operator", "own", report.middle, "integers", "saturated", "zeros", "max error")
 
 
 def _row(layer: LayerAccuracy) -> tuple[str, ...]:
@@ -174,20 +226,26 @@ def html(report: AccuracyReport) -> str:
         f"<li><b>{escape(layer.title)}</b>: {escape(layer.because())}</li>" for layer in report.to_blame()
     )
     told = f"<ul>{causes}</ul>" if causes else f"<p>{escape(blame(report)[0])}</p>"
-    cells = "".join(f"<th>{name}</th>" for name in _HEAD)
+    cells = "".join(f"<th>{name}</th>" for name in _columns(report))
     rows = "".join(map(_html_row, report.layers))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"<h1>{title}</h1>{head}{_html_mixed(report)}<h2>To blame</h2>{told}<h2>Layers, in execution order</h2>"
-        f"<table><tr>{cells}</tr>{rows}</table><p>{escape(_NOTE)}</p></html>\n"
+        f"<h1>{title}</h1>{head}{_html_mixed(report)}{_html_npu(report)}<h2>To blame</h2>{told}"
+        f"<h2>Layers, in execution order</h2><table><tr>{cells}</tr>{rows}</table>"
+        f"<p>{escape(_note(report))}</p></html>\n"
     )
 
 
 def _html_mixed(report: AccuracyReport) -> str:
-    if report.mixed is None:
-        return ""
-    lines = "\n".join(map(escape, mixed_precision(report.mixed)))
-    return f"<h2>Layers in float</h2><pre>{lines}</pre>"
+    return "" if report.mixed is None else _lines("Layers in float", mixed_precision(report.mixed))
+
+
+def _html_npu(report: AccuracyReport) -> str:
+    return "" if report.npu is None else _lines("NPU", npu_link(report.npu))
+
+
+def _lines(title: str, lines: Iterable[str]) -> str:
+    return "<h2>{}</h2><pre>{}</pre>".format(title, "\n".join(map(escape, lines)))
 
 
 _STYLE = (

@@ -1,53 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial accumulators and requantisation of int8 depthwise kernels, for eight channels of an output."""
+"""Constants and requantisation of int8 depthwise kernels, for blocks of eight channels."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.reload import reloaded
+from schedules.composites.workload import Workload
 from schedules.intrinsics.vector import high, low
+from schedules.kernels.common.contract import Array
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES
-from schedules.kernels.epilogues.requantize import requantize16
+from schedules.kernels.epilogues.requantize import Form, Requantization, requantize16
+from schedules.kernels.gemm import product_s8
+from schedules.kernels.gemm.packed_columns_s8 import Addends, Headers, fused_by_panel
 from schedules.kernels.gemm.product_s8 import IntegerProduct
-from schedules.tir.emit import load, store
-
-LANES = CHANNELS // HALVES
-"""Channels of a vector of 32 bits."""
+from schedules.tir.emit import store
 
 
-def by_channel(buffer: tirx.Buffer, block: ir.Expr) -> list[ir.Expr]:
-    """Load a 32-bit value for each of a block's eight channels, as two vectors."""
-    return [load(buffer, block * CHANNELS + LANES * v, LANES) for v in range(HALVES)]
+def requantized(product: IntegerProduct, *, anew: bool) -> IntegerProduct:
+    """Return a product without code for the fused requantisation where that one's addends would be copied.
+
+    Cores that issue in order lose 8 % by it in the depthwise layers of DS-CNN, as Cortex-A55 is modelled.
+    """
+    return replace(product, fused=product.fused and anew)
 
 
-def anew(buffer: tirx.Buffer, block: ir.Expr) -> list[ir.Expr]:
-    """Load int32 values of eight channels in one instruction at this place, for accumulators that are overwritten."""
-    pair = T.Bind(reloaded(buffer, block * CHANNELS))
-    return [low(pair), high(pair)]
+def headers_of(product: IntegerProduct) -> Headers:
+    """Return the headers of the blocks of a product."""
+    return Headers(product, HALVES)
+
+
+def pack_headers(
+    workload: Workload, product: IntegerProduct, constants: Sequence[Array], channels: Array
+) -> Array:
+    """Pack the header of each block, of the channels [block, 8] that it holds; flat int8."""
+    offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
+    real = np.ones(channels.size, np.bool_)
+    cut = offset[channels].ravel(), m[channels].ravel()
+    columns = fused_by_panel(workload, product, CHANNELS, *cut, real)
+    return Headers.pack(columns, len(channels))
 
 
 def finish(
-    product: IntegerProduct,
-    totals: Sequence[Sequence[ir.Expr]],
+    form: Form,
     m: Sequence[ir.Expr],
+    addends: Addends | None,
+    to: Requantization,
+    totals: Sequence[Sequence[ir.Expr]],
     output: tirx.Buffer,
     places: Sequence[ir.Expr],
 ) -> None:
     """Requantise and store outputs, two at a time.
 
     Args:
-        product: Says how.
+        form: Of the requantisation.
+        m: The multipliers, float32x4.
+        addends: Of the form "fused".
+        to: The output.
         totals: The accumulators of each output.
-        m: The multipliers.
         output: Where to.
         places: The offset of each output.
     """
     for first in range(0, len(totals), 2):
         second = min(first + 1, len(totals) - 1)
         values = [*totals[first], *totals[second]]
-        whole = T.Bind(requantize16(product.form, values, [*m, *m], product.to))
+        added = addends([*range(HALVES)] * 2) if addends else []
+        whole = T.Bind(requantize16(form, values, [*m, *m], to, added))
         store(output, low(whole), places[first], CHANNELS)
         if second != first:
             store(output, high(whole), places[second], CHANNELS)

@@ -19,11 +19,13 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Match, declined, taken
-from schedules.kernels.depthwise.accumulators_s8 import by_channel, finish
+from schedules.kernels.depthwise.accumulators_s8 import finish, headers_of
 from schedules.kernels.depthwise.geometry import is_depthwise
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS
+from schedules.kernels.epilogues.requantize import Form
 from schedules.kernels.gemm import product_s8
+from schedules.kernels.gemm.packed_columns_s8 import Addends, Header
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import i64, load, store
 
@@ -151,18 +153,20 @@ class Block(ABC):
         product: IntegerProduct,
         window: Window,
         unroll: int,
+        anew: bool,
         buffers: Sequence[tirx.Buffer],
         rows: int,
         valid: tuple[bool, ...],
         where: tuple[ir.Expr, ir.Expr],
         block: ir.Expr,
     ) -> None:
-        """See `bands` for what follows the buffers: data, weights, offsets, multipliers, output.
+        """See `bands` for what follows the buffers: data, weights, headers, output.
 
         Args:
             product: How what is walked is requantised.
             window: What is walked.
             unroll: Output columns of one loop iteration.
+            anew: Whether constants that instructions overwrite are loaded for each of them.
             buffers: The kernel's.
             rows: Output rows of the band.
             valid: Which of its input rows are data.
@@ -170,9 +174,8 @@ class Block(ABC):
             block: Its index.
         """
         self.product, self.window, self.unroll, self.rows, self.valid = product, window, unroll, rows, valid
-        (self.x, self.w, offset, m, self.output), (self.source, self.target) = buffers, where
-        self.start, self.m = (by_channel(each, block) for each in (offset, m))
-        self.offset, self.block = offset, block
+        (self.x, self.w, headers, self.output), (self.source, self.target) = buffers, where
+        self.header = Header(headers_of(product), headers, block, 0, anew)
 
     @abstractmethod
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
@@ -190,14 +193,19 @@ class Block(ABC):
             return tirx.Broadcast(border, CHANNELS)
         return load(self.x, self.source + (place + row * self.window.data[2]) * channels, CHANNELS)
 
-    def outputs(self, x: ir.Expr, columns: Iterator[Sequence[ir.Expr]]) -> None:
+    def _outputs(self, x: ir.Expr, columns: Iterator[Sequence[ir.Expr]]) -> None:
         """Emit one output column of the band, from the input columns that it reads."""
         _, width = self.window.output
         places = [self.target + (x + row * width) * self.window.data[3] for row in range(self.rows)]
-        finish(self.product, self.sums(columns), self.m, self.output, places)
+        finish(*self._requantize, self.product.to, self.sums(columns), self.output, places)
 
     def columns(self) -> None:
-        """Emit all columns: border columns unrolled, inner ones in a loop that carries shared input columns."""
+        """Emit all columns, in code of their own for each form of the requantisation."""
+        self.header.requantized(self._columns)
+
+    def _columns(self, form: Form, m: list[ir.Expr], addends: Addends | None) -> None:
+        """Border columns are unrolled, inner ones in a loop that carries shared input columns."""
+        self._requantize = form, m, addends
         first, last = self.window.inner_columns()
         trips = (last - first) // self.unroll
         loop_end = first + trips * self.unroll if trips > 1 else first
@@ -212,7 +220,7 @@ class Block(ABC):
         border, width = self.column(None), self.window.data[2]
         known = dict.fromkeys((*range(-left, 0), *range(width, width + right)), border)
         for x in outputs:
-            self.outputs(i64(x), self._met(known, i64(0), x * self.window.strides[1] - left))
+            self._outputs(i64(x), self._met(known, i64(0), x * self.window.strides[1] - left))
 
     def _met(self, known: dict[int, list[ir.Expr]], left: ir.Expr, first: int) -> Iterator[Sequence[ir.Expr]]:
         """The input columns of one output, from `first` on, counted from `left`; the others are known."""
@@ -242,6 +250,6 @@ class Block(ABC):
                 for column in range(carried)
             }
             for step in range(unroll):
-                self.outputs(x + step, self._met(columns, left, step * stride))
+                self._outputs(x + step, self._met(columns, left, step * stride))
             for column in range(carried):
                 keep(column, columns[unroll * stride + column])

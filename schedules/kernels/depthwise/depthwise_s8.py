@@ -25,14 +25,13 @@ from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match
-from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise import band_loops
-from schedules.kernels.depthwise.accumulators_s8 import anew
+from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of
 from schedules.kernels.depthwise.input_rows_s8 import GROUP, Window
-from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Sdot, reorders
-from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product_s8 import IntegerProduct
+from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Sdot
+from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.tir.emit import kernel_function
 
 NAME = "depthwise_s8"
@@ -73,7 +72,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Return one to four columns; long calls are split into tasks for the threads."""
-    options = [Params(unroll, reorders(core)) for unroll in range(1, 5)]
+    options = [Params(unroll, not core.in_order) for unroll in range(1, 5)]
     return tuple(
         replace(params, parallel=estimate(workload, params, core) >= threads.PARALLEL_CYCLES)
         for params in options
@@ -87,40 +86,39 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 def cost(workload: Workload, params: Params) -> Cost:
     """Instructions of one call; borders are taken to cost what the middle does."""
-    product, window = _read(workload)
+    product, window = _read(workload, params)
     new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups.firsts)
     # Of a group of rows four loads and four permutations.
     column = (scalar(GROUP) + arithmetic(GROUP * (2 if product.flipped else 1))) * new_columns
     # Accumulators start as copies, or by one load for two; of an output row eight channels are requantised and stored.
     column += scalar(window.band) if params.anew else arithmetic(HALVES * window.band)
     column += arithmetic(HALVES * len(list(window.products())) + window.band)
-    column += requantization(window.band * CHANNELS, product.form, product.to)
+    column += requantization_cost(product, window.band * CHANNELS, anew=params.anew)
     column += scalar(COLUMN_OVERHEAD / params.unroll)
     count = -(-window.output[0] // window.band) * window.data[0]
     return column * (count * len(starts_of(window)) * window.output[1])
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights [block][product][8 channels][4 rows]; offsets and multipliers [block][8 channels]; all flat."""
-    product, window = _read(workload)
-    offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
+    """Weights [block][product][8 channels][4 rows] and the blocks' headers; both flat."""
+    product, window = _read(workload, params)
     channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
     # [block][8 channels][row][column]
     w = constants[workload.operands[1].index][channels][..., 0]
     weights = [ENGINE.pack(w[..., column], taps) for _, column, _, taps in window.products()]
-    return np.stack(weights, axis=1).ravel(), offset[channels].ravel(), m[channels].ravel()
+    return np.stack(weights, axis=1).ravel(), pack_headers(workload, product, constants, channels)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    product, window = _read(workload)
+    product, window = _read(workload, params)
     blocks = len(starts_of(window))
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [((blocks * len(list(window.products())) * CHANNELS * GROUP,), "int8")]
-    arguments += [((blocks * CHANNELS,), "int32"), ((blocks * CHANNELS,), "float32")]
+    arguments += [((blocks * headers_of(product).bytes,), "int8")]
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function("arm_depthwise_s8", arguments) as function, pins(), reloads():
-        block = partial(_Block, params.anew, product, window, params.unroll, function.buffers)
+        block = partial(_Block, product, window, params.unroll, params.anew, function.buffers)
         bands(window, params.parallel, block)
     return function.prim_func
 
@@ -130,9 +128,8 @@ class _Block(Block):
 
     lanes = VECTOR
 
-    def __init__(self, anew: bool, *where: Any) -> None:
+    def __init__(self, *where: Any) -> None:
         super().__init__(*where)
-        self.anew = anew
         products, block = list(self.window.products()), where[-1]
         self.weights = {
             (row, column, group): ENGINE.weights(self.w, (block * len(products) + index) * (CHANNELS * GROUP))
@@ -161,7 +158,7 @@ class _Block(Block):
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
         """See `band_loops.Block`."""
-        totals = [anew(self.offset, self.block) if self.anew else list(self.start) for _ in range(self.rows)]
+        totals = [self.header.starts() for _ in range(self.rows)]
         for column, values in enumerate(columns):
             for row in range(self.rows):
                 for group, taps in self.window.groups.cover(row):
@@ -169,11 +166,11 @@ class _Block(Block):
                     data, weights = values[part : part + HALVES], self.weights[row, column, group]
                     totals[row] = ENGINE.add(totals[row], weights, data, taps)
                 # All columns but one are new: their loads would go before the sums.
-                if self.anew and self.window.strides[1] > 1:
+                if self.header.anew and self.window.strides[1] > 1:
                     totals[row] = [T.Bind(pinned(each)) for each in totals[row]]
         return totals
 
 
-def _read(workload: Workload) -> tuple[IntegerProduct, Window]:
-    product = band_loops.product_of(workload, NAME)
+def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, Window]:
+    product = requantized(band_loops.product_of(workload, NAME), anew=params.anew)
     return product, band_loops.window_of(workload, product)

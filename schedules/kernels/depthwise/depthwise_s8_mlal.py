@@ -19,15 +19,16 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match
-from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise import band_loops
+from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Mlal
-from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product_s8 import IntegerProduct, flip
+from schedules.kernels.gemm.product_s8 import IntegerProduct, flip, requantization_cost
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.kernels.tiles.mlal_tile import LEAST
 from schedules.tir.emit import kernel_function, load
@@ -52,11 +53,13 @@ class Params:
         unroll: Output columns of one loop iteration.
         chain: Products that are summed in 16 bits before they are widened: 2 is exact only for weights of which no
             two that meet are -128, 1 for all.
+        anew: Whether constants that instructions overwrite are loaded for each of them, and not copied from registers.
         parallel: Whether bands of rows are spread over the runtime's threads.
     """
 
     unroll: int
     chain: int = 1
+    anew: bool = True
     parallel: bool = False
 
 
@@ -75,7 +78,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Return one to three columns; long calls are split into tasks for the threads."""
     chain = chain_of(workload)
     parallel = cost(workload, Params(1, chain)).cycles(core) >= threads.PARALLEL_CYCLES
-    return tuple(Params(unroll, chain, parallel) for unroll in range(1, UNROLL + 1))
+    return tuple(Params(unroll, chain, not core.in_order, parallel) for unroll in range(1, UNROLL + 1))
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
@@ -85,48 +88,48 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 def cost(workload: Workload, params: Params) -> Cost:
     """Instructions of one call: of each column and eight channels loads, products, sums, requantisation, stores."""
-    product, window = _read(workload)
+    product, window = _read(workload, params)
     rows, columns = window.output
     (height, width), (down, across) = window.kernel, window.strides
     taps = height * width
     sums = HALVES * -(-taps // params.chain)
     outputs = window.band * CHANNELS
     loads = ((window.band - 1) * down + height) * min(width, across)
-    column = arithmetic(window.band * (taps + sums + 1.5)) + requantization(outputs, product.form, product.to)
+    column = arithmetic(window.band * (taps + sums + 1.5)) + requantization_cost(
+        product, outputs, anew=params.anew
+    )
     column += scalar(loads + COLUMN_OVERHEAD / params.unroll)
     count = -(-rows // window.band) * window.data[0]
     return column * (count * len(starts_of(window)) * columns)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights [block][tap][8 channels], taps column by column; offsets and multipliers [block][8 channels]; all flat.
+    """Weights [block][tap][8 channels], taps column by column, and the blocks' headers; both flat.
 
     Raises:
         ValueError: Two weights of -128 meet, and `params.chain` is 2.
     """
-    product, window = _read(workload)
+    product, window = _read(workload, params)
     w = constants[workload.operands[1].index][..., 0].transpose(0, 2, 1).reshape(window.data[3], -1)
     if params.chain > 1 and np.any((w[:, 1::2] == LEAST) & (w[:, : w.shape[1] // 2 * 2 : 2] == LEAST)):
         raise ValueError(f"{NAME}: two weights of -128 meet, whose products do not fit; take chain 1")
-    offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
     channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
     weights = np.ascontiguousarray(w[channels].transpose(0, 2, 1))
-    return weights.ravel(), offset[channels].ravel(), m[channels].ravel()
+    return weights.ravel(), pack_headers(workload, product, constants, channels)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    product, window = _read(workload)
+    product, window = _read(workload, params)
     size = len(starts_of(window)) * CHANNELS
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [
         ((size * window.kernel[0] * window.kernel[1],), "int8"),
-        ((size,), "int32"),
-        ((size,), "float32"),
+        ((size // CHANNELS * headers_of(product).bytes,), "int8"),
     ]
     arguments.append((workload.output_shape, workload.output_dtype))
-    with kernel_function("arm_depthwise_s8_mlal", arguments) as function, pins():
-        block = partial(_Block, params.chain, product, window, params.unroll, function.buffers)
+    with kernel_function("arm_depthwise_s8_mlal", arguments) as function, pins(), reloads():
+        block = partial(_Block, params.chain, product, window, params.unroll, params.anew, function.buffers)
         bands(window, params.parallel, block)
     return function.prim_func
 
@@ -150,7 +153,8 @@ class _Block(Block):
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
         """See `band_loops.Block`."""
         (height, width), chain = self.window.kernel, self.engine.group
-        totals, data = [list(self.start) for _ in range(self.rows)], []
+        # A sum is written beside what it adds to.
+        totals, data = [self.header.offsets()] * self.rows, []
         for column, values in enumerate(columns):
             for tap in range(column * height, (column + 1) * height):
                 data.append(values[tap - column * height :: self.window.strides[0]])
@@ -164,6 +168,6 @@ class _Block(Block):
         return totals
 
 
-def _read(workload: Workload) -> tuple[IntegerProduct, Window]:
-    product = band_loops.product_of(workload, NAME)
+def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, Window]:
+    product = requantized(band_loops.product_of(workload, NAME), anew=params.anew)
     return product, band_loops.window_of(workload, product, BAND)

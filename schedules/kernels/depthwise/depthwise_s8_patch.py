@@ -24,15 +24,22 @@ from schedules.intrinsics.registers import REGISTERS, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, declined, taken
-from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, requantization, scalar
-from schedules.kernels.depthwise.accumulators_s8 import anew, by_channel, finish
+from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
+from schedules.kernels.depthwise.accumulators_s8 import (
+    finish,
+    headers_of,
+    pack_headers,
+    requantized,
+)
 from schedules.kernels.depthwise.axis_steps import Span
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of, is_depthwise, prepared
 from schedules.kernels.depthwise.input_rows_s8 import Groups
-from schedules.kernels.depthwise.instructions_s8 import CHANNELS, ENGINES, HALVES, Engine, reorders
+from schedules.kernels.depthwise.instructions_s8 import CHANNELS, ENGINES, HALVES, Engine
 from schedules.kernels.depthwise.patch_loops import Place, patches
+from schedules.kernels.epilogues.requantize import Form
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product_s8 import IntegerProduct
+from schedules.kernels.gemm.packed_columns_s8 import Addends, Header
+from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.tir.emit import kernel_function, load
 
@@ -57,6 +64,7 @@ class Params:
         across: Outputs along the other.
         engine: What sums up products: a key of `ENGINES`.
         ordered: Whether sums stay as they are written, in few registers, or LLVM moves them, for cores in order.
+        anew: Whether constants that instructions overwrite are loaded for each of them, and not copied from registers.
         parallel: Whether bands of patches are spread over the runtime's threads.
     """
 
@@ -64,6 +72,7 @@ class Params:
     across: int
     engine: str
     ordered: bool = True
+    anew: bool = True
     parallel: bool = False
 
 
@@ -91,7 +100,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     engine = "sdot" if sdot.FEATURE in core.features else f"mlal{chain_of(workload)}"
     field = _field(workload)
     options = [
-        Params(down, across, engine, reorders(core) or engine != "sdot")
+        Params(down, across, engine, not core.in_order or engine != "sdot", not core.in_order)
         for down, across in PATCHES
         if _fits(field, ENGINES[engine], down, across)
     ]
@@ -117,7 +126,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 def cost(workload: Workload, params: Params) -> Cost:
     """Instructions of one call: of each patch and eight channels loads, products, requantisation, stores."""
-    product, field, engine = _product(workload), _cut(workload, params), ENGINES[params.engine]
+    product, field, engine = _requantized(workload, params), _cut(workload, params), ENGINES[params.engine]
     groups = _groups(field, engine)
     taps = [taps for row in range(groups.band) for _, taps in groups.cover(row)]
     products = sum((engine.adding(tap) for tap in taps), Cost()) * field.across.kernel
@@ -128,7 +137,7 @@ def cost(workload: Workload, params: Params) -> Cost:
         for span in field.across.spans:
             patch = products * span.outputs + columns * len(span.inputs)
             patch += scalar(len(taps) * field.across.kernel + PATCH_OVERHEAD)
-            patch += requantization(outputs * CHANNELS, product.form, product.to)
+            patch += requantization_cost(product, outputs * CHANNELS, anew=params.anew)
             # Accumulators that are overwritten start with a load of their own; eight bytes are stored.
             patch += scalar(outputs * engine.overwrites) + arithmetic(outputs)
             total += patch * (rows.count * span.count)
@@ -137,20 +146,19 @@ def cost(workload: Workload, params: Params) -> Cost:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights as the engine reads them, [block][product]; offsets and multipliers [block][8 channels]; all flat.
+    """Weights as the engine reads them, [block][product], and the blocks' headers; both flat.
 
     Raises:
         ValueError: The engine's sums do not hold for these weights.
     """
-    product, field, engine = _product(workload), _cut(workload, params), ENGINES[params.engine]
+    product, field, engine = _requantized(workload, params), _cut(workload, params), ENGINES[params.engine]
     w = constants[workload.operands[1].index][..., 0]
     lanes = field.lanes_of(CHANNELS)
     # [block][8 channels][down][across]
     w = (w.transpose(0, 2, 1) if _is_turned(workload) else w)[lanes]
     products = _groups(field, engine).products(field.across.kernel)
     vectors = [engine.pack(w[..., column], taps) for _, column, _, taps in products]
-    offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
-    return np.stack(vectors, axis=1).ravel(), offset[lanes].ravel(), m[lanes].ravel()
+    return np.stack(vectors, axis=1).ravel(), pack_headers(workload, product, constants, lanes)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
@@ -159,7 +167,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     size = len(field.blocks(CHANNELS)) * CHANNELS
     weights = len(_groups(field, engine).products(field.across.kernel)) * engine.group * size
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [((weights,), "int8"), ((size,), "int32"), ((size,), "float32")]
+    headers = size // CHANNELS * headers_of(_requantized(workload, params)).bytes
+    arguments += [((weights,), "int8"), ((headers,), "int8")]
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function(f"arm_{NAME}", arguments) as function, pins(), reloads():
         emitter = _Emitter(workload, params, function.buffers)
@@ -171,22 +180,19 @@ class _Emitter:
     """Emits patches."""
 
     def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
-        self.product, self.field = _product(workload), _cut(workload, params)
-        self.engine, self.ordered = ENGINES[params.engine], params.ordered
+        self.product, self.field = _requantized(workload, params), _cut(workload, params)
+        self.engine, self.ordered, self.anew = ENGINES[params.engine], params.ordered, params.anew
         self.groups = _groups(self.field, self.engine)
         self.products = self.groups.products(self.field.across.kernel)
-        self.w, self.offset, self.m, self.output = buffers[-4:]
+        self.w, self.headers, self.output = buffers[-3:]
         self.x = prepared(buffers[0], self.field, self.product.pad.value if self.product.pad else 0)
 
     def patch(self, rows: Span, columns: Span, place: Place) -> None:
         """Eight channels of one patch."""
         across, groups = self.field.across, self.groups
-        load_offsets = anew if self.ordered and self.engine.overwrites else by_channel
-        acc = {
-            (row, column): load_offsets(self.offset, place.block)
-            for row in range(rows.outputs)
-            for column in range(columns.outputs)
-        }
+        header = Header(headers_of(self.product), self.headers, place.block, 0, self.anew)
+        start = header.starts if self.engine.overwrites else header.offsets
+        acc = {(row, column): start() for row in range(rows.outputs) for column in range(columns.outputs)}
         size = CHANNELS * self.engine.group
         data: dict[tuple[int, int], Sequence[ir.Expr]] = {}
         for index, (row, tap, group, taps) in enumerate(self.products):
@@ -202,7 +208,12 @@ class _Emitter:
                 acc[row, column] = [T.Bind(pinned(each)) if self.ordered else each for each in total]
         _, down, across_pitch = self.field.target
         places = [place.target + (row * down + column * across_pitch) for row, column in acc]
-        finish(self.product, list(acc.values()), by_channel(self.m, place.block), self.output, places)
+        totals = list(acc.values())
+
+        def put(form: Form, m: Sequence[ir.Expr], addends: Addends | None) -> None:
+            finish(form, m, addends, self.product.to, totals, self.output, places)
+
+        header.requantized(put)
 
     def group(self, at: ir.Expr, first: int, rows: int) -> Sequence[ir.Expr]:
         """Emit one column of a group of rows, in the form that the engine multiplies."""
@@ -239,6 +250,10 @@ def _is_turned(workload: Workload) -> bool:
 
 def _product(workload: Workload) -> IntegerProduct:
     return taken(product_s8.product_of(workload, NAME), workload)
+
+
+def _requantized(workload: Workload, params: Params) -> IntegerProduct:
+    return requantized(_product(workload), anew=params.anew)
 
 
 def _field(workload: Workload) -> Field:

@@ -9,7 +9,6 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.cores import Core
 from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.sdot import sdot
 from schedules.intrinsics.smull import saddw, smlal, smull
@@ -27,14 +26,6 @@ CHANNELS = 8
 
 HALVES = 2
 """Vectors of four channels' accumulators."""
-
-IN_ORDER_WIDTH = 3
-"""Cores with dotprod that dispatch no more than this issue in order (see `schedules.cores`)."""
-
-
-def reorders(core: Core) -> bool:
-    """Whether a core with dotprod executes out of order, so that the code may be pinned in the order it is written."""
-    return core.issue_width > IN_ORDER_WIDTH
 
 
 class Engine(ABC):

@@ -48,6 +48,9 @@ SHIFTS = range(24, 16, -1)
 NEIGHBOURS = sorted(pairs_of(range(-2, 3), repeat=2), key=lambda step: abs(step[0]) + abs(step[1]))
 """Multipliers that are tried, in units from the nearest ones."""
 
+COARSE = 7
+"""Every so many values of each operand make the pairs that are tried first."""
+
 RECIPROCALS = (0, 1, -1)
 """Multipliers that are tried instead of a division, in units of the last place from the nearest."""
 
@@ -191,17 +194,29 @@ def _linear(what: Binary, q: Ints) -> Linear | None:
         nearest = [round(ratio * (1 << shift)) for ratio in ratios]
         for step_a, step_b in NEIGHBOURS:
             ma, mb = nearest[0] + step_a, nearest[1] + step_b
-            total = a[:, None] * ma + b[None, :] * mb
-            least = np.max((q << shift) - total, where=rising, initial=-(1 << 62))
-            most = np.min(((q + 1) << shift) - 1 - total, where=falling, initial=1 << 62)
-            # The word itself: what wraps would come back with the other sign.
-            least = max(int(least), -(1 << (WORD - 1)) - int(total.min()))
-            most = min(int(most), (1 << (WORD - 1)) - 1 - int(total.max()))
-            term = (least + most) // 2
-            if least <= most and ma % 2:
-                k = term * pow(ma, -1, 1 << WORD) % (1 << WORD)
+            if ma % 2 == 0:  # has no inverse
+                continue
+            # Few pairs first: most multipliers fail for them.
+            for some in (slice(None, None, COARSE), slice(None)):
+                total = a[some, None] * ma + b[None, some] * mb
+                least, most = _terms(total, shift, q[some, some], rising[some, some], falling[some, some])
+                if least > most:
+                    break
+            else:
+                k = (least + most) // 2 * pow(ma, -1, 1 << WORD) % (1 << WORD)
                 return Linear(shift, _signed(k), ma, mb)
     return None
+
+
+def _terms(
+    total: Ints, shift: int, q: Ints, rising: npt.NDArray[np.bool_], falling: npt.NDArray[np.bool_]
+) -> tuple[int, int]:
+    """The least and the greatest constant with which sums of pairs, shifted, give their values `q`."""
+    least = np.max((q << shift) - total, where=rising, initial=-(1 << 62))
+    most = np.min(((q + 1) << shift) - 1 - total, where=falling, initial=1 << 62)
+    # The word itself: what wraps would come back with the other sign.
+    least = max(int(least), -(1 << (WORD - 1)) - int(total.min()))
+    return least, min(int(most), (1 << (WORD - 1)) - 1 - int(total.max()))
 
 
 def _signed(word: int) -> int:

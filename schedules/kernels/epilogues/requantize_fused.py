@@ -87,18 +87,16 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
         np.zeros(count, np.float32),
     )
     for neighbour in NEIGHBOURS:
-        if found.proven[channels].all():
-            break
         scaled = significand[channels] + neighbour
-        windows = _errors(scaled, exponent[channels], begins, values, bound)
-        for index, channel in enumerate(channels):
-            window = (int(windows[0][index]), int(windows[1][index]))
-            if found.proven[channel] or window[0] > window[1]:
-                continue
+        least, most = _errors(scaled, exponent[channels], begins, values, bound)
+        for index in np.flatnonzero(least <= most):
+            channel, window = channels[index], (int(least[index]), int(most[index]))
             constants = constants_of(int(scaled[index]), int(exponent[channel]), window, bound, zero_point)
             if constants is not None:
                 found.proven[channel] = True
                 found.base[channel], found.m[channel], found.addend[channel] = constants
+        left = ~found.proven[channels]
+        channels, begins = channels[left], begins[left]
     return found
 
 
@@ -143,11 +141,11 @@ def _first_accumulators(m: npt.NDArray[np.float32], values: Ints) -> Ints:
     exact = (values - 0.5) / m.astype(np.float64)[:, None]
     # fl(acc * m) is off by 2**-24 of itself at most: a quarter of a step of acc below 2**22.
     nearest = np.clip(np.ceil(exact), -LEAST_BASE, LEAST_BASE)
-    candidates = nearest[..., None] + np.array([-1.0, 0.0, 1.0])
-    rounded = np.rint(candidates.astype(np.float32) * m[:, None, None])
-    reached = rounded >= values[None, :, None]
-    first = np.take_along_axis(candidates, reached.argmax(-1)[..., None], -1)[..., 0]
-    return np.where(reached.any(-1), first, LEAST_BASE).astype(np.int64)
+    first = np.full(nearest.shape, LEAST_BASE, np.int64)
+    for candidate in (nearest + 1, nearest, nearest - 1):
+        reached = np.rint(candidate.astype(np.float32) * m[:, None]) >= values
+        np.copyto(first, candidate, casting="unsafe", where=reached)
+    return first
 
 
 def _errors(significand: Ints, exponent: Ints, begins: Ints, values: Ints, bound: int) -> tuple[Ints, Ints]:

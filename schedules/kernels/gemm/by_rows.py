@@ -7,6 +7,7 @@ A task makes one tile of rows ready for the instruction, and multiplies it by ev
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from tvm import ir, tirx
@@ -17,6 +18,7 @@ from schedules.cores import Core
 from schedules.kernels.common import threads, tiling
 from schedules.kernels.common.cost_model import Cost
 from schedules.kernels.gemm.gemm import Call, Gemm, Q, Unit
+from schedules.kernels.gemm.product import Product
 
 ROW_OVERHEAD = 12
 """Scalar instructions of a row of a tile: where it begins, and where it is stored."""
@@ -168,13 +170,11 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
         return total + self.unit.padding_cost(products[0])
 
     def _product_cost(self, workload: Workload, product: Q, params: R, core: Core) -> Cost:
-        total, tile = Cost(), params.tile
-        full, rest = divmod(product.rows.count, tile.rows)
-        for rows, tiles in ((tile.rows, full), (rest, 1)):
-            if rows and tiles:
-                columns = self.unit.tile_cost(workload, product, params, rows, core)
-                ready = self.unit.ready_cost(product, rows) * params.column_blocks
-                total += (ready + columns * self.unit.column_tiles(product, params)) * tiles
+        given: Any = params
+        total, alone = Cost(), replace(given, column_blocks=1, parallel=False)
+        for tiles, ready, columns in _tile_costs(self.unit, workload, product, alone, core):
+            ready *= params.column_blocks
+            total += (ready + columns * self.unit.column_tiles(product, params)) * tiles
         return total * product.groups
 
     def emit(self, call: Call[R, Q]) -> None:
@@ -196,3 +196,17 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
             tiling.column_tiles(product.columns, tile.columns, (block, params.column_blocks), column_tile)
 
         tiling.tasks(product, tile.rows, params.column_blocks, params.parallel, row_tile)
+
+
+# Five times as many parameters are weighed: tasks for threads and blocks for caches change nothing about a tile.
+@lru_cache(1 << 14)
+def _tile_costs(
+    unit: RowUnit[Any, Any], workload: Workload, product: Product, params: Any, core: Core
+) -> list[tuple[int, Cost, Cost]]:
+    """Return how many full tiles and how many of the last rows there are: number, cost of rows, and of columns."""
+    full, rest = divmod(product.rows.count, params.tile.rows)
+    return [
+        (tiles, unit.ready_cost(product, rows), unit.tile_cost(workload, product, params, rows, core))
+        for rows, tiles in ((params.tile.rows, full), (rest, 1))
+        if rows and tiles
+    ]

@@ -28,7 +28,7 @@ from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, TILE_OVERHEAD, EmitTile, Place, Ready, RowUnit, Tile
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.k_chunks_s8 import Reading
-from schedules.kernels.gemm.packed_columns_s8 import HEADER, Header, Panels, Starts, Zeros
+from schedules.kernels.gemm.packed_columns_s8 import HEADER, Addends, Header, Panels, Starts, Zeros
 from schedules.kernels.gemm.product import reordered, weights_by_column
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles.tile_stores import Accumulator, Put, Requantize, load_part, pieces
@@ -47,11 +47,14 @@ class Cut(ABC):
         column_blocks: How many tasks share the columns of one tile of rows.
         parallel: Whether tasks are spread over the runtime's threads.
         sve: Whether what is left of the columns is stored by SVE.
+        anew: Whether constants that instructions overwrite are loaded for each of them, and not copied from
+            registers: fewer instructions, which LLVM's schedulers do not move loads across.
     """
 
     column_blocks: int = 1
     parallel: bool = False
     sve: bool = False
+    anew: bool = True
 
     @property
     @abstractmethod
@@ -162,7 +165,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
             return len(copies.pieces(product.columns % params.tile.columns, VECTOR))
 
         return [
-            replace(params, sve=True) if sve.pays(core) and stores(params) > 1 else params
+            replace(params, sve=sve.pays(core) and stores(params) > 1, anew=not core.in_order)
             for params in self.register_tiles(workload)
         ]
 
@@ -248,7 +251,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         b, headers, *_ = call.packed
 
         def tile(a: Ready, index: ir.Expr, place: Place) -> None:
-            header = Header(panels, headers, index, call.before[1])
+            header = Header(panels.headers, headers, index, call.before[1], params.anew)
             panel = index * panels.weight_bytes + call.before[0]
             start: Starts = Zeros(params.tile.vectors) if product.dynamic else header
             acc = self.multiply(product, params, a, (b, panel), start, params.tile.vectors)
@@ -269,10 +272,10 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
                 acc = _in_tile(acc, a.sums, header.shifts())
             put = _put(call, place)
 
-            def finish(form: Form, m: Sequence[ir.Expr], addend: Sequence[ir.Expr]) -> None:
+            def finish(form: Form, m: Sequence[ir.Expr], addends: Addends | None) -> None:
                 def requantize(block: Sequence[ir.Expr], own: Sequence[int]) -> ir.Expr:
-                    factors, addends = ([each[v] for v in own] if each else [] for each in (m, addend))
-                    return requantize16(form, block, factors, product.to, addends)
+                    added = addends(own) if addends else []
+                    return requantize16(form, block, [m[v] for v in own], product.to, added)
 
                 self.finish(acc, len(a.starts) // self.lines, params.tile.vectors, requantize, put)
 

@@ -4,8 +4,8 @@
 A register tile loads 16 k of each of its rows as one vector, so nothing of A is packed; see `gemm_s8`.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tvm import ir, tirx
@@ -15,12 +15,13 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
+from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import Cost, arithmetic, requantization
+from schedules.kernels.common.cost_model import Cost, arithmetic
 from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
 from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import IntegerProduct
+from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles import mlal_tile
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.kernels.tiles.tile_stores import HALF, Accumulator, of_rows
@@ -86,7 +87,7 @@ class _Smlal(InPlace[Params]):
         # The offset of each vector of four, the upper half moved, and a store of eight.
         finish = arithmetic(outputs / LANES + 1.5 * outputs / COLUMNS)
         loop = mlal_tile.cost(rows, params.columns, self.reading(product).chunks(), params.chain)
-        return loop + requantization(outputs, product.form, product.to) + finish
+        return loop + requantization_cost(product, outputs, anew=params.anew) + finish
 
     def multiply(
         self,
@@ -103,8 +104,10 @@ class _Smlal(InPlace[Params]):
         offsets = header.offsets()
         return lambda row, v: T.Bind(mlal_tile.sums(acc, columns, row, LANES * v) + offsets[v])
 
-    def registers(self) -> AbstractContextManager[None]:
-        return pins()
+    @contextmanager
+    def registers(self) -> Iterator[None]:
+        with pins(), reloads():
+            yield
 
 
 _KERNEL = ByRows(_Smlal())

@@ -18,7 +18,7 @@ from schedules.intrinsics.mmla import BLOCK
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array, taken
-from schedules.kernels.common.cost_model import Cost, arithmetic, chained, requantization, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, chained, requantization, scalar, waiting
 from schedules.kernels.gemm import packed_rows_mmla, product_s8
 from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, ByRows, Ready, Tile
 from schedules.kernels.gemm.gemm import Call
@@ -50,7 +50,14 @@ UNROLLED_TILE = 16
 SPILLS = 60
 """Loads and stores of the stack in such code of larger tiles: 54 and more are seen with 24 accumulators."""
 
-FUSED = ((8, 7.0), (16, 5.3), (20, 4.6), (24, 2.0))
+UNROLLED_REGISTERS = 22
+"""Accumulators and vectors of packed rows that leave registers for both there; else rows are packed on the stack."""
+
+PACKED = 12
+"""Instructions that store them and load them again, and as many cycles of waiting for them, which a requantisation of
+one instruction an accumulator does not hide."""
+
+FUSED = ((8, 8.0), (16, 7.0), (20, 5.0), (24, 4.0))
 """(at most as many accumulators, vector instructions of 16 outputs that the fused requantisation saves): larger tiles
 spill in part of it, as the tile has code for both forms. Counted in layers of MobileNetV2 and DS-CNN on Neoverse N2."""
 
@@ -113,8 +120,12 @@ class _Smmla(IntegerUnit[Params]):
         if product.fused:
             saved = next(saved for most, saved in FUSED if row_pairs * pairs <= most)
             finish += arithmetic(-saved * outputs / VECTOR)
-        spills = SPILLS if steps <= UNROLLED_STEPS and row_pairs * pairs > UNROLLED_TILE else 0
-        return chained(loop, row_pairs * pairs, LATENCY, core) + finish + scalar(spills)
+        stack = Cost()
+        if steps <= UNROLLED_STEPS and row_pairs * pairs > UNROLLED_TILE:
+            stack = scalar(SPILLS)
+        elif steps <= UNROLLED_STEPS and product.fused and row_pairs * (pairs + steps) > UNROLLED_REGISTERS:
+            stack = waiting(PACKED, PACKED, core)
+        return chained(loop, row_pairs * pairs, LATENCY, core) + finish + stack
 
     def registers(self) -> AbstractContextManager[None]:
         return reloads()

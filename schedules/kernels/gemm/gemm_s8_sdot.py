@@ -5,8 +5,8 @@ A register tile loads 16 k of each of its rows as one vector and takes them by l
 `gemm_s8`.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tvm import ir, tirx
@@ -15,13 +15,14 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
+from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE, K_STEP
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import Cost, arithmetic, chained, requantization
+from schedules.kernels.common.cost_model import Cost, arithmetic, chained
 from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
 from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import IntegerProduct
+from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles import sdot_tile
 from schedules.kernels.tiles.tile_stores import Accumulator, of_rows
 from schedules.tir.emit import i64
@@ -72,12 +73,14 @@ class _Sdot(InPlace[Params]):
         outputs = rows * params.tile.columns
         # Of each row vectors of 16 outputs, and perhaps one of eight, half of a vector that two rows share.
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
-        loop = sdot_tile.cost(rows, params.vectors, self.reading(product).chunks(), core)
+        loop = sdot_tile.cost(rows, params.vectors, self.reading(product), core, anew=params.anew)
         loop = chained(loop, rows * params.vectors, LATENCY, core)
-        return loop + requantization(outputs, product.form, product.to) + arithmetic(stores)
+        return loop + requantization_cost(product, outputs, anew=params.anew) + arithmetic(stores)
 
-    def registers(self) -> AbstractContextManager[None]:
-        return pins()
+    @contextmanager
+    def registers(self) -> Iterator[None]:
+        with pins(), reloads():
+            yield
 
     def multiply(
         self,
@@ -89,7 +92,9 @@ class _Sdot(InPlace[Params]):
         vectors: int,
     ) -> Accumulator:
         chunks = self.reading(product).chunks()
-        acc = sdot_tile.multiply(a.source, a.starts, *b, chunks, header.offsets(), flipped=product.flipped)
+        acc = sdot_tile.multiply(
+            a.source, a.starts, *b, vectors, chunks, header.starts, flipped=product.flipped
+        )
         return lambda row, v: acc.vload([i64((row * vectors + v) * LANES)], "int32x4")
 
 

@@ -7,6 +7,7 @@ The integers are exact in binary32, and the scale meets the sum once: the error 
 of weights * scale.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,15 +51,38 @@ class Params:
     tile: gemm_f32.Params
 
 
-class _Int8Weights(gemm_f32.FmlaUnit[Params]):
-    name, ranks_widening = NAME, False
+class NarrowWeights(gemm_f32.FmlaUnit[Params]):
+    """The unit of FMLA with weights that tasks widen to float32."""
+
+    ranks_widening = False
+
+    @abstractmethod
+    def full(self, workload: Workload) -> Workload:
+        """Return the same workload with float32 weights."""
 
     def tile_of(self, params: Params) -> PanelParams:
+        """Return the tiling parameters of the float32 product."""
         return params.tile
 
     def params_of(self, tile: PanelParams) -> Params:
+        """Return the kernel parameters for these."""
         assert isinstance(tile, gemm_f32.Params)
         return Params(tile)
+
+    def tiles(self, workload: Workload, core: Core) -> Sequence[Params]:
+        """Return those of the float32 product."""
+        return [Params(tile) for tile in gemm_f32.UNIT.tiles(self.full(workload), core)]
+
+    def epilogue_instructions(self, workload: Workload) -> float:
+        """Count the epilogue's instructions for a vector of four outputs."""
+        return epilogue_f32.instructions(self.full(workload).epilogue)
+
+
+class _Int8Weights(NarrowWeights):
+    name = NAME
+
+    def full(self, workload: Workload) -> Workload:
+        return in_full(workload)
 
     def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
         product = weight_only_product_of(workload, NAME, "float32")
@@ -66,9 +90,6 @@ class _Int8Weights(gemm_f32.FmlaUnit[Params]):
 
     def describe(self, workload: Workload) -> str:
         return "float32 product of int8 weights"
-
-    def tiles(self, workload: Workload, core: Core) -> Sequence[Params]:
-        return [Params(tile) for tile in gemm_f32.UNIT.tiles(in_full(workload), core)]
 
     def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
         width = self.cut(product, params).padded_columns
@@ -82,9 +103,6 @@ class _Int8Weights(gemm_f32.FmlaUnit[Params]):
         scales = scales_of(workload, constants, product.columns)
         b = panels(workload, constants, product, self.order(product))
         return cut.packed(b), np.concatenate([cut.by_column(scales), cut.by_column(bias)])
-
-    def epilogue_instructions(self, workload: Workload) -> float:
-        return epilogue_f32.instructions(in_full(workload).epilogue)
 
     def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
         (b, columns), depth = call.packed, call.product.rows.depth

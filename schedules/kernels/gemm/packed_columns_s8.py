@@ -39,6 +39,29 @@ NOT_FUSED = 0x7FC00000
 
 
 @dataclass(frozen=True)
+class Headers:
+    """What panels of columns have beside their weights.
+
+    Attributes:
+        product: Says how it is requantised.
+        vectors: Of four accumulators that a row, or a pair of rows, has in a panel.
+    """
+
+    product: IntegerProduct
+    vectors: int
+
+    @property
+    def bytes(self) -> int:
+        """Of one panel."""
+        return self.vectors * VECTOR * (HEADER + self.product.shifted)
+
+    @staticmethod
+    def pack(columns: Sequence[Array], panels: int) -> Array:
+        """Pack constants of 32 bits, one a column each, into headers, flat int8."""
+        return np.concatenate([each.reshape(panels, -1).view(np.int8) for each in columns], axis=1).ravel()
+
+
+@dataclass(frozen=True)
 class Panels:
     """The division of a product's columns into panels.
 
@@ -65,15 +88,15 @@ class Panels:
         return self.columns * self.depth
 
     @property
-    def header_bytes(self) -> int:
-        """Bytes of one panel's header."""
-        return self.vectors * VECTOR * (HEADER + self.product.shifted)
+    def headers(self) -> Headers:
+        """The panels' headers."""
+        return Headers(self.product, self.vectors)
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Bytes of all weights and of all headers."""
         count = self.product.groups * self.tiles
-        return count * self.weight_bytes, count * self.header_bytes
+        return count * self.weight_bytes, count * self.headers.bytes
 
     def pack(
         self,
@@ -95,13 +118,9 @@ class Panels:
         product, width = self.product, self.tiles * self.columns
         padded = np.zeros((product.groups, width, weights.shape[-1]), np.int8)
         padded[:, : product.columns] = weights
-        header = [
-            in_lanes(each).reshape(product.groups * self.tiles, -1).view(np.int8)
-            for each in self._columns(workload, constants, width)
-        ]
-        return in_panels(padded.reshape(-1, weights.shape[-1])).ravel(), np.concatenate(
-            header, axis=1
-        ).ravel()
+        columns = [in_lanes(each) for each in self._columns(workload, constants, width)]
+        packed = in_panels(padded.reshape(-1, weights.shape[-1])).ravel()
+        return packed, self.headers.pack(columns, product.groups * self.tiles)
 
     def _columns(self, workload: Workload, constants: Sequence[Array], width: int) -> tuple[Array, ...]:
         product, dynamic = self.product, self.product.dynamic
@@ -112,26 +131,39 @@ class Panels:
             values = row_scales.columns_of(workload, constants, by_column, dynamic.flip)
             return (*(tiling.by_group(each, product, width) for each in values), *shifts)
         offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
-        cut = (tiling.by_group(each, product, width) for each in (offset, m))
-        return (*self._fused(workload, *cut), *shifts)
+        is_real = np.ones(product.groups * product.columns, np.bool_)
+        cut = (tiling.by_group(each, product, width) for each in (offset, m, is_real))
+        return (*fused_by_panel(workload, product, self.columns, *cut), *shifts)
 
-    def _fused(self, workload: Workload, offset: Array, m: Array) -> tuple[Array, Array, Array]:
-        """Offsets, multipliers and addends, by panel those of the fused form or of the product's."""
-        product, to = self.product, self.product.to
-        nothing = np.full(m.shape, NOT_FUSED, np.int32).view(np.float32)
-        if not product.fused or workload.magnitude is None:
-            return offset, m, nothing
-        bound = 1 << workload.magnitude.accumulator
-        fused = fused_constants(m, bound, to.zero_point, to.low, to.high)
-        is_real = tiling.by_group(
-            np.ones(product.groups * product.columns, np.bool_), product, m.size // product.groups
-        )
-        whole = (fused.proven | ~is_real).reshape(-1, self.columns).all(1).repeat(self.columns)
-        return (
-            np.where(whole, offset.astype(np.int64) - MAGIC_BITS + fused.base, offset).astype(np.int32),
-            np.where(whole, fused.m, m),
-            np.where(whole, fused.addend, nothing),
-        )
+
+def fused_by_panel(
+    workload: Workload, product: IntegerProduct, columns: int, offset: Array, m: Array, is_real: Array
+) -> tuple[Array, Array, Array]:
+    """Return offsets, multipliers and addends, by panel of `columns` those of the fused form or of the product's.
+
+    Args:
+        workload: The product's.
+        product: What the constants are of.
+        columns: Of a panel.
+        offset: int32, one a column.
+        m: float32, one a column.
+        is_real: Whether a column is one of the product's, and not there to fill a panel.
+    """
+    to = product.to
+    nothing = np.full(m.shape, NOT_FUSED, np.int32).view(np.float32)
+    if not product.fused or workload.magnitude is None:
+        return offset, m, nothing
+    fused = fused_constants(m, 1 << workload.magnitude.accumulator, to.zero_point, to.low, to.high)
+    whole = (fused.proven | ~is_real).reshape(-1, columns).all(1).repeat(columns)
+    return (
+        np.where(whole, offset.astype(np.int64) - MAGIC_BITS + fused.base, offset).astype(np.int32),
+        np.where(whole, fused.m, m),
+        np.where(whole, fused.addend, nothing),
+    )
+
+
+Addends = Callable[[Sequence[int]], list[ir.Expr]]
+"""Loads the addends (float32x4) of vectors of columns."""
 
 
 class Starts(Protocol):
@@ -141,7 +173,7 @@ class Starts(Protocol):
         """Return an int32x4 for each vector of columns."""
 
     def starts(self) -> list[ir.Expr]:
-        """Return the same vectors, loaded at the place of the call."""
+        """Return the same vectors, for accumulators that are overwritten."""
 
 
 @dataclass(frozen=True)
@@ -158,21 +190,30 @@ class Zeros:
 
 
 class Header:
-    """Emits the loads of one panel's header, and the branch between its requantisation forms."""
+    """Emits the loads of one panel's header, and the branch between its requantisation forms.
 
-    def __init__(self, panels: Panels, buffer: tirx.Buffer, panel: ir.Expr, before: int) -> None:
-        self.panels, self.buffer = panels, buffer
-        self.start = T.Bind(panel * panels.header_bytes + before)
+    Attributes:
+        anew: Whether what instructions overwrite is loaded where it is needed, each time.
+    """
+
+    def __init__(
+        self, headers: Headers, buffer: tirx.Buffer, panel: ir.Expr, before: int, anew: bool
+    ) -> None:
+        self.product, self.vectors, self.buffer, self.anew = headers.product, headers.vectors, buffer, anew
+        self.start = T.Bind(panel * headers.bytes + before)
+        # Once, before there are branches that would each have their own.
+        self._kept = [] if anew else self.offsets()
 
     def offsets(self) -> list[ir.Expr]:
         """Return the initial accumulators, int32x4."""
         return self._vectors(OFFSETS, "int32x4")
 
     def starts(self) -> list[ir.Expr]:
-        """Return the initial accumulators, loaded at the place of the call, inside the scope `reloads`."""
-        vectors = self.panels.vectors
-        found = T.Bind(reloaded(self.buffer, self._at(OFFSETS), vectors))
-        return [take(found, LANES * v, LANES) for v in range(vectors)]
+        """Return the initial accumulators, inside the scope `reloads`."""
+        if not self.anew:
+            return self._kept
+        found = T.Bind(reloaded(self.buffer, self._at(OFFSETS), self.vectors))
+        return [take(found, LANES * v, LANES) for v in range(self.vectors)]
 
     def of_columns(self, v: int) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
         """Return the weight sums (int32x4), scales and biases (float32x4) of four columns of a dynamic product."""
@@ -186,24 +227,40 @@ class Header:
         """Return the shifts of weights of nine bits, int32x4."""
         return self._vectors(SHIFTS, "int32x4")
 
-    def requantized(self, emit: Callable[[Form, list[ir.Expr], list[ir.Expr]], None]) -> None:
-        """Emit the end of a tile: `emit` gets the requantisation form, its multipliers and addends (float32x4)."""
-        form, m = self.panels.product.form, self._vectors(MULTIPLIERS, "float32x4")
-        if not self.panels.product.fused:
-            emit(form, m, [])
+    def requantized(self, emit: Callable[[Form, list[ir.Expr], Addends | None], None]) -> None:
+        """Emit the end of a tile: `emit` gets the requantisation form, its multipliers (float32x4) and addends."""
+        form, m = self.product.form, self._vectors(MULTIPLIERS, "float32x4")
+        if not self.product.fused:
+            emit(form, m, None)
             return
-        # Loaded before the branch, for the scheduler to hide.
-        addend = self._vectors(ADDENDS, "float32x4")
+        addends = self._addends()
         first = load(self.buffer, self._at(ADDENDS), np.dtype(np.int32).itemsize)
         with T.If(tirx.reinterpret("int32", first) != NOT_FUSED):
             with T.Then():
-                emit("fused", m, addend)
+                emit("fused", m, addends)
             with T.Else():
-                emit(form, m, [])
+                emit(form, m, None)
+
+    def _addends(self) -> Addends:
+        if self.anew:
+            return self._addends_anew
+        # Loaded before the branch, for the scheduler to hide.
+        found = self._vectors(ADDENDS, "float32x4")
+        return lambda vectors: [found[v] for v in vectors]
+
+    def _addends_anew(self, vectors: Sequence[int]) -> list[ir.Expr]:
+        first, count = vectors[0], len(set(vectors))
+        at = self._at(ADDENDS) + VECTOR * first
+        found = [T.Bind(reloaded(self.buffer, at, count)) for _ in range(len(vectors) // count)]
+        return [
+            tirx.reinterpret("float32x4", take(each, LANES * v, LANES))
+            for each in found
+            for v in range(count)
+        ]
 
     def _at(self, number: int) -> ir.Expr:
-        return self.start + number * self.panels.vectors * VECTOR
+        return self.start + number * self.vectors * VECTOR
 
     def _vectors(self, number: int, dtype: str) -> list[ir.Expr]:
-        loads = [load(self.buffer, self._at(number) + VECTOR * v, VECTOR) for v in range(self.panels.vectors)]
+        loads = [load(self.buffer, self._at(number) + VECTOR * v, VECTOR) for v in range(self.vectors)]
         return [T.Bind(tirx.reinterpret(dtype, vector)) for vector in loads]

@@ -21,7 +21,7 @@ from schedules.composites.workload import Pad, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common.contract import Array, declined
-from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
 from schedules.kernels.epilogues.accumulator_bounds import BYTE_SPAN
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, NOT_REQUANTIZED, Form, Requantization
@@ -250,6 +250,21 @@ def offsets_and_multipliers(
 def _by_column(values: Array, columns: int) -> Array:
     """One value for all columns, or one for each, once again for each run of output channels."""
     return np.tile(values.ravel(), columns // values.size)
+
+
+def requantization_cost(product: IntegerProduct, outputs: float, *, anew: bool) -> Cost:
+    """Return the cost of requantising that many outputs, without stores.
+
+    Args:
+        product: Says how; of a product that has the fused form, most columns are taken to have it.
+        outputs: How many.
+        anew: Whether the fused form's addends are loaded, two vectors at a time, where they would be copied.
+    """
+    if not product.fused:
+        return requantization(outputs, product.form, product.to)
+    vectors = outputs / 4  # of int32
+    loaded = scalar(vectors / 2) + arithmetic(-vectors) if anew else Cost()
+    return requantization(outputs, "fused", product.to) + loaded
 
 
 def padding_cost(product: IntegerProduct) -> Cost:

@@ -158,7 +158,7 @@ def _step_cycles(integers: _Integers, rows: int, params: Params, core: Core) -> 
         after = rows * block.vectors * (activations + AROUND * len(gates))
         vectors = block.vectors * len(gates)
         if params.dot:
-            sums = sdot_tile.cost(rows, vectors, chunks, core)
+            sums = sdot_tile.cost(rows, vectors, integers.reading(params), core, anew=False)
         else:
             sums = mlal_tile.cost(rows, vectors * LANES, chunks, CHAIN)
         total += (sums + arithmetic(after)).cycles(core)
@@ -391,7 +391,9 @@ class _Emitter(Emitter):
         panel = T.Bind(column * len(reading.order()))
         if self.params.dot:
             begin = [self.less_zero(column + LANES * v) for v in range(count)]
-            acc = sdot_tile.multiply(self.q, starts, self.panels, panel, reading.chunks(), begin)
+            acc = sdot_tile.multiply(
+                self.q, starts, self.panels, panel, count, reading.chunks(), lambda: begin
+            )
             return lambda r, v: acc.vload([i64((r * count + v) * LANES)], "int32x4")
         width = count * LANES
         acc = mlal_tile.multiply(

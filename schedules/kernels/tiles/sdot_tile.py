@@ -5,7 +5,7 @@ A panel of B is [k / 4][vectors][4 columns][4 k]; accumulator (r, v) holds row r
 packed: a load brings up to 16 k of a row, which are taken four by four as lanes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from tvm import ir, tirx
@@ -17,7 +17,7 @@ from schedules.intrinsics.registers import LANES, REGISTERS, STREAMING_PAIR, VEC
 from schedules.intrinsics.sdot import K_STEP, sdot_lane
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD, Cost, arithmetic, scalar, waiting
-from schedules.kernels.gemm.k_chunks_s8 import Chunk, whole
+from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading, whole
 from schedules.kernels.gemm.product_s8 import flip
 from schedules.tir.emit import i64, load, store
 
@@ -32,10 +32,14 @@ STRAIGHT_CHUNKS = 2
 """LLVM makes straight code of loops over as many vectors of k, and mixes it with the requantisation behind it."""
 
 STRAIGHT_TILE = 8
-"""Accumulators that leave registers for both there."""
+"""Accumulators that leave registers for both there, where constants are in registers, too."""
+
+STRAIGHT_REGISTERS = 6
+"""Registers of such code beside accumulators and rows of few vectors, which LLVM loads once for all panels of columns:
+whole ones, or of rows that are staged each lane, in all lanes of a register."""
 
 SPILL = 4
-"""What each accumulator more costs in such code: stack accesses, and as many cycles of waiting for them."""
+"""What each register more costs in such code: stack accesses, and as many cycles of waiting for them."""
 
 
 def check_registers(rows: int, vectors: int) -> None:
@@ -53,16 +57,21 @@ def _unroll(rows: int, vectors: int, count: int) -> int:
     return unroll if spare and count >= 2 * unroll else 1
 
 
-def cost(rows: int, vectors: int, segments: Sequence[Sequence[Chunk]], core: Core) -> Cost:
+def cost(rows: int, vectors: int, reading: Reading, core: Core, *, anew: bool) -> Cost:
     """The sum over k: accumulators that start, products, one load a row and chunk, loads of B in pairs, loops."""
+    segments = reading.chunks()
     chunks = [chunk for segment in segments for chunk in segment]
     steps = sum(chunk.used for chunk in chunks) // K_STEP
     loops = sum(len(segment) / _unroll(rows, vectors, len(segment)) for segment in segments)
     loads = len(chunks) * rows + steps * vectors / 2
-    straight = max(len(segment) for segment in segments) <= STRAIGHT_CHUNKS
-    spilled = max(0, rows * vectors - STRAIGHT_TILE) if straight else 0
-    products = arithmetic((steps + 1) * rows * vectors)
-    return products + scalar(loads + loops * LOOP_OVERHEAD) + waiting(SPILL, SPILL, core) * spilled
+    starts = scalar(rows * vectors / 2) if anew else arithmetic(rows * vectors)
+    spilled = 0
+    if max(len(segment) for segment in segments) <= STRAIGHT_CHUNKS:
+        kept = rows * (vectors + (steps if reading.is_staged else len(chunks))) + STRAIGHT_REGISTERS
+        few = anew and len(chunks) <= STRAIGHT_CHUNKS
+        spilled = max(0, kept - REGISTERS if few else rows * vectors - STRAIGHT_TILE)
+    products = arithmetic(steps * rows * vectors)
+    return starts + products + scalar(loads + loops * LOOP_OVERHEAD) + waiting(SPILL, SPILL, core) * spilled
 
 
 def pack_columns(b: Array, vectors: int) -> Array:
@@ -77,8 +86,9 @@ def multiply(
     a_rows: Sequence[ir.Expr],
     b: tirx.Buffer,
     b_panel: ir.Expr,
+    vectors: int,
     segments: Sequence[Sequence[Chunk]],
-    start: Sequence[ir.Expr],
+    start: Callable[[], Sequence[ir.Expr]],
     *,
     flipped: bool = False,
 ) -> tirx.Buffer:
@@ -91,18 +101,18 @@ def multiply(
         a_rows: Offset in `a` of each row of the tile.
         b: Flat int8.
         b_panel: Offset in `b` of the panel.
+        vectors: Of columns.
         segments: The loads of a row, in the order of k.
-        start: int32x4 for each vector of columns: what the accumulators start from.
+        start: Makes int32x4 for each vector of columns, what the accumulators of a row start from; called for each.
         flipped: Whether the top bit of the data is flipped.
 
     Returns:
         The accumulators, int32 [row][vector][4], flat.
     """
-    vectors = len(start)
     # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
     acc = T.alloc_buffer((len(a_rows) * vectors * LANES,), "int32", layout=None)
     for row in range(len(a_rows)):
-        for column, value in enumerate(start):
+        for column, value in enumerate(start()):
             store(acc, value, i64((row * vectors + column) * LANES), LANES)
 
     def take(chunk: Chunk, later: ir.Expr | int) -> None:

@@ -18,7 +18,10 @@ from onnx import TensorProto, helper, numpy_helper
 import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
+from arm_ext.api.accuracy import NPU_SAMPLES
 from arm_ext.errors import UsageError
+from arm_ext.ethosu.model import interpreter
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.static import quantize
 from arm_ext.report.accuracy.gate import Gate
@@ -471,3 +474,51 @@ def test_a_pair_for_each_reader_is_one_layer_and_tensors_may_have_other_names() 
         *("image", "stem", "depthwise", "project", "add", "pool", "flatten", "classes", "softmax")
     ]
     assert report.to_blame() == []
+
+
+NPU = ["--npu", "ethos-u55-128", "--npu-ops", "conv2d,depthwise_conv2d"]
+
+
+def test_the_chain_goes_on_to_the_npu(files: Path, capsys: pytest.CaptureFixture[str]):
+    assert _accuracy("--json", *NPU) == 0
+    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    assert report.npu is not None
+    assert report.npu.equal
+    assert report.npu.samples == min(NPU_SAMPLES, report.samples)
+    assert {"conv1", "conv3"} <= {node for region in report.npu.regions for node in region.sources}
+    assert _accuracy(*NPU) == 0
+    assert "values differ from our integers" in " ".join(capsys.readouterr().out.split())
+    assert "0 of " in html(report)
+
+
+def test_an_npu_that_computes_otherwise_is_a_defect(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    depthwise = interpreter._OPERATIONS["op_depthwise"]
+
+    def planted(machine: Machine) -> None:
+        machine.registers.values["ofm_zero_point"] += 3
+        depthwise(machine)
+        machine.registers.values["ofm_zero_point"] -= 3
+
+    monkeypatch.setitem(interpreter._OPERATIONS, "op_depthwise", planted)
+    assert _accuracy(*NPU) == 4
+    captured = capsys.readouterr()
+    assert "begin to differ at" in captured.out
+    assert "conv2/depthwise" in captured.err
+    assert "where the NPU is not what" in " ".join(captured.err.split())
+
+
+def test_a_model_that_stays_on_the_cpu_says_so(files: Path, capsys: pytest.CaptureFixture[str]):
+    assert _accuracy(*NPU[:2]) == 0
+    assert "no region gains" in capsys.readouterr().out
+
+
+def test_a_bound_that_cannot_be_told_is_refused_before_any_work(
+    files: Path, capsys: pytest.CaptureFixture[str]
+):
+    np.savez("unlabelled.npz", inputs=digits.held_out()[0][:20])
+    assert _accuracy("--max-drop", "10%", data="unlabelled.npz") == 2
+    captured = capsys.readouterr()
+    assert "name a --metric" in captured.err
+    assert not captured.out

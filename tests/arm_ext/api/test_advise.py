@@ -109,3 +109,12 @@ def test_a_budget_that_is_used_up_builds_nothing_more() -> None:
 def test_a_package_is_refused(digits_package: Path) -> None:
     with pytest.raises(UsageError, match="advise builds it anew"):
         advise(digits_package)
+
+
+def test_what_only_its_error_keeps_from_being_recommended_is_told(of_digits: AdviceReport) -> None:
+    strict = of_digits.model_copy(update={"recommended": {}, "gain": 0.0, "max_error": 1e-6})
+    said = " ".join(text(strict).split())
+    assert "recommended: none; no option saves anything within an error of 1e-06" in said
+    assert "int8 would save" in said
+    assert "raise --max-error" in said
+    assert "would save" not in text(of_digits)

@@ -98,7 +98,7 @@ def test_layers_stay_in_float_where_a_bound_asks_for_it(
         (["-o", "q.onnx", "--keep-float", "conv2/depthwis"], "did you mean conv2/depthwise"),
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
         (["-o", "q.onnx", "--metric", "map"], "is none of top1"),
-        (["-o", "q.onnx", "--correct", "bias,round"], "correct='round': must be one of 'equalize'"),
+        (["-o", "q.onnx", "--correct", "bias,rounds"], "correct='rounds': must be one of 'equalize'"),
         (["-o", "q.onnx", "--max-drop", "1%", "--metric", "cosine", "--target", "cray"], "unknown target"),
         (["-o", "q.onnx", "--max-drop", "1%"], "cannot be told on 24 samples"),
         (["-o", "q.onnx", "--max-drop", "2"], "is no share"),
@@ -152,3 +152,48 @@ def without_products() -> onnx.ModelProto:
     node = onnx.helper.make_node("Relu", ["x"], ["y"], name="relu")
     graph = onnx.helper.make_graph([node], "relu", values[:1], values[1:])
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_weights_alone_need_no_samples(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (["--weights", "int8"], ["--weights", "int4", "--group", "16"]):
+        assert cli.invoke(["quantize", FLOAT, "-o", "narrow.onnx", *options, "--json"]) == 0
+        report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+        assert {layer.type for layer in report.layers} == {"float32"}
+        assert report.outputs[0].integers.sqnr_db > (40 if "int8" in options else 15)
+        assert report.to_blame() == []
+    onnx.checker.check_model("narrow.onnx", full_check=True)
+    options = ["--weights", "int8", "--data", "data.npz", "--metric", "top1", "--json"]
+    assert cli.invoke(["quantize", FLOAT, "-o", "narrow.onnx", *options]) == 0
+    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    assert (report.samples, report.metric and report.metric.drop) == (24, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--data: activations take calibration samples"),
+        (["--weights", "int3"], "'int3' is not one of 'int8', 'int4'"),
+        (["--weights", "int4", "--group", "0"], "--group 0: a group has one weight or more"),
+        (["--weights", "int8", "--group", "32"], "--group is of --weights int4"),
+        (["--group", "32"], "--group is of --weights int4"),
+        (["--weights", "int4", "--correct", "bias"], "--data: --correct takes calibration samples"),
+        (["--weights", "int4", "--calibration", "mse"], "--calibration mse does not go with --weights"),
+        (["--weights", "int4", "--correct", "smooth"], "--correct smooth does not go with --weights"),
+        (["--weights", "int8", "--sparsity", "2:4"], "--sparsity does not go with --weights"),
+        (["--weights", "int8", "--keep-float", "logit"], "did you mean logits"),
+    ],
+)
+def test_what_is_wrong_with_weights_alone_is_told(
+    files: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert cli.invoke(["quantize", FLOAT, "-o", "q.onnx", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(files.glob("q.*"))
+
+
+def test_a_model_without_products_has_no_weights_to_quantise(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(without_products(), "relu.onnx")
+    assert cli.invoke(["quantize", "relu.onnx", "-o", "q.onnx", "--weights", "int8"]) == 1
+    assert "relu: there are no weights to quantise alone" in capsys.readouterr().err

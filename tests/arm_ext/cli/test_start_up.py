@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a command loads before it has something to do."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,21 @@ def test_what_a_command_does_without_can_be_imported_later() -> None:
     loading = f"from arm_ext.cli.loading import load_tvm; load_tvm(); {later}"
     done = subprocess.run([sys.executable, "-c", loading], capture_output=True, text=True, check=True)
     assert done.stdout == "torch Session\n"
+
+
+@pytest.mark.parametrize("asked", [None, "1"])
+def test_backends_of_other_devices_stay_out(asked: str | None) -> None:
+    loading = (
+        "import os, sys; from arm_ext.cli.loading import load_tvm; load_tvm(); import tvm;"
+        "tvm.get_global_func('tvm.contrib.sort.argsort');"
+        "print('tvm.backend.cuda.ptx' in sys.modules, os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "TVM_DEVICE_BACKEND_AUTOLOAD"}
+    environment |= {"TVM_DEVICE_BACKEND_AUTOLOAD": asked} if asked else {}
+    done = subprocess.run(
+        [sys.executable, "-c", loading], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout == f"False {asked}\n"
 
 
 def test_no_script_is_parsed_while_modules_are_loaded() -> None:

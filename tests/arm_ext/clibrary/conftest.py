@@ -8,6 +8,7 @@ import arm_ext
 from arm_ext.api import digits
 from tests.arm_ext import models, state_models
 from tests.arm_ext.clibrary.programs import Library
+from tests.arm_ext.sequence_models import convolution
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +56,20 @@ def host_mapped(libraries: Path) -> Library:
     folder = libraries / "mapped-host"
     options = {"state": states, "state_init": first, "weights": "file", "memory": "fast=256,slow=64K"}
     return Library.of(state_models.lstm(), folder, "host", name="mapped", **options)
+
+
+@pytest.fixture(scope="session")
+def host_lengths(libraries: Path) -> Library:
+    """Convolutions along a length up to 40, whose first output is half as long."""
+    shapes = {"x": (1, 8, "n<=40")}
+    return Library.of(convolution(), libraries / "lengths-host", "host", name="seq", shapes=shapes)
+
+
+@pytest.fixture(scope="session")
+def host_samples(libraries: Path) -> Library:
+    """Two layers for any number of samples."""
+    shapes = {"x": ("n", 31)}
+    return Library.of(models.mlp("n"), libraries / "samples-host", "host", name="many", shapes=shapes)
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,43 @@ def test_what_is_used_most_lies_in_fast_memory() -> None:
     assert layout.outputs == (Address(1, 0),)
 
 
+# A small value that is alive all the time, and three wide ones that follow each other.
+LONG = (
+    call("first", Place("input"), buffer(0), buffer(1)),
+    call("second", buffer(1), buffer(2)),
+    call("third", buffer(2), buffer(3)),
+    call("last", buffer(3), buffer(0), Place("output")),
+)
+
+
+def test_what_leaves_most_room_for_others_lies_in_fast_memory() -> None:
+    layout = laid_out(LONG, (256, 512, 512, 512), Ends((), ()), "fast=512,slow=8K")
+    assert [address.region for address in layout.buffers if address] == [1, 0, 1, 0]
+    assert layout.bytes == (512, 768)
+
+
+def test_what_fast_memory_lacks_is_tried_before_all_others() -> None:
+    """Neither the widest first nor the smallest first finds the two that fill it."""
+    places = [buffer(index) for index in range(4)]
+    steps = (call("first", Place("input"), *places), call("last", *places, Place("output")))
+    layout = laid_out(steps, (448, 256, 256, 192), Ends((), ()), "fast=512,slow=8K")
+    assert [address.region for address in layout.buffers if address] == [1, 0, 0, 1]
+
+
+def test_values_that_would_not_fit_in_the_order_that_is_best_for_fast_memory_are_placed_in_another() -> None:
+    steps = (
+        call("first", Place("input"), buffer(0), buffer(1)),
+        call("second", buffer(1), Place("output")),
+        call("third", Place("input"), buffer(2)),
+        call("last", buffer(2), buffer(0), Place("output", index=1)),
+    )
+    sizes = (256, 512, 4096)
+    wide = laid_out(steps, sizes, Ends((), ()), "fast=512,slow=8K")
+    assert wide.bytes == (512, 4096 + 256)
+    narrow = laid_out(steps, sizes, Ends((), ()), "fast=512,slow=4160")
+    assert narrow.bytes == (256, 4096)
+
+
 def test_fast_memory_with_room_for_all_takes_all() -> None:
     """Placed by size, where one by one the most used come first and leave a gap that is too small."""
     layout = laid_out(CHAIN, SIZES, Ends((256,), (256,)), "fast=4608,slow=8K")

@@ -8,10 +8,13 @@ from arm_ext.errors import InternalError
 from arm_ext.target.toolchain import zig
 
 
-def bound(tmp_path: Path, source: str) -> int:
-    (tmp_path / "f.S").write_text(source)
-    zig(["cc", "-target", "aarch64-linux-gnu.2.28", "-c", tmp_path / "f.S", "-o", tmp_path / "f.o"])
-    return stack_bound((tmp_path / "f.o").read_bytes())
+def bound(tmp_path: Path, *sources: str) -> int:
+    objects = []
+    for source in sources:
+        (tmp_path / "f.S").write_text(source)
+        zig(["cc", "-target", "aarch64-linux-gnu.2.28", "-c", tmp_path / "f.S", "-o", tmp_path / "f.o"])
+        objects.append((tmp_path / "f.o").read_bytes())
+    return stack_bound(*objects)
 
 
 def function(name: str, *lines: str) -> str:
@@ -28,6 +31,7 @@ def test_the_deepest_chain_of_calls_counts(tmp_path: Path) -> None:
     top = function("top", "stp x29, x30, [sp, #-16]!", "bl leaf", "bl memcpy", "ldp x29, x30, [sp], #16")
     other = function("other", "str x19, [sp, #-48]!", "ldr x19, [sp], #48")
     assert bound(tmp_path, LEAF + top + other) == 4096 + 32 + 16
+    assert bound(tmp_path, top, LEAF + other) == 4096 + 32 + 16
 
 
 def test_a_frame_of_unknown_size_is_refused(tmp_path: Path) -> None:

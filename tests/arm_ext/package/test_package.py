@@ -10,7 +10,7 @@ import pytest
 import arm_ext
 from arm_ext.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_TEXT, SELFTEST, SO, Selftest, load_package
-from arm_ext.package.manifest import Manifest, manifest_schema
+from arm_ext.package.manifest import Manifest, library_schema, manifest_schema
 from arm_ext.report.accuracy.record import accuracy_schema
 from arm_ext.report.profile.record import profile_schema
 from arm_ext.report.report import report_schema
@@ -23,6 +23,7 @@ SCHEMAS = Path(arm_ext.__file__).parent / "schemas"
     ("name", "schema"),
     [
         ("manifest", manifest_schema()),
+        ("library", library_schema()),
         ("report", report_schema()),
         ("profile", profile_schema()),
         ("accuracy", accuracy_schema()),
@@ -34,7 +35,7 @@ def test_shipped_schemas_are_those_of_the_records(name: str, schema: dict[str, o
 
 @pytest.mark.parametrize(
     "schema",
-    [manifest_schema(), report_schema(), profile_schema(), accuracy_schema()],
+    [manifest_schema(), library_schema(), report_schema(), profile_schema(), accuracy_schema()],
     ids=lambda schema: schema["title"],
 )
 def test_every_field_says_what_it_means(schema: dict[str, Any]):

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import onnx
 import pytest
+from tvm import tirx
 
+from arm_ext.api.digits import model_path
 from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline import memory as measured
 from arm_ext.pipeline.memory import memory_of
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.target.profiles import resolve
@@ -42,3 +45,16 @@ def test_peak_is_near_what_is_alive_at_the_widest_point(name: str, size: int, qu
     results = dict(run_phases(PhaseResult(imported.mod), PhaseOptions(resolve(target))))
     memory = memory_of(results["lower"].mod, results["plan"].mod)
     assert memory.peak_activation_bytes <= ABOVE_LIVE * memory.widest[0].live_bytes
+
+
+@pytest.mark.parametrize("target", ["neoverse-n2", "cortex-a53"])
+def test_the_workspace_is_the_most_of_any_kernel(target: str, monkeypatch: pytest.MonkeyPatch):
+    imported = import_onnx(onnx.load(model_path()))
+    results = dict(run_phases(PhaseResult(imported.mod), PhaseOptions(resolve(target))))
+    planned = results["plan"].mod
+    kernels = [func for func in planned.functions.values() if isinstance(func, tirx.PrimFunc)]
+    each, counted = [measured._workspace(func) for func in kernels], []
+    exact = measured._workspace
+    monkeypatch.setattr(measured, "_workspace", lambda func: counted.append(func) or exact(func))
+    assert memory_of(results["lower"].mod, planned).workspace_bytes == max(each) > 0
+    assert len(counted) < len(kernels)

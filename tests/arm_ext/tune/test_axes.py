@@ -18,6 +18,7 @@ AXES: dict[str, dict[str, set[str]]] = {
     "gemm_f16": {"tile": {"rows", "vectors"}, "order of loops": {"row_block"}, "instruction": {"widening"}},
     "gemm_bf16": {"tile": {"row_pairs", "column_pairs"}, "order of loops": {"column_blocks"}},
     "gemm_w8": {"tile": {"tile"}},
+    "gemm_w4": {"tile": {"tile"}},
     "winograd_f32": {
         "algorithm": {"outputs"},
         "tile": {"rows", "vectors"},
@@ -28,23 +29,26 @@ AXES: dict[str, dict[str, set[str]]] = {
     "broadcast_s8": {},
     "depthwise_s8": {"unrolling": {"unroll"}, "order of loads": {"anew"}},
     "gemm_s8_mmla": {
+        "order of loads": {"anew"},
         "tile": {"row_pairs", "column_pairs"},
         "order of loops": {"column_blocks"},
         "unrolling": {"unroll"},
         "instruction": {"sve"},
     },
     "gemm_s8_sdot": {
+        "order of loads": {"anew"},
         "tile": {"rows", "vectors"},
         "order of loops": {"column_blocks"},
         "instruction": {"sve"},
     },
-    "depthwise_s8_mlal": {"unrolling": {"unroll"}, "instruction": {"chain"}},
+    "depthwise_s8_mlal": {"unrolling": {"unroll"}, "instruction": {"chain"}, "order of loads": {"anew"}},
     "depthwise_s8_patch": {
         "tile": {"down", "across"},
         "instruction": {"engine"},
-        "order of loads": {"ordered"},
+        "order of loads": {"ordered", "anew"},
     },
     "gemm_s8_mlal": {
+        "order of loads": {"anew"},
         "tile": {"rows", "columns"},
         "order of loops": {"column_blocks"},
         "instruction": {"chain", "sve"},

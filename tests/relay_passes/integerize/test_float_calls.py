@@ -5,7 +5,9 @@ from tvm import relax
 from tvm.ir import Expr, Var
 from tvm.relax import op
 
+from tests.relay_passes.graphs import Net, tensor
 from tests.relay_passes.integerize.qdq import Body, Graph, Input, made_integer, qdq
+from tests.relay_passes.rules.rewrites import graph
 from tests.schedules.numerics.routines import DECIMAL, WIDE, Per
 
 Y = Per(2.0**-3, -5, "int8")
@@ -34,6 +36,15 @@ def test_borders_and_what_the_pass_made_are_not_left():
         return graph.emit("turn", op.permute_dims(x, [1, 0]))
 
     _, left = made_integer(qdq(body, [Input((7, 9), DECIMAL)], None))
+    assert left == ()
+
+
+def test_nothing_is_left_of_a_model_that_quantises_weights_alone():
+    def body(net: Net, x: Expr) -> Expr:
+        weights = op.dequantize(relax.const(W), relax.const(0.5), relax.const(0, "int8"))
+        return net.emit("fc", op.matmul(x, net.emit("w", weights)))
+
+    _, left = made_integer(graph(body, tensor("x", 7, 9)))
     assert left == ()
 
 

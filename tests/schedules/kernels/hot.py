@@ -14,6 +14,7 @@ from schedules.cores import CORES
 from schedules.select import kernel_named
 from tests.schedules import dynamic_cases, float_cases
 from tests.schedules.float_cases import conv2d
+from tests.schedules.grouped_cases import grouped
 from tests.schedules.half_cases import halved, weight_only
 from tests.schedules.kernels.attention import test_attention_f32 as attention
 from tests.schedules.kernels.elementwise import test_broadcast_s8 as broadcast
@@ -114,6 +115,7 @@ HOT = (
     Hot("gemm_f16", lambda: halved(linear(256, 256, 256, ("bias", "relu")), "float16"), 0.87),
     Hot("gemm_bf16", lambda: halved(linear(256, 256, 256, ("bias",)), "bfloat16", cast=False), 0.78, N2),
     Hot("gemm_w8", lambda: weight_only(linear(256, 256, 256, ("bias",)), "float32"), 0.82),
+    Hot("gemm_w4", lambda: grouped(256, 256, 256, 32, ("bias",)), 0.82),
     Hot(
         "winograd_f32", lambda: conv2d((1, 28, 28, 128), 128, (3, 3), ("bias", "relu"), padding=AROUND), 0.85
     ),
@@ -128,7 +130,7 @@ HOT = (
     Hot("gemm_s8_sdot", lambda: dynamic_of_nine_bits("int8").workload, 0.86, A76, variant="nine_bits"),
     Hot("gemm_s8_mlal", lambda: SHAPES["gemm 256"]().workload, 0.9, OLD, MAC + "|sadalp"),
     Hot("depthwise_s8", lambda: depthwise_s8(96), 0.28),
-    Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.69, OLD, MAC + "|saddw2?"),
+    Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.68, OLD, MAC + "|saddw2?"),
     Hot("depthwise_s8_patch", lambda: depthwise_s8(96, (5, 5)), 0.3),
     Hot("matmul_s8", lambda: matmul.case((6,), (197, 64, 197)).workload, 0.8),
     Hot(

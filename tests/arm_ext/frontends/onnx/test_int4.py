@@ -92,3 +92,58 @@ def test_inputs_and_outputs_of_4_bits_are_refused_by_name():
     nodes = [helper.make_node("Identity", ["x"], ["y"])]
     with pytest.raises(ModelError, match="'x' is of int4, which is taken for constants alone"):
         import_onnx(model(nodes, [], x=TensorProto.INT4, y=TensorProto.INT4))
+
+
+def blocked(
+    dtype: str, shape: tuple[int, ...], axis: int, block: int, *, zeros: bool = True, blocks: int = 0
+) -> onnx.ModelProto:
+    """A product with weights that have a scale a block along an axis."""
+    kind, least, _ = _INT4[dtype]
+    rng = np.random.default_rng(2)
+    held = list(shape)
+    held[axis] = blocks or -(-shape[axis] // block)
+    constants = [
+        narrow("w", kind, rng.integers(least, least + 16, shape)),
+        numpy_helper.from_array(rng.uniform(0.05, 0.2, held).astype("f"), "ws"),
+        narrow("wz", kind, rng.integers(least, least + 16, held)),
+    ]
+    nodes = [
+        helper.make_node(
+            "DequantizeLinear", ["w", "ws", *["wz"] * zeros], ["wd"], "widened", axis=axis, block_size=block
+        ),
+        helper.make_node("MatMul", ["x", "wd"], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, (3, shape[0])),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, (3, shape[1])),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis", "block"),
+    [
+        ("int4", (31, 9), 0, 8),
+        ("int4", (32, 7), -2, 16),
+        ("uint4", (33, 8), 0, 16),
+        ("uint4", (8, 31), 1, 9),
+        ("int4", (7, 1), 0, 32),
+        ("uint4", (9, 3), 0, 1),
+    ],
+)
+@pytest.mark.parametrize("zeros", [True, False])
+def test_scales_of_blocks_are_right(dtype: str, shape: tuple[int, int], axis: int, block: int, zeros: bool):
+    proto = blocked(dtype, shape, axis, block, zeros=zeros)
+    onnx.checker.check_model(proto, full_check=True)
+    x = np.random.default_rng(3).standard_normal((3, shape[0]), np.float32)
+    (expected,) = run_onnxruntime(proto.SerializeToString(), [x], integers=False)
+    (found,) = run_on_host(import_onnx(proto).mod, [x])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_blocks_that_do_not_cover_the_weights_are_refused():
+    with pytest.raises(
+        ModelError, match=r"widened \(its scales are \[7, 3\], and 7 rows have 4 blocks of 8\)"
+    ):
+        import_onnx(blocked("int4", (32, 7), 0, 8, blocks=3))

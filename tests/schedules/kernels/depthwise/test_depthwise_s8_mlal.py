@@ -51,7 +51,7 @@ def test_every_value_is_the_definitions(tmp_path: Path, board: Board):
 
 
 def test_every_form_gives_the_same(tmp_path: Path, board: Board):
-    params = [Params(unroll, chain, chain == 1) for unroll in (1, 2, 3) for chain in (1, 2)]
+    params = [Params(unroll, chain, parallel=chain == 1) for unroll in (1, 2, 3) for chain in (1, 2)]
     cases = [(case, p) for case in CASES[:3] for p in params]
     check(kernel, cases, TARGETS["cortex-a72"], board, tmp_path)
 

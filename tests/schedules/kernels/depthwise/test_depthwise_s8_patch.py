@@ -72,7 +72,10 @@ def test_every_value_is_the_definitions_without_dotprod(tmp_path: Path, board: B
 @pytest.mark.isa("dotprod")
 def test_every_patch_gives_the_same(tmp_path: Path, board: Board):
     case = depthwise((1, 12, 11, 9), (5, 5), (2, 2, 2, 2), MIXED)
-    params = [Params(*patch, "sdot", index > 1, bool(index % 2)) for index, patch in enumerate(PATCHES[::3])]
+    params = [
+        Params(*patch, "sdot", index > 1, index > 1, bool(index % 2))
+        for index, patch in enumerate(PATCHES[::3])
+    ]
     check(kernel, [(case, each) for each in params], DOTPROD, board, tmp_path)
 
 

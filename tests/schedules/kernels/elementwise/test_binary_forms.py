@@ -105,3 +105,19 @@ def test_reciprocal_that_differs_somewhere_is_not_taken():
     real = values(half).astype(np.float32) * np.float32(half.scale)
     scaled = np.rint((real[:, None] + real[None, :]) * (np.float32(1) / np.float32(0.1)))
     assert (np.clip(scaled, -128, 127) != what.definition()).any()
+
+
+DECIMAL = (per(0.05, -3), per(0.03, 5), per(0.08, -1))
+
+
+@pytest.mark.parametrize(("abc", "form"), [((A, B, Y), Linear), (DECIMAL, Exact)], ids=str)
+def test_pairs_that_are_tried_first_decide_nothing(
+    abc: tuple[Per, Per, Per], form: type, monkeypatch: pytest.MonkeyPatch
+):
+    what, sizes, terms = Binary("add", *abc, -128, 127), [], binary_forms._terms
+    monkeypatch.setattr(binary_forms, "_terms", lambda *args: sizes.append(args[0].size) or terms(*args))
+    found = form_of.__wrapped__(what)
+    assert isinstance(found, form)
+    assert sizes.count(256 * 256) < len(sizes) / 2
+    monkeypatch.setattr(binary_forms, "COARSE", 1)
+    assert form_of.__wrapped__(what) == found

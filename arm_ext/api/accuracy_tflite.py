@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain of `accuracy` from a TFLite model: the float one in LiteRT → LiteRT in its own integers → our integers.
+
+Without the float model LiteRT's integers are the reference. Layers are the outputs of operators, known by the names
+that the files have for their tensors. A layer alone is computed by us, fed with the float model's values.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arm_ext.api.accuracy_chain import Chain, Feed
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.load import is_tflite
+from arm_ext.frontends.tflite.importer import import_tflite
+from arm_ext.frontends.tflite.reference import Tensors
+from arm_ext.pipeline.selftest import Run, host_runner
+from arm_ext.quantization.layer_errors import LayerErrors, Values
+from arm_ext.quantization.layers import Quantizer
+from arm_ext.quantization.samples import ONLY_INPUT, split_samples
+from arm_ext.quantization.tflite_layers import File, TfliteLayer, layers_of
+from relay_passes.canonicalize.define_division import divides_integers
+from relay_passes.ir.returning import fed, returning
+from relay_passes.programs.control_flow import has_control_flow
+from schedules.numerics import qdq, tosa
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(kw_only=True)
+class TfliteChain(Chain):
+    """The chain of a TFLite model.
+
+    Attributes:
+        model: As imported.
+        file: What its file says of tensors.
+        against: The float model's file, if there is one.
+    """
+
+    model: ImportedModel
+    file: File
+    against: File | None
+    _layers: list[TfliteLayer] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path, against: Path | None, shapes: Shapes, *, npu: bool) -> "TfliteChain":
+        """Read the models, and check that they belong together.
+
+        Raises:
+            UsageError: They do not, or a file is wrong.
+            ModelError: It cannot be imported, or keeps states or decides at run time.
+            EnvError: LiteRT is not installed.
+        """
+        model, name = import_tflite(path, shapes, own_integers=not npu), path.stem
+        if model.states or has_control_flow(model.mod) or divides_integers(model.mod):
+            raise ModelError(
+                f"{name}: keeps states, has branches or loops, or divides integers; accuracy compares TFLite models "
+                "without"
+            )
+        file, other = File(path), None
+        if against is not None:
+            import_tflite(against, _by_place(shapes, file, against))  # which checks it
+            other = File(against)
+            for what, ours, theirs in (
+                ("inputs", file.inputs, other.inputs),
+                ("outputs", file.outputs, other.outputs),
+            ):
+                shapes_of = [[file.spec(n).shape for n in ours], [other.spec(n).shape for n in theirs]]
+                if shapes_of[0] != shapes_of[1]:
+                    both = " and ".join(str([list(shape) for shape in each]) for each in shapes_of)
+                    raise UsageError(
+                        f"the {what} of {name} and --against {other.name} are {both}: they are not of the same model"
+                    )
+            if found := [n for n in (*other.inputs, *other.outputs) if other.quantizer(n)]:
+                raise UsageError(
+                    f"--against {other.name}: is quantised itself ({other.tensor_name(found[0])}); name the float model"
+                )
+        chain = cls(
+            name=name,
+            reference="LiteRT" if other is None else other.name,
+            outputs=tuple(spec.name for spec in model.outputs),
+            middle="LiteRT",
+            model=model,
+            file=file,
+            against=other,
+        )
+        chain._open()
+        return chain
+
+    def _open(self) -> None:
+        """Match the layers, and start what runs them."""
+        self._layers, left = layers_of(self.file, self.against, self.model.mod)
+        if len(self._layers) <= len(self.file.inputs) and self.file.operators:
+            raise UsageError(
+                f"{self.name} and --against {self.reference}: no tensor of one has a name of the other; name the model "
+                "that it was made of"
+            )
+        self.uncovered = tuple(left)
+        self._fake = Tensors(self.file.content, self.name)
+        self._exact = None if self.against is None else Tensors(self.against.content, self.reference)
+        self.runtime = self._fake.runtime
+
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """Return what the samples are: the float model's inputs, or its own."""
+        return self.model.inputs if self.against is None else tuple(map(_in_float, self.model.inputs))
+
+    def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
+        """Return one feed a sample: values of the model's own types, or of the float model's.
+
+        Raises:
+            UsageError: As `split_samples`.
+        """
+        named = dict(arrays)
+        for place, spec in enumerate(self.model.inputs):
+            others = [] if self.against is None else [self.against.tensor_name(self.against.inputs[place])]
+            others += [ONLY_INPUT] if len(self.model.inputs) == 1 else []
+            found = next((other for other in (spec.name, *others) if other in named), None)
+            if found is not None:
+                named[spec.name] = named[found]
+        own = [
+            spec if spec.name in named and str(named[spec.name].dtype) == spec.dtype else _in_float(spec)
+            for spec in self.model.inputs
+        ]
+        return split_samples(named, own, "samples")
+
+    def inputs(self, feed: Feed) -> list[Array]:
+        """Return what the model is given for a sample, in its order."""
+        return [
+            _quantized(feed[spec.name], self.file.quantizer(number))
+            for spec, number in zip(self.model.inputs, self.file.inputs, strict=True)
+        ]
+
+    def imported(self) -> ImportedModel:
+        """Return the model that an NPU takes parts of."""
+        return self.model
+
+    @contextmanager
+    def ours(self, *, npu: bool) -> Iterator[Run]:
+        """What runs the model as this project compiles it, for all layers."""
+        numerics = tosa.NUMERICS if npu else qdq.NUMERICS
+        inner = [each.variable for each in self._layers[len(self.file.inputs) :]]
+        whole = replace(self.model, mod=returning(self.model.mod, inner))
+        alone = replace(self.model, mod=fed(self.model.mod, inner, dequantized=self.against is not None))
+        self._alone = host_runner(alone, numerics=numerics)
+        self.layers = [LayerErrors(each.layer) for each in self._layers]
+        yield host_runner(whole, numerics=numerics)
+
+    def add(self, feed: Feed, run: Run) -> None:
+        """Compare one sample."""
+        given = self.inputs(feed)
+        numbers = [each.number for each in self._layers]
+        fake = self._fake(given, [*numbers, *self.file.outputs])
+        exact = self._references(feed, fake)
+        # In float, as far as there is a float model: else the layer before would have a part in its error.
+        floats = [] if self.against is None else [exact[number] for number in numbers]
+        integers = [
+            _quantized(exact[each.number], each.layer.quantizer)
+            for each in self._layers[len(self.file.inputs) :]
+        ]
+        first = [fake[number] for number in self.file.inputs]
+        ours, alone = (
+            dict(zip(numbers, [*first, *found], strict=True))
+            for found in (run(given), self._alone([*given, *integers, *floats]))
+        )
+        for sums, each in zip(self.layers, self._layers, strict=True):
+            number, quantizer = each.number, each.layer.quantizer
+            own, other, here = (_dequantized(of[number], quantizer) for of in (alone, fake, ours))
+            whole = (None, None) if quantizer is None else (ours[number], fake[number])
+            sums.add(Values(exact[number], own, other, here, *whole))
+        links = {"source": exact, "fake": fake, "integers": ours}
+        self.keep(
+            **{
+                link: {
+                    name: _dequantized(of[number], None if link == "source" else self.file.quantizer(number))
+                    for name, number in zip(self.outputs, self.file.outputs, strict=True)
+                }
+                for link, of in links.items()
+            }
+        )
+
+    def _references(self, feed: Feed, fake: Mapping[int, Array]) -> dict[int, Array]:
+        """The values to compare with, by the number of the model's tensor."""
+        if self.against is None or self._exact is None:
+            return {
+                number: _dequantized(value, self.file.quantizer(number)) for number, value in fake.items()
+            }
+        given = [
+            _dequantized(feed[spec.name], self.file.quantizer(number))
+            for spec, number in zip(self.model.inputs, self.file.inputs, strict=True)
+        ]
+        twins = {each.number: each.twin for each in self._layers if each.twin is not None}
+        twins |= dict(zip(self.file.outputs, self.against.outputs, strict=True))
+        found = self._exact(given, list(twins.values()))
+        return {number: found[twin] for number, twin in twins.items()}
+
+
+def checked_paths(model: Path, against: object) -> tuple[Path, Path | None]:
+    """Return the files of a chain.
+
+    Raises:
+        UsageError: The float model is of another format.
+    """
+    if against is None:
+        return model, None
+    if not isinstance(against, str | Path) or (Path(against).is_file() and not is_tflite(Path(against))):
+        raise UsageError(
+            f"{model} is TFLite, and --against is not: name the float TFLite model, or leave it out"
+        )
+    return model, Path(against)
+
+
+def _by_place(shapes: Shapes, file: File, against: Path) -> dict[str, tuple[int, ...]]:
+    """The shapes by the float model's names of its inputs, which are checked when it is imported."""
+    if not shapes:
+        return {}
+    names = [spec.name for spec in import_tflite(against).inputs]
+    own = [file.tensor_name(number) for number in file.inputs]
+    return {other: shapes[name] for name, other in zip(own, names, strict=False) if name in shapes}
+
+
+def _in_float(spec: TensorSpec) -> TensorSpec:
+    return replace(spec, dtype="float32") if spec.dtype in ("int8", "uint8", "int16") else spec
+
+
+def _quantized(value: Array, quantizer: Quantizer | None) -> Array:
+    """Values in float as the integers that stand for them; integers as they are."""
+    if quantizer is None or value.dtype.kind != "f":
+        return value
+    info = np.iinfo(quantizer.zero_point.dtype)
+    steps = np.rint(value.astype(np.float64) / quantizer.scale.flat[0]) + int(quantizer.zero_point.flat[0])
+    integers: Array = np.clip(steps, info.min, info.max).astype(info.dtype)
+    return integers
+
+
+def _dequantized(value: Array, quantizer: Quantizer | None) -> Array:
+    return value if quantizer is None or value.dtype.kind == "f" else quantizer.dequantize(value)

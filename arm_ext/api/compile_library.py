@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.compile_library`: several models in, one C library out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+import onnx
+
+from arm_ext import package
+from arm_ext.api.arguments import check_choice, check_type
+from arm_ext.api.compile import (
+    CompileResult,
+    check_budget,
+    refuse_for_library,
+    refuse_names_of_ours,
+    refuse_unknown_kernels,
+)
+from arm_ext.api.model_source import Source
+from arm_ext.api.packing import Linked, Packing, write_models
+from arm_ext.api.plugins import brought, with_plugins
+from arm_ext.api.serial import serial
+from arm_ext.clibrary.library import Weights, check_names
+from arm_ext.clibrary.memory import ARENA, parse_regions
+from arm_ext.clibrary.text import identifier
+from arm_ext.common.cache import without_entries
+from arm_ext.common.timings import section
+from arm_ext.errors import UsageError
+from arm_ext.frontends.load import trusted, with_values
+from arm_ext.frontends.preprocess.options import Preprocess
+from arm_ext.package import Package
+from arm_ext.package.manifest import LibraryEntry, LibraryManifest, Method, Precision
+from arm_ext.package.writing import writing
+from arm_ext.pipeline.phases import PhaseOptions
+from arm_ext.shapes.given import Given, buckets_of
+from arm_ext.shapes.variants import unite
+from arm_ext.target.profiles import resolve
+from arm_ext.tune.tuned import Tuned
+from relay_passes import Rule
+from schedules.kernels.common.contract import Kernel
+from schedules.kernels.winograd import winograd_f32
+from schedules.numerics import qdq
+
+if TYPE_CHECKING:
+    from jax.export import Exported
+    from torch.export import ExportedProgram
+
+_MODELS = "models"
+"""Folder with the manifest and the report of each model."""
+
+
+@dataclass(frozen=True)
+class LibraryModel:
+    """A model of a library, and how it is imported; see the arguments of `compile` of the same names."""
+
+    model: "str | Path | onnx.ModelProto | ExportedProgram | Exported"
+    shapes: Given | None = None
+    values: Mapping[str, npt.ArrayLike] | None = None
+    preprocess: Preprocess | str | Path | None = None
+    state: Mapping[str, str] | None = None
+    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None
+    quantize: str | Path | None = None
+    calibration: Method = "minmax"
+    inputs: Sequence[npt.NDArray[Any]] | None = None
+
+    def source(self, *, trust: bool) -> Source:
+        """Return what imports it."""
+        return Source(
+            with_values(trusted(self.model) if trust else self.model, self.values or {}),
+            self.preprocess,
+            self.state or {},
+            self.state_init,
+            self.quantize,
+            self.calibration,
+            self.inputs,
+        )
+
+    @property
+    def files(self) -> list[Path]:
+        """Files that are read."""
+        given = (self.model, self.preprocess, self.state_init, self.quantize)
+        return [Path(each) for each in given if isinstance(each, str | Path)]
+
+
+@dataclass(frozen=True)
+class LibraryResult:
+    """The result of `compile_library`: its folder and manifest, and for each model its own manifest and report."""
+
+    path: Path
+    manifest: LibraryManifest
+    models: tuple[CompileResult, ...]
+
+    def __repr__(self) -> str:
+        """Where it is, and of what models, in one line."""
+        names = ", ".join(model.name for model in self.manifest.models)
+        return f"LibraryResult({str(self.path)!r}: lib{self.manifest.archive}.a with {names})"
+
+
+@serial
+@with_plugins
+def compile_library(
+    models: "Sequence[str | Path | onnx.ModelProto | ExportedProgram | Exported | LibraryModel]",
+    target: str = "arm",
+    output: str | Path = "models",
+    *,
+    weights: Weights = "embedded",
+    threads: int = 1,
+    memory: str | None = None,
+    trust: bool = False,
+    plugins: Sequence[str | Path] = (),
+    mattr: str | None = None,
+    precision: Precision = "fp32",
+    winograd: bool = True,
+    without: Sequence[str] = (),
+    tuned: str | Path | None = None,
+    rules: Sequence[Rule] = (),
+    kernels: Sequence[Kernel] = (),
+    memory_budget: int | None = None,
+    force: bool = False,
+    cache: bool = True,
+    progress: Callable[[str], None] = lambda step: None,
+) -> LibraryResult:
+    """Compile models into one C library, in which weights that they share are stored once.
+
+    The library is named after its folder, and what it has of each model after that model.
+
+    Args:
+        models: Each as `compile` takes it, or a `LibraryModel` with its shapes, states and the like.
+        target: Name of a profile.
+        output: The library's folder; an earlier one there is replaced, if nothing else is there.
+        weights: Where they are: "embedded" in the library, or in one "file" of all models beside it.
+        threads: How many threads of a pool share a kernel at most.
+        memory: Regions of memory that an instance of any of the models is given, the fastest first.
+        trust: Whether a .pt2 file may run code of its own when it is opened.
+        plugins: Python files of yours with converters of custom operators, rules and kernels.
+        mattr: Features to add and remove.
+        precision: What float operators compute in.
+        winograd: Whether float convolutions may be computed by Winograd's transforms.
+        without: Names of kernels that are not to be used.
+        tuned: A tuning database.
+        rules: Graph rewrites of your own.
+        kernels: Kernels of your own.
+        memory_budget: Largest peak of activation memory allowed of any model, in bytes.
+        force: Whether to write to a folder where other files are, too, which stay.
+        cache: Whether kernels that were compiled before are taken from the user's cache, and new ones kept there.
+        progress: Called with each step of `compile` as it begins; those up to "plan" come again for each model.
+
+    Raises:
+        UsageError, ModelError, EnvError, InternalError: As `compile`; or two models have the same name.
+    """
+    check_type("models", models, Sequence)
+    check_choice("weights", weights, Weights)
+    check_choice("precision", precision, Precision)
+    given = [each if isinstance(each, LibraryModel) else LibraryModel(each) for each in _listed(models)]
+    rules, kernels = (*rules, *brought().rules), (*kernels, *brought().kernels)
+    refuse_names_of_ours(kernels)
+    refuse_unknown_kernels(without)
+    profile = resolve(target, mattr)
+    buckets = [buckets_of(each.shapes) for each in given]
+    for of_model in buckets:
+        refuse_for_library(of_model, None)
+    if threads < 1:
+        raise UsageError("--threads is 1 or more")
+    regions = ARENA if memory is None else parse_regions(memory)
+    read = [*(file for each in given for file in each.files), *map(Path, plugins)]
+    read += [] if tuned is None else [Path(tuned)]
+    uses = nullcontext() if cache else without_entries()
+    with uses, writing(Path(output), read, force=force) as folder:
+        progress("import")
+        unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
+        known = None if tuned is None else Tuned(tuned, profile, unused)
+        options = PhaseOptions(
+            profile, precision, unused, qdq.NUMERICS, known, rules, kernels, serial=threads == 1
+        )
+        with section("import"):
+            imported = [
+                each.source(trust=trust).variants(of_model, options)
+                for each, of_model in zip(given, buckets, strict=True)
+            ]
+        check_names([variants[0].model.name for variants, _ in imported])
+        packings = []
+        for variants, calibrated in imported:
+            for variant in variants:
+                variant.run(None, progress)
+            united = unite(variants)
+            check_budget(united.memory, memory_budget)
+            packings.append(Packing(folder, united, profile, "qdq", calibrated, known))
+        archive = identifier(Path(output).resolve().name)
+        linked = write_models(packings, weights, threads, regions, progress, archive)
+        progress("package")
+        with section("package"):
+            return _write(Path(output), packings, linked, archive)
+
+
+def _listed(models: Sequence[Any]) -> Sequence[Any]:
+    if isinstance(models, str) or not models:
+        raise UsageError(
+            f"models: expected a list of models, such as ['encoder.onnx', 'decoder.onnx'], not {models!r}"
+        )
+    return models
+
+
+def _write(
+    output: Path, packings: Sequence[Packing], linked: Sequence[Linked], archive: str
+) -> LibraryResult:
+    """Write the reports and manifests of the models and of the library."""
+    folder = packings[0].folder
+    entries, reports = [], []
+    for packing, each in zip(packings, linked, strict=True):
+        assert each.library is not None
+        own = Path(_MODELS, each.library.name)
+        (folder / own).mkdir(parents=True)
+        reports.append(packing.write_report(each, folder / own))
+        names = (str(own / package.MANIFEST), str(own / package.REPORT_JSON))
+        entries.append(LibraryEntry(name=each.library.name, manifest=names[0], report=names[1]))
+    files = package.list_files(folder)
+    results = []
+    for packing, each, entry, report in zip(packings, linked, entries, reports, strict=True):
+        manifest = packing.manifest(each, report, files)
+        package.write_manifest((folder / entry.manifest).parent, manifest)
+        results.append(CompileResult(Package(output, manifest), report))
+    whole = LibraryManifest(files=package.list_files(folder), archive=archive, models=entries)
+    package.write_manifest(folder, whole)
+    return LibraryResult(output, whole, tuple(results))

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of `arm-ext compile` where it is given several models, which become one C library."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from arm_ext.errors import UsageError
+
+_T = TypeVar("_T")
+
+
+def check_several(
+    models: Sequence[Path], emit: str, output: Path | None, refused: Mapping[str, object]
+) -> None:
+    """Check what several models are compiled with.
+
+    Args:
+        models: Their files.
+        emit: What is written.
+        output: Where to.
+        refused: Options that are for one model, and what was given for them.
+
+    Raises:
+        UsageError: They would be packages, or the library has no name, or an option is for one model.
+    """
+    # What a shell makes of braces without quotes.
+    if rest := next((path for path in models if "=" in path.name and not path.exists()), None):
+        raise UsageError(
+            f"{rest}: no such model; if it is of --shape, its braces stand in quotes: --shape 'NAME=1,{{64,128}}'"
+        )
+    if emit != "c-library":
+        raise UsageError(
+            f"{len(models)} models, and a package holds one: compile them one by one, or into one C library by "
+            "--emit c-library"
+        )
+    if output is None:
+        raise UsageError("-o is missing: a library of several models is named after the folder that it names")
+    if given := [option for option, value in refused.items() if value]:
+        raise UsageError(
+            f"{' and '.join(given)}: for one model, and there are {len(models)}; compile them one by one"
+        )
+
+
+def by_model(
+    option: str, pairs: Iterable[tuple[str, _T]], models: Sequence[Path]
+) -> list[tuple[tuple[str, _T], ...]]:
+    """Return for each model what an option says of its inputs.
+
+    Args:
+        option: As it is written.
+        pairs: MODEL:NAME of an input, and what is said of it.
+        models: Their files.
+
+    Raises:
+        UsageError: The model is not named, or there is no such model.
+    """
+    names = [path.stem for path in models]
+    found: dict[str, tuple[tuple[str, _T], ...]] = dict.fromkeys(names, ())
+    for key, value in pairs:
+        # The longest, as names may have colons.
+        name = max((name for name in names if key.startswith(f"{name}:")), key=len, default=None)
+        if name is None:
+            raise UsageError(
+                f"{option} {key}: of which model? With several, write {option} MODEL:{key}=…, where MODEL is "
+                f"{' or '.join(names)}"
+            )
+        found[name] += ((key.removeprefix(f"{name}:"), value),)
+    return [found[name] for name in names]

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that follow from a length, which is known at run time: in C, and what they are at most.
+
+[1, (n - 1) // 2 + 1, 8] of float32    →    32 * (quotient(length - 1, 2) + 1)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.ir import Expr, Var
+from tvm.ir.prim import expr as prim
+
+from arm_ext.errors import ModelError
+from relay_passes.ir.sizes import greatest
+
+VARIABLE = "length"
+"""The length in C: an int64_t."""
+
+_OPERATORS = {
+    prim.Add: "({} + {})",
+    prim.Sub: "({} - {})",
+    prim.Mul: "{} * {}",
+    prim.FloorDiv: "quotient({}, {})",
+}
+
+
+@dataclass(frozen=True)
+class Length:
+    """A length that a kernel is given.
+
+    Attributes:
+        text: In C.
+        most: The greatest that it is given.
+    """
+
+    text: str
+    most: int
+
+
+def is_open(dims: Sequence[Expr]) -> bool:
+    """Whether a size among them is known at run time."""
+    return any(not isinstance(dim, tirx.IntImm) for dim in dims)
+
+
+def c_text(size: Expr, length: str = VARIABLE) -> str:
+    """Return a size in C.
+
+    Args:
+        size: An expression of one variable.
+        length: The variable's value, in C.
+
+    Raises:
+        ModelError: It is no sum, product or quotient.
+    """
+    if isinstance(size, tirx.IntImm):
+        return str(int(size))
+    if isinstance(size, Var):
+        return length
+    if isinstance(size, tirx.Cast):
+        return c_text(size.value, length)
+    if type(size) not in _OPERATORS:
+        raise ModelError(
+            f"a C library has no size of {size}, which is known at run time; list sizes in place of a bound"
+        )
+    return _OPERATORS[type(size)].format(c_text(size.a, length), c_text(size.b, length))
+
+
+def product_text(dims: Sequence[Expr], factor: int, length: str = VARIABLE) -> str:
+    """Return the product of sizes and a number in C."""
+    for dim in dims:
+        factor *= int(dim) if isinstance(dim, tirx.IntImm) else 1
+    texts = [c_text(dim, length) for dim in dims if not isinstance(dim, tirx.IntImm)]
+    return " * ".join([str(factor), *texts])
+
+
+def most(dims: Sequence[Expr], largest: int) -> int:
+    """Return the greatest product of sizes.
+
+    Raises:
+        ModelError: One is known at run time and has no bound, or is negative for some length.
+    """
+    if largest == 0 and is_open(dims):
+        sizes = ", ".join(map(str, dims))
+        raise ModelError(
+            f"a C library has no values of [{sizes}], whose size is known at run time; compile a package"
+        )
+    try:
+        return greatest(dims, largest)
+    except ValueError as err:
+        raise ModelError(f"{err}; list the sizes that occur in place of a bound") from err

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What models of one library have in common: equal constants and equal kernels, which it stores once.
+
+What the same models have in common is one object of the library. So a program that calls some of the models is linked
+with what these need alone.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from tvm import tirx
+from tvm_ffi import StructuralKey
+
+from arm_ext.clibrary.program import Constants, Place
+from arm_ext.clibrary.text import identifiers
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the same models have in common.
+
+    Attributes:
+        name: What its symbols begin with.
+        constants: Those that all of them read.
+        kernels: Those that all of them call, by their symbols.
+    """
+
+    name: str
+    constants: Constants
+    kernels: Mapping[str, tirx.PrimFunc]
+
+    @property
+    def symbol(self) -> str:
+        """What C calls the constants."""
+        return f"{self.name}_weights"
+
+    @cached_property
+    def weights(self) -> bytes:
+        """The bytes of the constants."""
+        return b"".join(self.constants.parts)
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a model has in common with others of its library.
+
+    Attributes:
+        archive: Name of the library.
+        shared: By the index that places of their constants have.
+        symbols: Kernel of the model → its symbol, of those that others call, too.
+        file: Constants of all models, where they are a file; None where they are in the library.
+    """
+
+    archive: str
+    shared: Mapping[int, Shared] = field(default_factory=dict)
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    file: Constants | None = None
+
+    @property
+    def places(self) -> dict[bytes, Place]:
+        """Constants that others read, too → where they are."""
+        return {
+            value: Place("shared", offset, index)
+            for index, each in self.shared.items()
+            for value, offset in each.constants.offsets.items()
+        }
+
+
+def groups_of(
+    archive: str,
+    names: Sequence[str],
+    constants: Sequence[Constants],
+    kernels: Sequence[Mapping[str, tirx.PrimFunc]],
+) -> list[Group]:
+    """Return for each model what it has in common with others.
+
+    Args:
+        archive: Name of the library.
+        names: Of the models, in C.
+        constants: Of each model.
+        kernels: Of each model, by name.
+    """
+    keys = [{name: _key(func) for name, func in each.items()} for each in kernels]
+    readers = _owners(each.offsets for each in constants)
+    callers = _owners(each.values() for each in keys)
+    sets = [models for models in dict.fromkeys((*readers.values(), *callers.values())) if len(models) > 1]
+    shared: dict[frozenset[int], Shared] = {}
+    symbols: dict[StructuralKey, str] = {}
+    for models, prefix in zip(sets, identifiers([f"{archive}_shared"] * len(sets), names), strict=True):
+        common = Constants()
+        for value in (value for value, owners in readers.items() if owners == models):
+            common.add(value)
+        first = min(models)
+        called = {key: name for name, key in keys[first].items() if callers[key] == models}
+        own = dict(zip(called, (f"{prefix}_k_{each}" for each in identifiers(called.values())), strict=True))
+        funcs = {own[key]: kernels[first][name] for key, name in called.items()}
+        shared[models] = Shared(prefix, common, funcs)
+        symbols |= own
+    return [
+        Group(
+            archive,
+            {index: shared[models] for index, models in enumerate(sets) if number in models},
+            {name: symbols[key] for name, key in of_model.items() if key in symbols},
+        )
+        for number, of_model in enumerate(keys)
+    ]
+
+
+def _key(func: tirx.PrimFunc) -> StructuralKey:
+    """Return what equal kernels have in common, whatever their names are."""
+    return StructuralKey(func.with_attr("global_symbol", ""))
+
+
+def _owners(models: Iterable[Iterable[_T]]) -> dict[_T, frozenset[int]]:
+    """Return for each thing that models have the numbers of those that have it."""
+    found: dict[_T, set[int]] = {}
+    for number, things in enumerate(models):
+        for thing in things:
+            found.setdefault(thing, set()).add(number)
+    return {thing: frozenset(numbers) for thing, numbers in found.items()}

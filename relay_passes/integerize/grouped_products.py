@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of float32 data by weights of 4 bits with a scale a group, which stay 4 bits in memory.
+
+    matmul(x, transpose(slice(reshape(dequantize(Q, s)))))    →    linear_grouped(x, Q, s)
+
+Q is [columns x groups, group], a scale a row: so importers leave a scale a block. The slice drops what the last group
+is short of. The product of float weights is the same, but for the order of sums. What is left of such weights, for it
+is no such product, becomes a product of constants: of what is computed from it nothing is kept from folding.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, Var
+from tvm.relax.analysis import remove_all_unused
+
+from relay_passes.ir.calls import name_of
+from relay_passes.ir.shapes import axes_of, shape_of, static_shape
+from relay_passes.ir.sources import Names, bindings_of, map_calls, relax_functions, sources_of, with_source
+from relay_passes.ir.upstream import run_upstream
+from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.rule import Explanation
+from schedules.diagnostic import Diagnostic
+
+NAME = "grouped_products"
+
+Array = npt.NDArray[Any]
+
+LinearGrouped = Callable[[Sequence[int], Array, Array, int], Any]
+"""From the data's shape, integers [K, N], scales [groups, N] and the rows of a group to the product's routine."""
+
+_LEAST, _MOST = -8, 7
+_MATRIX = 2
+_SHAPED = ("relax.reshape", "relax.strided_slice")
+# Kernels widen weights by vectors of four rows, which have one scale.
+_ROWS = 4
+
+
+@dataclass(frozen=True)
+class _Weights:
+    integers: Array
+    scales: Array
+    group: int
+
+
+def grouped_products(mod: IRModule, linear: LinearGrouped, record: Record | None = None) -> IRModule:
+    """Rewrite every function of `mod`.
+
+    Args:
+        mod: Canonical: A-normal form, every call named, constants folded but for dequantize.
+        linear: Makes the product.
+        record: Takes note of what was rewritten and what was not, if given.
+
+    Returns:
+        The module, the same object if there are none.
+    """
+    builder = relax.BlockBuilder(mod)
+    applied: list[Names] = []
+    rejected: list[Diagnostic] = []
+    for gv, func in relax_functions(mod):
+        values = {b.var: b.value for b in bindings_of(func)}
+        before = len(applied)
+
+        def change(_: Var, call: Call, values: Mapping[Var, Expr] = values) -> Call:
+            found = _weights_of(call, values)
+            if found is None:
+                return call
+            names = sources_of(call)
+            if isinstance(found, Diagnostic):
+                rejected.append(Diagnostic.of(found.reason, found.limit, found.actual, nodes=names))
+                return call
+            applied.append(names)
+            data = call.args[0]
+            routine = linear(shape_of(data), found.integers, found.scales, found.group)
+            symbol = builder.add_func(routine.func, "linear_grouped")
+            constants = [relax.const(array, str(array.dtype)) for array in routine.constants]
+            return with_source(builder.normalize(relax.call_tir(symbol, [data, *constants], call.ty)), names)
+
+        new = map_calls(func, change)
+        if len(applied) > before:
+            builder.update_func(gv, remove_all_unused(new))
+    if record is not None:
+        record.passes[NAME] = Explanation(tuple(applied), tuple(rejected))
+    return _without_blocks(builder.get() if applied else mod)
+
+
+def _without_blocks(mod: IRModule) -> IRModule:
+    """Let constants be folded that are dequantised and then reshaped or sliced, behind which nobody sees integers."""
+    changed: dict[GlobalVar, relax.Function] = {}
+    for gv, func in relax_functions(mod):
+        bindings = bindings_of(func)
+        read = {arg for b in bindings if name_of(b.value) in _SHAPED for arg in b.value.args[:1]}
+        blocks = {b.var for b in bindings if b.var in read and _is_blocks(b.value)}
+        if blocks:
+            changed[gv] = map_calls(func, partial(_unpacked, blocks))
+    if not changed:
+        return mod
+    out = mod.clone()
+    for gv, func in changed.items():
+        out.update_func(gv, func)
+    return run_upstream(out, relax.transform.Normalize())
+
+
+def _is_blocks(call: Expr) -> bool:
+    """Whether it dequantises a constant matrix with a scale a row and no zero point."""
+    if name_of(call) != "relax.dequantize" or not all(isinstance(arg, GenericConst) for arg in call.args):
+        return False
+    blocks, scale, zero = (arg.value.numpy() for arg in call.args)
+    along_rows = blocks.ndim == _MATRIX and not int(call.attrs.axis) % _MATRIX
+    return bool(along_rows and scale.size == len(blocks) and not zero.any())
+
+
+def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
+    """What `_is_blocks` takes, as a product of constants, where it is bound to one of the chosen."""
+    if var not in chosen:
+        return dequantize
+    blocks, scale, _ = (arg.value.numpy() for arg in dequantize.args)
+    product = relax.op.multiply(relax.const(blocks.astype(scale.dtype)), relax.const(scale.reshape(-1, 1)))
+    return with_source(product, sources_of(dequantize))
+
+
+def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _Weights | Diagnostic | None:
+    """The weights of a product in groups; why they cannot stay so; or None if they are others."""
+    if name_of(call) != "relax.matmul":
+        return None
+    shape, turned, value = static_shape(call.args[1]), False, call.args[1]
+    while isinstance(value, Var) and value in values:
+        made = values[value]
+        match name_of(made):
+            case "relax.permute_dims" if len(shape_of(made)) == _MATRIX:
+                turned ^= axes_of(made) == [1, 0]
+            case "relax.reshape" | "relax.strided_slice":
+                pass
+            case "relax.dequantize":
+                return None if shape is None or not turned else _read(call, made, shape)
+            case _:
+                return None
+        value = made.args[0]
+    return None
+
+
+def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _Weights | Diagnostic | None:
+    """The weights [K, N] of a dequantize of groups one behind the other."""
+    if not _is_blocks(dequantize) or len(shape) != _MATRIX:
+        return None
+    blocks, scale, _ = (part.value.numpy() for part in dequantize.args)
+    depth, columns = shape
+    group = blocks.shape[1]
+    count = -(-depth // group)
+    least, most = int(blocks.min(initial=0)), int(blocks.max(initial=0))
+    wide = least < _LEAST or most > _MOST
+    if len(blocks) != columns * count or (count == 1 and wide):  # a scale a column is another's business
+        return None
+    if static_shape(call.args[0]) is None or str(call.args[0].ty.dtype) != "float32":
+        return Diagnostic.of("data is not float32 of static shape", "float32", str(call.args[0].ty))
+    if count > 1 and group % _ROWS:
+        return Diagnostic.of("group is no multiple of a vector's lanes", _ROWS, group)
+    if wide:
+        return Diagnostic.of("integers need more than 4 bits", f"{_LEAST} to {_MOST}", f"{least} to {most}")
+    integers = blocks.reshape(columns, count * group)[:, :depth].T
+    return _Weights(np.ascontiguousarray(integers), scale.reshape(columns, count).T.copy(), group)

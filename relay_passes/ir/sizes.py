@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of sizes that are expressions of one variable, the length."""
+
+from collections.abc import Iterable
+
+from tvm import sym, tirx
+from tvm.ir import Expr, Var
+from tvm_ffi import structural_map
+
+
+def value_of(dim: Expr, length: int) -> int:
+    """Return the value of a size expression at a length."""
+    fixed = structural_map(dim, [(Var, lambda _var: tirx.IntImm("int64", length))])
+    return int(sym.Analyzer().simplify(fixed))
+
+
+def greatest(dims: Iterable[Expr], largest: int) -> int:
+    """Return a bound of the product of sizes for lengths from 1 on.
+
+    Args:
+        dims: Each rises or falls with the length, if it depends on it, as those of `merge_lengths` do.
+        largest: The greatest length.
+
+    Raises:
+        ValueError: One is negative for some length.
+    """
+    product = 1
+    for dim in dims:
+        values = [int(dim)] if isinstance(dim, tirx.IntImm) else [value_of(dim, n) for n in (1, largest)]
+        if min(values) < 0:
+            raise ValueError(f"a size of {dim} is negative for a length of 1 or {largest}")
+        product *= max(values)
+    return product

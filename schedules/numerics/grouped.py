@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of float32 data by constant weights of 4 bits with a scale a group of rows.
+
+    y[m, n] = sum over k of x[m, k] * fl(q[k, n] * scale[k // group, n])        float32, in any order
+
+q is -8 to 7. A byte holds two rows: the even one in its low four bits, both as two's complement.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import te, tirx
+
+from schedules.numerics.routine import PRODUCT, Routine, routine
+
+Array = npt.NDArray[Any]
+
+NAME = "float.linear_grouped"
+
+LEAST, MOST = -8, 7
+"""Of the integers."""
+
+
+def packed(integers: Array) -> Array:
+    """Return integers [K, N] as bytes [ceil(K / 2), N], int8."""
+    padded = np.pad(integers.astype(np.int8), ((0, len(integers) % 2), (0, 0)))
+    held: Array = np.bitwise_or(padded[::2] & 15, padded[1::2] << 4)
+    return held
+
+
+def unpacked(held: Array, depth: int) -> Array:
+    """Return the integers [depth, N] of bytes."""
+    rows: Array = np.stack([(held << 4) >> 4, held >> 4], axis=1).reshape(-1, held.shape[1])
+    return rows[:depth]
+
+
+def weights(held: Array, scales: Array, group: int, depth: int) -> Array:
+    """Return the weights float32 [depth, N] of bytes and scales [groups, N]."""
+    by_row = scales.take(np.arange(depth) // group, 0)
+    floats: Array = unpacked(held, depth).astype(np.float32) * by_row
+    return floats
+
+
+def linear_grouped_routine(shape: Sequence[int], integers: Array, scales: Array, group: int) -> Routine:
+    """Return the routine of the product.
+
+    Args:
+        shape: Of the data, [..., M, K].
+        integers: [K, N], within LEAST and MOST.
+        scales: float32 [ceil(K / group), N].
+        group: Rows that share a scale.
+    """
+    held = packed(integers)
+    x = te.placeholder(shape, "float32", "x")
+    w = te.placeholder(held.shape, "int8", "w")
+    scale = te.placeholder(scales.shape, "float32", "scale")
+    k = te.reduce_axis((0, shape[-1]), "k")
+
+    def value(*i: tirx.Var) -> tirx.Expr:
+        *rows, column = i
+        byte = tirx.Cast("int32", w(tirx.floordiv(k, 2), column))
+        bits = (byte >> (4 * tirx.Cast("int32", tirx.floormod(k, 2)))) & 15
+        # Its sign; TVM takes two shifts for a product and a quotient.
+        integer = (bits ^ 8) - 8
+        weight = tirx.Cast("float32", integer) * scale(tirx.floordiv(k, group), column)
+        return te.sum(x(*rows, k) * weight, axis=k)
+
+    y = te.compute((*shape[:-1], held.shape[1]), value, "linear_grouped")
+    return routine(NAME, [x, w, scale, y], [held, scales], pattern=PRODUCT, group=group)
