@@ -8,8 +8,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# Else onnxruntime, as it is imported, starts a thread that sends events to its makers, and keeps a database in the
-# user's cache folder and a file in TMPDIR of what it would report.
+# Otherwise the import of onnxruntime starts a thread that sends telemetry, and writes a database to the user's cache
+# folder and a file to TMPDIR.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 from arm_ext.version import __version__

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring operators that arm-ext does not know: this file is a plugin, and a program that compiles a model with it.
+"""Add operators that arm-ext does not know. This file is a plugin, and also a program that compiles a model with it.
 
     python examples/custom_operator.py
     arm-ext compile model.onnx --plugin examples/custom_operator.py
 
-One operator becomes operators of Relax, the other a function in TensorIR. Both are part of the self-test, so that
-`run --check` compares the board with this machine; the program below compares with numpy, too.
+One operator becomes Relax operators, the other a TensorIR function. Both are part of the self-test, so that
+`run --check` compares the board with this machine; the program below also compares with numpy.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import arm_ext
 
 
 def soft_shrink(op: arm_ext.CustomOp) -> relax.Expr:
-    """Take values towards zero by a bound: x - clip(x, -b, b)."""
+    """Convert SoftShrink, which moves values towards zero by a bound b: x - clip(x, -b, b)."""
     bound = float(op.attributes.get("bound", 0.5))
     if bound < 0:
         op.refuse(f"its bound is {bound}; it is 0 or more")
@@ -34,7 +34,7 @@ def soft_shrink(op: arm_ext.CustomOp) -> relax.Expr:
 
 
 def running_max(op: arm_ext.CustomOp) -> relax.Expr:
-    """Call a function of TensorIR: the greatest value up to each place of a row."""
+    """Convert RunningMax, the cumulative maximum along each row, to a call of a TensorIR function."""
     rows, columns = op.shape(0)
     return op.call(_running_max(rows, columns), op.inputs, (rows, columns))
 
@@ -77,12 +77,12 @@ def model() -> onnx.ModelProto:
 
 
 def expected(x: np.ndarray) -> np.ndarray:
-    """Return what the model computes, in numpy."""
+    """Compute the model's output in numpy."""
     return np.maximum.accumulate(x - np.clip(x, -0.25, 0.25), axis=1) + 1
 
 
 def main() -> None:
-    """Compile the model with this file as plugin, run it, and check the values."""
+    """Compile the model with this file as a plugin, run it, and check the values."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

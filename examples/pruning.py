@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prune a PyTorch network, train it on, and compile it: whole channels for a CPU, 2:4 weights for an Ethos-U85.
+"""Prune a PyTorch network, fine-tune it, and compile it: whole channels for a CPU, 2:4 weights for an Ethos-U85.
 
     python examples/pruning.py
 
@@ -22,7 +22,7 @@ import arm_ext
 from arm_ext import NpuOptions
 
 HELD_OUT = 360
-GROUP, KEPT = 4, 2  # of 2:4 weights
+GROUP, KEPT = 4, 2  # weights of a 2:4 group
 
 
 class Block(nn.Sequential):
@@ -50,7 +50,7 @@ class Net(nn.Module):
 
 
 def train(net: Net, images: torch.Tensor, labels: torch.Tensor, epochs: int, rate: float) -> Net:
-    """Train with Adam; what is masked stays 0."""
+    """Train with Adam; masked weights stay 0."""
     optimizer = torch.optim.Adam(net.train().parameters(), lr=rate)
     for _ in range(epochs):
         for batch in torch.randperm(len(images)).split(64):
@@ -61,9 +61,9 @@ def train(net: Net, images: torch.Tensor, labels: torch.Tensor, epochs: int, rat
 
 
 def mask_channels(net: Net, share: float) -> None:
-    """Mask the channels with the smallest filters, their BatchNorms' gamma and beta too, so that they are 0.
+    """Mask the channels with the smallest filters, with gamma and beta of their BatchNorm, so that their output is 0.
 
-    The two sides of the residual sum lose the same channels: else the sum has none that is dead.
+    Both operands of the residual sum lose the same channels; otherwise no channel of the sum would be dead.
     """
     for blocks in ([net.stem], [net.wide, net.residual], [net.deep]):
         size = sum(block[0].weight.detach().flatten(1).norm(dim=1) for block in blocks)
@@ -75,7 +75,7 @@ def mask_channels(net: Net, share: float) -> None:
 
 
 def mask_two_of_four(net: Net) -> None:
-    """Mask the two smallest of each four weights along the input channels, but for the image's one channel."""
+    """Mask the two smallest of each four weights along the input channels, except in the first layer (one channel)."""
     for conv in (net.wide[0], net.residual[0], net.deep[0]):
         groups = conv.weight.detach().abs().unflatten(1, (-1, GROUP))
         keep = (groups.argsort(2).argsort(2) >= GROUP - KEPT).float().flatten(1, 2)
@@ -83,7 +83,7 @@ def mask_two_of_four(net: Net) -> None:
 
 
 def with_zeros(net: Net) -> Net:
-    """Write the masks into the weights, which is PyTorch's way to end pruning."""
+    """Write the masks into the weights, as PyTorch's pruning requires at the end."""
     for module in net.modules():
         for name in [key.removesuffix("_orig") for key, _ in module.named_parameters(recurse=False)]:
             if hasattr(module, f"{name}_mask"):
@@ -92,7 +92,7 @@ def with_zeros(net: Net) -> Net:
 
 
 def right(net: Net, images: torch.Tensor, labels: torch.Tensor) -> float:
-    """Return the share of right answers."""
+    """Return the accuracy on the test images."""
     with torch.no_grad():
         return float((net(images).argmax(1) == labels).float().mean())
 
@@ -108,11 +108,11 @@ def on_cpu(name: str, net: Net, target: str, folder: Path, image: torch.Tensor) 
 def on_npu(net: Net, npu: str, folder: Path, data: Path, image: torch.Tensor) -> None:
     """Export to ONNX, quantise, and compile for an Ethos-U85."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the other exporter needs one package more
+        warnings.simplefilter("ignore", DeprecationWarning)  # the other exporter needs another package
         torch.onnx.export(net, (image,), folder / "net.onnx", input_names=["image"], dynamo=False)
     quantized = arm_ext.quantize(folder / "net.onnx", data, folder / "net_int8.onnx", metric="top1")
     metric = quantized.accuracy.metric
-    # So small a network is not worth a hand-over, which is not what is shown here.
+    # Without this, so small a network would stay on the CPU, as the hand-over takes longer than the inference.
     options = NpuOptions(npu, npu_ops=("conv2d",))
     report = arm_ext.compile(quantized.path, "cortex-a55", folder / "npu.armpkg", npu=options).report
     for region in report.npu.regions if report.npu else ():
@@ -124,7 +124,7 @@ def on_npu(net: Net, npu: str, folder: Path, data: Path, image: torch.Tensor) ->
 
 
 def main() -> None:
-    """Train, prune both ways, train on, compile."""
+    """Train, prune in both ways, fine-tune and compile."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -15,7 +15,7 @@ from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.layout import to_nhwc
 from relay_passes.memory.alias_analysis import copy_constants
-from relay_passes.memory.hoist_workspaces import hoist_all, hoist_workspaces, parallel_loops
+from relay_passes.memory.hoist_workspaces import Workspace, hoist_all, hoist_workspaces, parallel_loops
 from relay_passes.memory.parallel_parts import parallel_parts
 from relay_passes.memory.plan_arena import plan_arena
 from relay_passes.memory.serial_loops import serial_loops
@@ -38,6 +38,7 @@ __all__ = [
     "Part",
     "RemovedChannels",
     "Rule",
+    "Workspace",
     "accept_offsets",
     "add_step",
     "apply_rules",

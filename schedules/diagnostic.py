@@ -16,12 +16,12 @@ class Diagnostic:
 
     Attributes:
         reason: A sentence without full stop and without its numbers, such as "weight is not a constant".
-        limit: What would be allowed; empty if it is no comparison.
-        actual: What is there instead.
+        limit: The allowed value; empty if it is no comparison.
+        actual: The value found instead.
         nodes: Source nodes that it speaks of.
         asked: Who was asked: a kernel, a rule, or a phase.
         operator: Operator that it speaks of.
-        hint: What would change the answer, or what the answer was weighed against.
+        hint: Change that would avoid the rejection, or the alternative it was compared with.
         others: Source nodes that would be taken in, too, where the reason begins with them.
         unfit: Whether who was asked is for another kind of thing, so that no other size, core or option would do.
     """

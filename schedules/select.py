@@ -198,7 +198,7 @@ def select(
 
 @dataclass(frozen=True)
 class _Defaults:
-    """What kernels say of a workload: those that take it as they are without tuning, with reasons, and the others."""
+    """Answers of kernels for a workload: accepting ones with default parameters and reasons, and rejections."""
 
     options: tuple[Option, ...]
     reasons: Mapping[str, str]
@@ -225,7 +225,7 @@ def _option(kernel: Kernel, params: Any, workload: Workload, core: Core) -> Opti
 
 @lru_cache(4096)
 def _variants(taken: Option, workload: Workload, core: Core, more: tuple[Kernel, ...]) -> list[Option]:
-    """What the kernel that was taken could do with other parameters."""
+    """Return the chosen kernel with other parameters."""
     kernel = kernel_named(taken.kernel, more)
     found = (params for params in kernel.candidates(workload, core) if params != taken.params)
     return [_option(kernel, params, workload, core) for params in found]

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compile models that people have published, and print beside each its own runtime, as Markdown.
+"""Compile published models, and compare each with the runtime that it was made for, as a Markdown table.
 
     python scripts/published_models.py build/published                    # all: hours
-    python scripts/published_models.py build/published silero pymicro     # those whose package or file is named so
+    python scripts/published_models.py build/published silero pymicro     # those whose name contains one of these
     python scripts/published_models.py build/published --no-peers         # compile only
 
-`published_models.toml` lists them: a package of pip or npm, the file in it, and what its bytes hash to. Packages are
-fetched by those programs and unpacked, not installed. Cold is without the cache of kernels, warm with it. Error is the
-largest difference from the runtime's output relative to the largest there, on the inputs of the self-test; ratios are
-ours over the runtime's, of instructions that an emulator counted and of cycles that a model estimates.
+`published_models.toml` lists the models: a package of pip or npm, the file in it, and its SHA-256. Packages are fetched
+by these programs and unpacked, not installed. "Cold" is a compile without the kernel cache, "warm" one with it. "Error"
+is the largest difference from the runtime's output, relative to its largest value, on the inputs of the self-test.
+Ratios are ours over the runtime's: instructions counted by an emulator, and cycles estimated by a model.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from tables import markdown
 LIST = Path(__file__).with_suffix(".toml")
 PEERS = {".onnx": "onnxruntime", ".tflite": "litert"}
 BOARD = "virtual:neoverse-n2"
-MINUTES = 20  # for one command
+MINUTES = 20  # seconds for one command
 COLUMNS = ("model", "runtime", "cold s", "warm s", "generic", "error", "instructions", "cycles", "says")
 
 
@@ -42,11 +42,11 @@ class Published:
     """A model in a package.
 
     Attributes:
-        package: Such as "pip:magika==0.6.2" or "npm:@ricky0123/vad-web@0.0.31".
-        file: Where it is in there.
-        sha256: Of its bytes.
-        shapes: Input name → dimensions, of inputs that it leaves open.
-        values: Input name → number, of inputs that decide on a branch.
+        package: Package and version, such as "pip:magika==0.6.2" or "npm:@ricky0123/vad-web@0.0.31".
+        file: Path of the model in the package.
+        sha256: Hash of the model file.
+        shapes: Input name → dimensions, for inputs with dynamic dimensions.
+        values: Input name → number, for inputs that select a branch.
     """
 
     package: str
@@ -57,7 +57,7 @@ class Published:
 
     @property
     def name(self) -> str:
-        """Of the table: package without version, and file."""
+        """Name in the table: package without version, and file."""
         package = re.sub(r"(==|(?<=.)@)\d.*", "", self.package.partition(":")[2])
         return f"{package} {PurePosixPath(self.file).stem}"
 
@@ -67,14 +67,14 @@ class Published:
         return PEERS[PurePosixPath(self.file).suffix]
 
     def options(self) -> list[str]:
-        """Of arm-ext, for its shapes and values."""
+        """Command line options of arm-ext for the shapes and values."""
         given = [("--shape", name, dims) for name, dims in self.shapes.items()]
         given += [("--value", name, number) for name, number in self.values.items()]
         return [word for option, name, text in given for word in (option, f"{name}={text}")]
 
 
 def fetched(model: Published, folder: Path) -> Path:
-    """Return the model's file in a folder, which is fetched if it is not there."""
+    """Return the path of the model's file in a folder, after fetching it if it is missing."""
     path = folder / f"{model.sha256[:8]}-{PurePosixPath(model.file).name}"
     if not path.exists():
         registry, _, package = model.package.partition(":")
@@ -95,7 +95,7 @@ def fetched(model: Published, folder: Path) -> Path:
 
 
 def member(archive: Path, name: str) -> bytes:
-    """Return a file of a zip or tar archive; "a.zip!b" is the file b of an archive in it."""
+    """Return the bytes of a file in a zip or tar archive; "a.zip!b" is the file b in the archive a.zip inside it."""
     outer, _, inner = name.partition("!")
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as file:
@@ -110,7 +110,7 @@ def member(archive: Path, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a command: its exit code, output, last line of errors and CPU seconds."""
+    """Result of a command: exit code, output, last line of stderr and CPU seconds."""
 
     code: int
     output: str
@@ -119,7 +119,7 @@ class Ended:
 
 
 def command(*words: str | Path) -> Ended:
-    """Run arm-ext."""
+    """Run an arm-ext command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [Path(sys.executable).with_name("arm-ext"), *words]
     try:
@@ -133,7 +133,7 @@ def command(*words: str | Path) -> Ended:
 
 
 def row(model: Published, path: Path, target: str, *, peers: bool) -> tuple[str, ...]:
-    """Return a model's line of the table."""
+    """Return a model's row of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         package = Path(scratch, "model.armpkg")
         words: tuple[str | Path, ...] = ("compile", path, "--target", target, "-o", package, *model.options())
@@ -162,7 +162,7 @@ def generic(report: dict[str, list[dict[str, float | str | None]]]) -> float:
 
 
 def against(model: Published, path: Path) -> tuple[str, str, str, str]:
-    """Return error, ratios of instructions and cycles, and what else there is to say."""
+    """Return the error, the ratios of instructions and cycles, and remarks."""
     if model.values:
         return ("", "", "", "one value of an input is compiled, and the runtime takes it")
     done = command("bench", path, "--against", model.peer, "--board", BOARD, "--json", *model.options())
@@ -177,7 +177,7 @@ def against(model: Published, path: Path) -> tuple[str, str, str, str]:
 
 
 def main() -> None:
-    """Print the table, a row as soon as it is there."""
+    """Print the table, each row as soon as it is known."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep what collecting loads from the garbage collector: looking through it was a fifth of the time of tests."""
+    """Exempt the objects loaded by test collection from garbage collection, which took a fifth of the test time."""
     gc.disable()
     try:
         return (yield)

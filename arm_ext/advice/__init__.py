@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would make a model faster: options of `compile` to try, and changes of the model, found in its profile."""
+"""Advice on faster inference: options of `compile` to try, and changes of the model, derived from its profile."""

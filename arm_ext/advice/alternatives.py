@@ -41,9 +41,9 @@ def alternatives(
     """Yield what could apply, none of it measured.
 
     Args:
-        profile: Of the model as it is.
-        report: Of the same package.
-        features: Of the target, by LLVM's names.
+        profile: Profile of the model as it is.
+        report: Report of the same package.
+        features: Features of the target, by LLVM's names.
         int8: Options that quantise the model, where there are calibration samples.
         tuned: Options that take a tuning database, where there is one.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of an ONNX model whose gain is measured by building the changed model.
 
-hard_swish: x * Sigmoid(x) → x * HardSigmoid(x), which is other numbers, so that the model is trained again.
-padded_channels: Conv → … → Conv with channels of almost zero that fill the kernel's tile, which keeps the numbers.
+hard_swish: x * Sigmoid(x) → x * HardSigmoid(x), which changes the results, so that the model must be trained again.
+padded_channels: Conv → … → Conv with more channels, almost zero, to fill the kernel's tile; the results stay the same.
 """
 
 import math
@@ -24,7 +24,7 @@ TILES = (16, 8, 4)
 _MOST_MORE = 0.25
 
 _ALMOST_ZERO = 2.0**-60
-"""What the product of two such numbers is added to, but for another as small, does not change in float32."""
+"""Weights so small that adding the product of two of them changes no float32 sum, unless that is as small."""
 
 # Operators between two convolutions that turn zeros into zeros, and know nothing of the number of channels.
 _KEEP_ZEROS = ("Relu", "LeakyRelu", "HardSwish", "Tanh", "MaxPool", "AveragePool", "GlobalAveragePool")
@@ -37,7 +37,7 @@ class Changed:
     Attributes:
         model: The copy.
         sources: Nodes that differ.
-        what: What was changed, such as "24 → 32 channels".
+        what: Description of the change, such as "24 → 32 channels".
     """
 
     model: onnx.ModelProto
@@ -64,13 +64,14 @@ def hard_swish(model: onnx.ModelProto) -> Changed | None:
 
 
 def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Changed | None:
-    """Return the model with more channels, so that those of the convolutions named fill a tile.
+    """Return the model with more output channels of some convolutions, so that they fill a tile.
 
-    Weights of the new ones are almost zero: those of zeros would be removed when the model is compiled.
+    The new weights are almost zero, since compilation would remove channels of zeros.
 
     Args:
-        model: With a name for each node.
-        convolutions: Nodes whose results are to have more channels, where all that reads them allows it.
+        model: A model whose nodes all have names.
+        convolutions: Names of the convolutions. One is skipped if a consumer of its result does not allow more
+            channels.
     """
     copy = _copy(model)
     graph = _Graph(copy.graph)
@@ -173,7 +174,7 @@ class _Graph:
         return all(self.constant(name) is not None for name in node.input[1:])
 
     def pad(self, convolution: onnx.NodeProto, chain: Sequence[onnx.NodeProto], more: int) -> None:
-        """Give a convolution more results, almost zero, that the last of the chain multiplies by almost zero."""
+        """Add output channels of almost zero to a convolution; the last of the chain multiplies them by almost zero."""
         for node in (convolution, *chain[:-1]):
             if node.op_type == "Conv":
                 for place, value in zip(range(1, len(node.input)), (_ALMOST_ZERO, 0), strict=False):

@@ -57,7 +57,7 @@ class Alternative(_Record):
 
 
 class Advice(_Record):
-    """What the model's author could change."""
+    """A change of the model that its author could make."""
 
     rule: str = Field(description="What found it.")
     sources: tuple[str, ...] = Field(description="Source nodes.")
@@ -84,7 +84,7 @@ class Declined(_Record):
 
 
 class AdviceReport(_Record):
-    """What to do for a faster inference on one target."""
+    """Recommendations for a faster inference on one target."""
 
     schema_version: Literal[1] = 1
     model: str = Field(description="Name of the model.")

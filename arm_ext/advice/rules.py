@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model's author could change, found in the profile of its kernel calls: one function a rule."""
+"""Rules that find possible changes of a model in the profile of its kernel calls; each is one function."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ _NAMED = 3  # calls in a sentence
 
 @dataclass(frozen=True)
 class Subject:
-    """What rules look at.
+    """The model and the measurements that rules examine.
 
     Attributes:
-        profile: Of the model as it is.
-        report: Of the same package.
+        profile: Profile of the model as it is.
+        report: Report of the same package.
         model: With a name for each node; None if it is not of ONNX.
     """
 
@@ -35,14 +35,14 @@ class Subject:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found.
+    """A finding of a rule.
 
     Attributes:
         rule: Its name.
         sources: Source nodes.
-        evidence: What the profile shows.
-        share: Of the whole cost, of the calls in question: the most that there is to gain.
-        how: What to change.
+        evidence: Figures of the profile that the finding is based on.
+        share: Share of the whole cost, of the calls in question: the most that there is to gain.
+        how: The change to make.
         change: The changed model, to measure; None where nobody can make it but the author.
     """
 

@@ -38,10 +38,10 @@ from arm_ext.shapes.given import Given, dims_text
 from arm_ext.target.profiles import resolve
 
 STEPS = ("the model as it is", "alternatives", "all together", "changes of the model")
-"""Of `advise`, for a progress display."""
+"""Steps of `advise`, for a progress display."""
 
 MAX_ERROR = 0.05
-"""Of what is recommended: the largest difference at an output, over the largest |output|, by default."""
+"""Default error limit of recommended options: the largest difference at an output, relative to the largest |output|."""
 
 # Less is no gain: times have a spread.
 _LEAST_GAIN_OF_COUNTS, _LEAST_GAIN_OF_TIMES = 0.005, 0.03
@@ -55,11 +55,11 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class _Build:
-    """What was measured of one build; its package has been deleted.
+    """Measurements of one build, whose package has been deleted.
 
     Attributes:
-        report: What the compiler says of it.
-        profile: Of one inference.
+        report: The compiler's report on it.
+        profile: Profile of one inference.
         outputs: On the inputs that all builds are compared on.
     """
 
@@ -69,21 +69,21 @@ class _Build:
 
     @property
     def cost(self) -> float:
-        """Of one inference, in cycles or microseconds."""
+        """Cost of one inference in cycles or microseconds."""
         return float(self.profile.cycles or self.profile.median_us or 0)
 
 
 @dataclass(frozen=True)
 class _Bench:
-    """What all builds have in common.
+    """Settings and measurements that all builds have in common.
 
     Attributes:
         model: The caller's.
-        target: What for.
+        target: Name of the profile.
         board: Where to measure.
         options: Arguments of `compile`.
         samples: The first of these is what builds are compared on; None for the self-test's inputs.
-        until: When to build nothing more.
+        until: Time after which nothing more is built.
     """
 
     model: Path
@@ -147,9 +147,9 @@ def advise(
     budget: float | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> AdviceReport:
-    """Measure a model as it is, and what could make it faster: other options of `compile`, and changes of the model.
+    """Measure a model as it is, with other options of `compile`, and with changes of the model that could be faster.
 
-    What cannot be built or measured is told in its place, and the rest is kept.
+    An alternative that cannot be built or measured has the error in its row; the others are measured.
 
     Args:
         model: A file of any format that `compile` takes.
@@ -161,8 +161,8 @@ def advise(
         mattr: As for `compile`.
         shapes: As for `compile`, one for each input.
         preprocess: A YAML file, as for `compile`.
-        quantize: Calibration samples, to try int8 with; outputs are compared on the first, unless there are steps
-            before the model, which take other inputs.
+        quantize: Calibration samples, to try int8. Outputs are compared on the first sample, unless preprocessing steps
+            change the model's inputs.
         calibration: As for `compile`.
         tuned: A tuning database to try.
         max_error: Largest error at the outputs that recommended options may have.
@@ -170,9 +170,9 @@ def advise(
         progress: Called with each of STEPS as it begins.
 
     Raises:
-        UsageError: An argument is wrong, or the model is no file.
-        ModelError: The model as it is cannot be compiled.
-        EnvError: The board is out of reach at the start; no llvm-mca.
+        UsageError: An argument is invalid, or the model is no file.
+        ModelError: The unchanged model cannot be compiled.
+        EnvError: The board cannot be reached at the start, or llvm-mca is missing.
     """
     check_type("board", board, str)
     if not Path(model).is_file():

@@ -85,9 +85,10 @@ def advise_npu(
     budget: float | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> NpuAdvice:
-    """Divide a quantised model between the CPU and each Ethos-U, and tell what one inference would take.
+    """Divide a quantised model between the CPU and each Ethos-U, and estimate the time of one inference.
 
-    KeyboardInterrupt while configurations are priced ends that and is no error; what was found is kept.
+    KeyboardInterrupt while configurations are estimated is no error: it ends the estimates, and those made so far are
+    returned.
 
     Args:
         model: A file of any format that `compile` takes.
@@ -102,12 +103,12 @@ def advise_npu(
         quantize: As for `compile`.
         calibration: As for `compile`.
         cpu_mhz: Clock of the CPU; by default that of one chip with an NPU of the family.
-        handover_us: Microseconds of handing a region over.
-        budget: Minutes after which no more are priced.
+        handover_us: Microseconds for the hand-over of a region to the NPU and back.
+        budget: Minutes after which no further configuration is estimated.
         progress: Called with "import", and with the name of each of `configurations` as it begins.
 
     Raises:
-        UsageError: An argument is wrong, or the model is float, or has several shapes.
+        UsageError: An argument is invalid, or the model is float, or has several shapes.
         ModelError: The model cannot be compiled.
         EnvError: Vela is not installed.
     """
@@ -149,9 +150,9 @@ class _Pricer:
         model: As imported.
         macs: Source node → multiply-accumulates.
         integer: As the phase `integerize` leaves it.
-        lowered: The same, for the CPU alone.
+        lowered: The same graph, lowered for the CPU alone.
         profile: That it was lowered for.
-        cpu_cycles: Of the CPU alone.
+        cpu_cycles: Cycles of the CPU alone.
         cpu_mhz: Clock of the CPU, where the caller knows it.
         handover_us: Microseconds of handing a region over.
     """

@@ -13,7 +13,7 @@ class CacheContents:
     """The contents of the cache.
 
     Attributes:
-        folder: Where they lie.
+        folder: Folder of the cache.
         kernels: How many compiled kernels.
         selftests: How many outputs of self-tests.
         size: Bytes of all.

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from arm_ext.ethosu.partition.divider import Divider, Offloaded
 
 Emit = Literal["package", "c-library"]
-"""What `compile` writes."""
+"""Kind of output that `compile` writes."""
 
 # PHASES and the steps around them, for a progress display.
 STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
@@ -71,7 +71,7 @@ class CompileResult:
     report: CompileReport
 
     def __repr__(self) -> str:
-        """Where it is, what it was made of and for, in one line."""
+        """Return the path, model and target in one line."""
         manifest = self.package.manifest
         return (
             f"CompileResult({str(self.package.path)!r}: {manifest.model.name} for {manifest.target.profile}, "

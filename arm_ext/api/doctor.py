@@ -48,7 +48,7 @@ _ELF = b"\x7fELF"
 
 
 class Status(StrEnum):
-    """Of one part: there; lacking, so that some commands fail; lacking and required."""
+    """Status of one part: present; missing, so that some commands fail; missing and required."""
 
     OK = "ok"
     WARNING = "warning"
@@ -56,10 +56,10 @@ class Status(StrEnum):
 
 
 class Finding(BaseModel):
-    """One line.
+    """One line of the report.
 
     Attributes:
-        part: What was looked for.
+        part: The tool or library that was looked for.
         status: Whether it is there.
         detail: Its version or place, or what is wrong and what that prevents.
         mend: The command that mends it; None where all is well, or where `detail` says what to do.
@@ -214,7 +214,7 @@ def _qemu_version() -> str:
 
 
 def _said(*command: str) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     try:
         return output_of(*command)
     except OSError as error:

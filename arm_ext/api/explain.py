@@ -30,13 +30,11 @@ from arm_ext.quantization.quantize_model import import_given
 from arm_ext.report.calls import CallRow, SourceNodes
 from arm_ext.report.explanation import (
     ExplainReport,
-    Miss,
-    NearMiss,
     NodePhase,
     NodeReport,
     PhaseCount,
-    Rejected,
     RuleReport,
+    Unapplied,
 )
 from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.profiles import resolve
@@ -204,6 +202,12 @@ class Gain:
             saved = sorted(saved)[:-1]
         return sum(saved) / (sum(call.cycles for call in self.calls) or 1)
 
+    def place(self, diagnostic: Diagnostic) -> Unapplied:
+        """Return a diagnostic with what would be saved if what it says were not so."""
+        nodes, others = diagnostic.nodes, diagnostic.others
+        gain = 0.0 if self.has_products(others) else self.of((*nodes, *others))
+        return Unapplied(diagnostic=diagnostic, anchor=self.nodes.anchor(others or nodes), gain=gain)
+
 
 def _node(
     node: str,
@@ -341,27 +345,6 @@ def _report(name: str, explanation: Explanation | None, gain: Gain) -> RuleRepor
         effect=effect,
         definition=definition,
         applied=explanation.applied,
-        rejected=tuple(_rejected(rejection, gain) for rejection in explanation.rejected),
-        near_misses=tuple(
-            NearMiss(
-                nodes=near_miss.nodes,
-                misses=tuple(Miss(expected=m.expected, found=m.found, at=m.at) for m in near_miss.misses),
-                anchor=gain.nodes.anchor(near_miss.nodes),
-                gain=gain.of(near_miss.nodes),
-            )
-            for near_miss in explanation.near_misses
-        ),
-    )
-
-
-def _rejected(rejection: Diagnostic, gain: Gain) -> Rejected:
-    return Rejected(
-        nodes=rejection.nodes,
-        reason=rejection.reason,
-        limit=rejection.limit,
-        actual=rejection.actual,
-        hint=rejection.hint,
-        others=rejection.others,
-        anchor=gain.nodes.anchor(rejection.others or rejection.nodes),
-        gain=0.0 if gain.has_products(rejection.others) else gain.of((*rejection.nodes, *rejection.others)),
+        rejected=tuple(map(gain.place, explanation.rejected)),
+        near_misses=tuple(map(gain.place, explanation.near_misses)),
     )

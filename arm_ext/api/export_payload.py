@@ -28,7 +28,7 @@ class ExportedFile(BaseModel):
 
 
 class ExportReport(BaseModel):
-    """What was exported."""
+    """Report of an export."""
 
     model_config = ConfigDict(frozen=True)
 

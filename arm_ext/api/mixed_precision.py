@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What layers in float cost and bring, for `quantize` and `accuracy`."""
+"""Cost and accuracy gain of layers that stay in float, for `quantize` and `accuracy`."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -58,7 +58,7 @@ class Source:
 
         Args:
             buckets: One at least.
-            options: What the phases of each are told.
+            options: Phase options of each variant.
         """
         models, calibrated = self.models(buckets)
         if self.inputs is not None and (len(models) > 1 or models[0][0].batch):

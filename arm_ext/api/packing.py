@@ -50,10 +50,10 @@ class Linked:
     """The result of linking.
 
     Attributes:
-        linker: What made it.
-        selftest: Of the largest variant.
+        linker: The linker that made it.
+        selftest: Self-test of the largest variant.
         region_values: Of its NPU regions.
-        library: What a C library takes, if it is one.
+        library: Sizes of the C library, if it is one.
     """
 
     linker: LinkerRecord
@@ -67,13 +67,13 @@ class Packing:
     """The inputs of the steps that write a package.
 
     Attributes:
-        folder: Where its files go.
-        united: What went through the phases.
+        folder: Folder for the package's files.
+        united: The program that went through the phases.
         profile: The target.
-        numerics: What quantised operators compute.
+        numerics: Numerics of quantised operators.
         calibrated: How the model was quantised here, if it was.
         known: The tuning database, if one was given.
-        offloaded: What an NPU computes of each variant, if there is one.
+        offloaded: The NPU part of each variant, if there is an NPU.
     """
 
     folder: Path
@@ -128,7 +128,7 @@ class Packing:
             yield partial(self._selftest, variant, offloaded)
 
     def _selftest(self, variant: Variant, offloaded: "Offloaded | None") -> _Tested:
-        """What the package's CPU should give, and what flows through its regions for an NPU."""
+        """Compute the expected outputs of the package, and the inputs and outputs of its NPU regions."""
         with section("self-test"):
             return with_fitting_inputs(
                 lambda inputs: self._selftest_of(variant, inputs, offloaded), variant.inputs, variant.given
@@ -212,7 +212,7 @@ class Packing:
         return write_regions(self.folder, self.offloaded, values)
 
     def _report(self, calibrated: Calibration | None, program: Path) -> CompileReport:
-        """What became of the model; `program` is the file with its machine code."""
+        """Build the report; `program` is the file with the machine code."""
         main, result = self.united.largest, self.united.result
         return build_report(
             main.model.name,

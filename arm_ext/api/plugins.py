@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins: Python files of the user's with converters of custom operators, rewrite rules and kernels.
+"""Plugins: Python files by users, with converters of custom operators, rewrite rules and kernels.
 
-A file has one or more of
+A file defines one or more of
 
-    CONVERTERS = {"com.example.Swirl": swirl}    operator, as a refusal names it → a function of a `CustomOp`
-    RULES = [root_of_square]                     as `compile(..., rules=...)`
-    KERNELS = [DotF32()]                         as `compile(..., kernels=...)`
+    CONVERTERS = {"com.example.Swirl": swirl}    operator, as error messages name it → a function of a `CustomOp`
+    RULES = [root_of_square]                     as for `compile(..., rules=...)`
+    KERNELS = [DotF32()]                         as for `compile(..., kernels=...)`
 """
 
 import functools
@@ -33,12 +33,12 @@ _OF_A_KERNEL = ("NAME", "Params", "matches", "default", "candidates", "estimate"
 
 @dataclass(frozen=True)
 class Plugins:
-    """What the plugins of a call bring.
+    """Converters, rules and kernels of the plugins of one call.
 
     Attributes:
-        converters: By the operator's name.
-        rules: Rewrites.
-        kernels: To choose among.
+        converters: Operator → its converter.
+        rules: Graph rewrites that are applied beside the built-in ones.
+        kernels: Kernels that are chosen among beside the built-in ones.
     """
 
     converters: Mapping[str, Convert] = field(default_factory=dict)
@@ -50,12 +50,12 @@ _BROUGHT: ContextVar[Plugins] = ContextVar("plugins")
 
 
 def brought() -> Plugins:
-    """Return what the plugins of the running call bring."""
+    """Return the plugins of the running API call; empty outside of one."""
     return _BROUGHT.get(Plugins())
 
 
 def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Load the files of the argument `plugins` before a function runs, for what it imports and for `brought`."""
+    """Decorate an API function: its argument `plugins` is loaded first, and is in effect while it runs."""
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -65,7 +65,7 @@ def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 return function(*args, **kwargs)
             except ArmExtError:
                 raise
-            except Exception as err:  # TVM makes other errors of those that pass its C++
+            except Exception as err:  # errors that pass through TVM's C++ arrive with another type
                 told = next((line for line in str(err).splitlines() if line.startswith("plugin ")), "")
                 if any(told.startswith(f"plugin {path}, ") for path in paths):
                     raise UsageError(told) from err
@@ -85,11 +85,11 @@ def _using(plugins: Plugins) -> Iterator[None]:
 
 
 def load_plugins(paths: Sequence[str | Path]) -> Plugins:
-    """Run plugin files, and return what they bring together.
+    """Run plugin files, and return all that they define.
 
     Raises:
-        UsageError: A file is missing, fails, or brings nothing, or not what its names stand for; or two bring a
-            converter of one operator.
+        UsageError: A file is missing, fails, defines none of the three names, or gives one a wrong value; or two files
+            have a converter of the same operator.
     """
     if isinstance(paths, str | Path):
         raise UsageError(f"plugins: expected a list of files, such as [{str(paths)!r}]")
@@ -116,12 +116,12 @@ def _module(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise UsageError(f"--plugin {path}: not a Python file; its name ends in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look themselves up there
+    sys.modules[name] = module  # dataclasses look up their module there
     try:
         spec.loader.exec_module(module)
     except ArmExtError:
         raise
-    except Exception as err:  # of the plugin, of any type
+    except Exception as err:  # plugin code can raise any type
         raise UsageError(f"plugin {path}, line {_line(err, path)}: {type(err).__name__}: {err}") from err
     return module
 
@@ -155,7 +155,7 @@ def _checked(path: Path, module: Any) -> Plugins:
 
 
 def _told(function: Callable[_P, _R], doing: str) -> Callable[_P, _R]:
-    """The function, whose errors are told as the plugin's."""
+    """Wrap a plugin's function so that its errors name the plugin."""
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -171,7 +171,7 @@ def _told_rule(rule: Rule) -> Rule:
 
 
 class _ToldKernel:
-    """A kernel whose errors are told as the plugin's."""
+    """Wrapper of a plugin's kernel whose errors name the plugin."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel

@@ -46,7 +46,7 @@ from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
 from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE as MEMORY_BYTES_PER_CYCLE
 
 STEPS = ("compile", "load", "measure")
-"""Of `profile`, for a progress display."""
+"""Steps of `profile`, for a progress display."""
 
 NOTE_COUNTS = (
     "Instructions are counted in an emulator and exact. Cycles are of models, llvm-mca and caches with least-recently-"
@@ -86,7 +86,7 @@ def profile(
         plugins: Of a model file, as for `compile`.
         values: Of a model file, as for `compile`.
         shapes: Input name → shape: which of a package's several to measure, or those of a model file.
-        cores: Of a local board, that the inference may run on, with as many threads; by default all.
+        cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.
 
     Raises:

@@ -39,7 +39,7 @@ from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.profiles import resolve
 
 STEPS = ("quantize", "search", "compare")
-"""Of `quantize`, for a progress display."""
+"""Steps of `quantize`, for a progress display."""
 
 GROUP = 32
 """Weights of 4 bits that share a scale, by default: 5 bits a weight with it."""
@@ -213,7 +213,7 @@ def _inputs(source: onnx.ModelProto | Path, shapes: Shapes) -> tuple[TensorSpec,
 
 
 def _refuse_rescaling(correct: Sequence[Correction]) -> None:
-    """What is compared then is a rescaled float model, which would have no weights of its own but the pruned ones."""
+    """Refuse corrections that rescale channels: the baseline of the accuracy would be a rescaled, pruned model."""
     if found := [each for each in correct if each in ("equalize", "smooth")]:
         raise UsageError(
             f"--sparsity and --correct {found[0]} do not go together; quantise a model that was pruned before"

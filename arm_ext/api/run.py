@@ -95,7 +95,7 @@ def run_steps(
     Args:
         package: With states.
         board: As for `run`.
-        count: How many.
+        count: Number of steps.
         given: Input name → value of every step, or one a step along an axis in front; those left out come from the
             self-test.
 
@@ -177,8 +177,8 @@ class RunResult:
     Attributes:
         outputs: By name.
         npu: Where NPU regions ran, if the package has some.
-        checks: Of each output, where the self-test was asked for.
-        source_runtime: What computed the source's outputs in the self-test.
+        checks: Checks of each output, where the self-test was asked for.
+        source_runtime: Runtime that computed the source's outputs in the self-test.
         warnings: With `checks`, what `compile` warned of when it quantised the model.
     """
 
@@ -262,7 +262,7 @@ def _check(
 
 
 def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[Arrays]:
-    """What the steps of the self-test give, and after a reset the first one of them again."""
+    """Return the outputs of the self-test's steps, then those of the first step again after a reset."""
     inputs = selftest.inputs[: len(selftest.inputs) - len(package.manifest.states)]
     steps = [model.step(inputs) for _ in selftest.steps]
     if steps:

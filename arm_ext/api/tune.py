@@ -87,7 +87,7 @@ def tune_model(
         budget: Minutes.
         trials: The most candidates that are tried, of all tasks together.
         tasks: Patterns of the tasks to tune, such as "conv2d_s8.*"; all by default.
-        seed: Of the search; the same seed on the same database makes the same trials.
+        seed: Seed of the search; the same seed on the same database makes the same trials.
         rerank: A board on which the best of each task are timed, instead of a search.
         top: How many are.
         on_start: Called before the first trial, with the tasks and their shares.

@@ -57,7 +57,7 @@ class RegionVerdict(BaseModel):
 
 
 class VerifyReport(BaseModel):
-    """What `verify --npu` found, and what that shows."""
+    """Results of `verify --npu`, and what they prove."""
 
     model_config = ConfigDict(frozen=True)
 

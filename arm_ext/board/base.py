@@ -34,7 +34,7 @@ class Board:
         name: As the user gave it.
         emulated: Whether times taken there mean nothing.
         dump: Where the counting plugin of an emulated board writes; None where nothing counts.
-        machines: What it may be, likeliest first: the architectures for which the probe is tried.
+        machines: Architectures for which the probe is tried, the likeliest first.
     """
 
     emulated = False
@@ -55,7 +55,7 @@ class Board:
 
     @cached_property
     def info(self) -> BoardInfo:
-        """What the board says of its CPU and its runtime.
+        """Return what the board reports on its CPU and its runtime.
 
         Raises:
             EnvError: The board is away or busy, or cannot load a module.
@@ -68,7 +68,7 @@ class Board:
             session.close()
 
     def ask(self, session: Session) -> BoardInfo:
-        """What the board at the other end of a session says, where each session may be with another one.
+        """Query the board behind a session, since each session may be with another board.
 
         Raises:
             EnvError: It cannot load a module.
@@ -85,7 +85,7 @@ class Board:
 
         Args:
             features: LLVM's names, such as "dotprod".
-            info: Of the board, where it was asked for.
+            info: What the board reports of itself, where it was asked for.
             so: The model.so, whose architecture must be the board's.
 
         Raises:

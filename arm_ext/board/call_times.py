@@ -37,7 +37,7 @@ class TimedCall:
 
 @dataclass(frozen=True)
 class Watch:
-    """What watching calls costs, and which counters it reads.
+    """Overhead of timing calls, and the counters that are read.
 
     Attributes:
         overhead_seconds: That a call of nothing seems to take, which the times leave out.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What times on a board depend on, as far as the board tells."""
+"""Conditions that times on a board depend on, as far as the board reports them."""
 
 from arm_ext.board.info import core_name
 from arm_ext.board.session import Session
@@ -42,7 +42,7 @@ def clock(session: Session, core: int = 0) -> str:
 
 
 def core_type(session: Session, core: int = 0) -> str:
-    """What a core is, such as "cortex-a76", with its share of the fastest one's capacity of 1024, or "unknown"."""
+    """Return a core's type, such as "cortex-a76", with its capacity relative to the fastest (1024), or "unknown"."""
     midr, capacity = (_of_core(session, core, name) for name in (_MIDR, _CAPACITY))
     name = core_name(int(midr, 16)) if midr != UNKNOWN else ""
     share = f"capacity {capacity}" if capacity != UNKNOWN else ""
@@ -50,7 +50,7 @@ def core_type(session: Session, core: int = 0) -> str:
 
 
 def temperature(session: Session) -> str:
-    """Of the first thermal zone, such as "48.5 C", or "unknown"."""
+    """Return the temperature of the first thermal zone, such as "48.5 C", or "unknown"."""
     text = _first_line(session, _TEMPERATURE)
     return f"{int(text) / _MILLIDEGREES:.1f} C" if text.lstrip("-").isdigit() else UNKNOWN
 
@@ -60,7 +60,7 @@ def _of_core(session: Session, core: int, name: str) -> str:
 
 
 def _first_line(session: Session, path: str) -> str:
-    """Of a file on the board; "unknown" where there is none: containers and virtual machines have neither."""
+    """Return the first line of a file on the board, or "unknown", as in containers and virtual machines."""
     try:
         with session.guard():
             content = bytes(session.function("tvm.rpc.server.download")(path))

@@ -145,7 +145,7 @@ _libc.syscall.restype = ctypes.c_long
 
 @dataclass(frozen=True)
 class Support:
-    """What this kernel has of what confines a board.
+    """Features of this Linux kernel that can confine a board's process.
 
     Attributes:
         landlock: Version of Landlock, 0 without.

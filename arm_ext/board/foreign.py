@@ -35,8 +35,8 @@ def warn_of_foreign(package: Path, so_sha256: str, board: Board) -> None:
 
     Args:
         package: Its folder.
-        so_sha256: Of its model.so.
-        board: Where it is about to run.
+        so_sha256: SHA-256 of its model.so.
+        board: The board on which it is about to run.
     """
     try:
         known = (cache_folder() / "packages-known").read_text().splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a board says of itself: CPU features by LLVM's names, cores, versions."""
+"""Information that a board reports on itself: CPU features under LLVM's names, cores, versions."""
 
 from dataclasses import dataclass
 
@@ -84,8 +84,8 @@ class BoardInfo:
         cores: Cores that are online; those of the host for an emulated board.
         machine: Architecture as `uname -m` gives it, such as "aarch64".
         cpu: The core's name, such as "cortex-a76", or what identifies it.
-        tvm_version: Of the runtime there, such as "0.27.0.post1"; "unknown" if it is no installed wheel.
-        ffi_version: Of libtvm_ffi there, likewise.
+        tvm_version: TVM version of the runtime there, such as "0.27.0.post1"; "unknown" if it is no installed wheel.
+        ffi_version: Version of libtvm_ffi there, likewise.
         emulated: Whether QEMU's user mode runs it, so that times taken there mean nothing. A whole emulated machine,
             with a kernel of its own, cannot be told from a real one.
     """
@@ -103,7 +103,7 @@ def read_probe(text: str, x86_cpu: str = "") -> BoardInfo:
     """Reads the lines "name value" that native/probe.c returns.
 
     Args:
-        text: What the probe returned.
+        text: Output of the probe.
         x86_cpu: LLVM's name of an x86 board's CPU, whose features LLVM knows; "" elsewhere.
     """
     values = dict(line.split(" ", maxsplit=1) for line in text.splitlines())

@@ -53,7 +53,7 @@ class LoadedModel:
         """Runs one inference.
 
         Args:
-            inputs: In the model's order, with its shapes and dtypes.
+            inputs: Inputs in the model's order, with its shapes and dtypes.
 
         Returns:
             The outputs in the model's order.
@@ -153,7 +153,7 @@ class LoadedModel:
 
         Args:
             inputs: As for `run`, or for `step`.
-            module: What watches calls, for the board's machine (`call_times_module`).
+            module: The module that times calls, for the board's machine (`call_times_module`).
             kernels: To time; calls of others are in the time of nobody.
             runs: How many inferences are timed.
             counters: Whether to read hardware counters, which makes the times longer.
@@ -194,7 +194,7 @@ class LoadedModel:
             return str(maps())
 
     def npu_status(self) -> NpuStatus:
-        """Where the NPU regions of a model that has some were computed since it was loaded.
+        """Return where the model's NPU regions, if any, were computed since it was loaded.
 
         Raises:
             EnvError: As for `run`.

@@ -36,7 +36,7 @@ class ServerProcess:
         env: Mapping[str, str],
         inherited: Mapping[str, str] | None = None,
     ) -> None:
-        """Starts it.
+        """Start the process.
 
         Args:
             command: From the folder to the command line.
@@ -80,7 +80,7 @@ class ServerProcess:
             sleep(_POLL_SECONDS)
 
     def log(self) -> str:
-        """What it has printed so far."""
+        """Return the output of the process so far."""
         return (self.folder / _LOG).read_text(errors="replace")
 
     def alive(self) -> bool:

@@ -61,7 +61,7 @@ class TrackedBoard(Board):
         return Session(address, self._timeout)
 
     def registered(self) -> int:
-        """How many boards the tracker knows by this key, busy ones included."""
+        """Return the number of boards that the tracker knows by this key, busy ones included."""
         with self._connected() as tracker:
             return self._keys(tracker).count(self._key)
 

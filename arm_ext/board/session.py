@@ -40,12 +40,12 @@ class BoardLostError(EnvError):
 
 
 class SessionTimeoutError(EnvError):
-    """What a board was asked took longer than its session may."""
+    """A request to a board exceeded the time limit of the session."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where an RPC server listens.
+    """Address of an RPC server.
 
     Attributes:
         host: Name or IP address.
@@ -60,8 +60,8 @@ class Address:
     board: str
 
 
-# TVM has places for 32 sessions in a process. Those that ended keep theirs until Python frees them, which it does late
-# where they are in cycles of references, as those of an error's trace.
+# TVM allows 32 sessions per process. An ended session counts until Python frees it, which takes until the next garbage
+# collection if it is in a reference cycle, such as that of an exception's traceback.
 _NO_PLACE = "maximum number of RPC session reached"
 
 
@@ -69,7 +69,7 @@ class Session:
     """One session; after an error in it it is closed."""
 
     def __init__(self, address: Address, timeout: float, *, shared: Path | None = None) -> None:
-        """Connects.
+        """Connect to a server.
 
         Args:
             address: The server.

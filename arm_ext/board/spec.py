@@ -25,9 +25,9 @@ class BoardSpec:
     Attributes:
         kind: Which kind of board.
         cpu: QEMU's name of the CPU of a virtual board; "" where the name leaves it open.
-        host: Of a remote board or of the tracker.
+        host: Host of a remote board or of the tracker.
         port: TCP port at that host.
-        key: What the tracker is asked for.
+        key: Device key that the tracker is asked for.
     """
 
     kind: Literal["virtual", "local", "remote", "tracker"]

@@ -179,9 +179,9 @@ def emulated_cpu(name: str, own: str = "", own_cpu: str | None = None) -> str:
     """Return QEMU's -cpu for what `virtual:` is followed by.
 
     Args:
-        name: Of a profile, such as "neoverse-n2", or of a CPU of QEMU's; "" for the board that suits what is run.
+        name: Name of a profile, such as "neoverse-n2", or of a CPU of QEMU's; "" for the board that suits what is run.
         own: The profile that what is run was compiled for.
-        own_cpu: What that needs, which --mattr may have changed.
+        own_cpu: CPU that code for the profile needs, which --mattr may have changed.
     """
     if name in ("", own):
         return own_cpu or DEFAULT_CPU

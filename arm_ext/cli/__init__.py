@@ -51,7 +51,7 @@ _VERBS = {
 
 
 _WRONG_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
-"""What no file system takes, whatever is there."""
+"""Errors of paths that no file system accepts."""
 _SHOWN = 60  # characters of such a path
 
 # Verbs that work where no file can be written.

@@ -137,12 +137,8 @@ def accuracy(
             progress=step,
         )
     document = report.model_dump_json(indent=2)
-    views = {
-        ".html": lambda: html(report),
-        ".csv": lambda: comma_separated(report),
-        ".json": lambda: f"{document}\n",
-    }
-    write_views(outputs, views)
+    views = {".html": lambda: html(report), ".csv": lambda: comma_separated(report)}
+    write_views(outputs, document, views)
     click.echo(document if as_json else text(report, whole=whole))
     if report.npu is not None and not report.npu.equal:
         raise InternalError("\n".join(["the NPU does not compute our integers", *npu_link(report.npu)]))

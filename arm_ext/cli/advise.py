@@ -131,9 +131,9 @@ def _refuse_options_of_other(priced: bool) -> None:
 def _measure(
     model: Path, board: str, tuned: Path | None, max_error: float, both: Mapping[str, Any]
 ) -> "AdviceReport":
-    """Build and measure alternatives; `both` are arguments that estimates have, too."""
+    """Build and measure alternatives; `both` are the arguments in common with `_price`."""
     load_tvm()
-    # Not above: it loads TVM, for which --help need not wait.
+    # Imported here, since it loads TVM, which --help does not need.
     from arm_ext.api.advise import STEPS
     from arm_ext.api.advise import advise as find
 
@@ -153,9 +153,9 @@ def _show(report: "AdviceReport", applied: Path | None, *, as_json: bool) -> Non
 def _price(
     model: Path, names: Sequence[str], cpu_mhz: float | None, handover_us: float, both: Mapping[str, Any]
 ) -> "NpuAdvice":
-    """Estimate what NPUs would take; `both` are arguments that measurements have, too."""
+    """Estimate inference times with NPUs; `both` are the arguments in common with `_measure`."""
     load_tvm()
-    # Not above: it loads TVM, for which --help need not wait.
+    # Imported here, since it loads TVM, which --help does not need.
     from arm_ext.api.advise_npu import advise_npu, configurations
 
     steps = ("import", *(each.name for each in configurations(names)))
@@ -168,12 +168,7 @@ def _show_prices(prices: "NpuAdvice", outputs: Sequence[Path], *, as_json: bool)
     from arm_ext.advice.npu.views import csv, html, text
 
     document = prices.model_dump_json(indent=2)
-    views = {
-        ".html": lambda: html(prices),
-        ".csv": lambda: csv(prices),
-        ".json": lambda: f"{document}\n",
-    }
-    write_views(outputs, views)
+    write_views(outputs, document, {".html": lambda: html(prices), ".csv": lambda: csv(prices)})
     click.echo(document if as_json else text(prices))
     _raise_for(prices.failures())
 

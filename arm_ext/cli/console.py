@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs share: consoles, the progress bar, and option types."""
+"""Consoles, the progress bar and option types that the commands share."""
 
 import os
 import re
@@ -88,7 +88,7 @@ def _width() -> int | None:
 
 
 class _Names(click.ParamType[tuple[str, ...]]):
-    """a,b → ("a", "b")."""
+    """Option type of comma-separated names: "a,b" → ("a", "b")."""
 
     name = "names"
 
@@ -100,7 +100,7 @@ class _Names(click.ParamType[tuple[str, ...]]):
 
 
 NAMES = _Names()
-"""a,b: several names as one value."""
+"""Option type of comma-separated names."""
 
 
 class Share(click.ParamType[float]):
@@ -169,10 +169,17 @@ def check_outputs(outputs: Sequence[Path], endings: Sequence[str], inputs: Seque
         refuse_inputs(checked_file(output, "--output"), "--output", inputs)
 
 
-def write_views(outputs: Sequence[Path], views: Mapping[str, Callable[[], str]]) -> None:
-    """Write to each file that -o names what its ending says."""
+def write_views(outputs: Sequence[Path], document: str, views: Mapping[str, Callable[[], str]]) -> None:
+    """Write each file that -o names, in the format of its file extension.
+
+    Args:
+        outputs: The files.
+        document: The report as JSON, for ".json".
+        views: Other file extension, such as ".html" → function that returns the content.
+    """
     for output in outputs:
-        write_file(output, views[output.suffix]().encode(), "--output")
+        content = f"{document}\n" if output.suffix == ".json" else views[output.suffix]()
+        write_file(output, content.encode(), "--output")
 
 
 class Pair(click.ParamType[tuple[str, str]]):

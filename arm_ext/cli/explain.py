@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -15,15 +15,16 @@ from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.text import wrapped
 from arm_ext.package.manifest import Method
-from arm_ext.report.explanation import ExplainReport, NearMiss, NodeReport, Rejected, RuleReport
+from arm_ext.report.explanation import ExplainReport, NodeReport, RuleReport, Unapplied
 from arm_ext.shapes.given import Dim
+from schedules.diagnostic import Diagnostic
 
 # A page for a model, a screen for a rule: what is left out is counted, and stands in --json.
 _PLACES = 3  # places where a rule applied, and different reasons why it did not
 _MISSES = 10  # near misses of a model, those that may gain most first
 _LEAST_GAIN = 0.001  # of all cycles, from which a near miss is worth a user's time
 _NODES = 4  # source nodes of a place
-_NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most nodes first
+_NEAR_MISSES = 20  # of one rule
 
 
 @click.command()
@@ -139,18 +140,15 @@ class _Place:
 
 
 def _near_misses(report: ExplainReport) -> Iterator[str]:
-    groups: dict[tuple[str, object], list[_Place]] = {}
+    groups: dict[tuple[str, str, str], list[_Place]] = {}
     for rule in report.rules:
         for rejected in rule.rejected:
-            reason = _reason(rejected)
-            place = _Place(rule.rule, rejected.gain, rejected.anchor, _why(rejected, reason))
-            key = re.sub(r"\d+", "", reason)
-            groups.setdefault((rule.rule, key), []).append(place)
+            why = _without_others(rejected.diagnostic)
+            place = _Place(rule.rule, rejected.gain, rejected.anchor, why.why())
+            groups.setdefault((rule.rule, "rejected", re.sub(r"\d+", "", why.reason)), []).append(place)
         for near in rule.near_misses:
-            missed = tuple((miss.expected, miss.found) for miss in near.misses)
-            groups.setdefault((rule.rule, missed), []).append(
-                _Place(rule.rule, near.gain, near.anchor, _misses(near))
-            )
+            place = _Place(rule.rule, near.gain, near.anchor, _mismatch(near.diagnostic))
+            groups.setdefault((rule.rule, "nearly", near.diagnostic.limit), []).append(place)
     worth = [(sum(place.gain for place in places), places) for places in groups.values()]
     worth = [(gain, places) for gain, places in worth if gain >= _LEAST_GAIN]
     worth.sort(key=lambda each: -each[0])
@@ -212,16 +210,16 @@ def _at_node(rule: RuleReport, node: str) -> Iterator[tuple[str, str]]:
         if node in nodes:
             yield "applied", f"to {', '.join(nodes)}"
     for rejected in rule.rejected:
-        if node in (*rejected.nodes, *rejected.others):
-            yield "rejected", _why(rejected, rejected.reason)
+        if node in (*rejected.diagnostic.nodes, *rejected.diagnostic.others):
+            yield "rejected", rejected.diagnostic.why()
     for near in rule.near_misses:
-        if node in near.nodes:
-            yield "nearly", _misses(near)
+        if node in near.diagnostic.nodes:
+            yield "nearly", _mismatch(near.diagnostic)
 
 
-def _reason(rejected: Rejected) -> str:
-    """The reason without the nodes that it begins with."""
-    return rejected.reason.removeprefix(f"{', '.join(rejected.others)}: ")
+def _without_others(diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic without the nodes that its reason begins with."""
+    return replace(diagnostic, reason=diagnostic.reason.removeprefix(f"{', '.join(diagnostic.others)}: "))
 
 
 def _every_rule(report: ExplainReport, model: Path) -> Iterator[str]:
@@ -254,14 +252,13 @@ def _summary(rule: RuleReport) -> Iterator[str]:
     if rule.applied:
         shown = "; ".join(_short(nodes) for nodes in rule.applied[:_PLACES])
         yield from wrapped("  applied   ", f"{shown}{_more(len(rule.applied) - _PLACES)}")
-    reasons: dict[tuple[str, object], list[str]] = {}
-    for rejected in rule.rejected:
-        text = f"{_why(rejected, rejected.reason)} at {_short(rejected.nodes)}"
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for why in (rejected.diagnostic for rejected in rule.rejected):
         # A reason may begin with the node that it speaks of.
-        reasons.setdefault(("rejected", rejected.reason.rpartition(": ")[2]), []).append(text)
+        kind = ("rejected", why.reason.rpartition(": ")[2])
+        reasons.setdefault(kind, []).append(f"{why.why()} at {_short(why.nodes)}")
     for near in _best_first(rule.near_misses):
-        kind = tuple(miss.expected for miss in near.misses)
-        reasons.setdefault(("nearly  ", kind), []).append(f"{_misses(near)} ({_short(near.nodes)})")
+        reasons.setdefault(("nearly  ", near.limit), []).append(f"{_mismatch(near)} ({_short(near.nodes)})")
     for title in ("rejected", "nearly  "):
         groups = [group for (kind, _), group in reasons.items() if kind == title]
         for group in groups[:_PLACES]:
@@ -276,8 +273,9 @@ def _detail(rule: RuleReport) -> Iterator[str]:
         yield f"Not tried: it {rule.not_tried}."
         return
     yield from _section("Applied", [", ".join(nodes) for nodes in rule.applied])
-    yield from _section("Rejected", [f"{', '.join(r.nodes)}: {_why(r, r.reason)}" for r in rule.rejected])
-    near = [f"{', '.join(n.nodes)}: {_misses(n)}" for n in _best_first(rule.near_misses)]
+    rejected = [place.diagnostic for place in rule.rejected]
+    yield from _section("Rejected", [f"{', '.join(r.nodes)}: {r.why()}" for r in rejected])
+    near = [f"{', '.join(n.nodes)}: {_mismatch(n)}" for n in _best_first(rule.near_misses)]
     yield from _section("Nearly matches", near[:_NEAR_MISSES], len(near))
 
 
@@ -286,29 +284,18 @@ def _section(title: str, lines: Sequence[str], count: int | None = None) -> Iter
     yield f"{title} at {_places(count)}{':' if count else ''}"
     yield from (f"  {line}" for line in lines)
     if count > len(lines):
-        yield f"  … and {count - len(lines)} that fit less; --json has all"
+        yield f"  … and {count - len(lines)} that gain less; --json has all"
 
 
-def _best_first(near_misses: Sequence[NearMiss]) -> list[NearMiss]:
-    return sorted(near_misses, key=lambda near: (len(near.misses), -len(near.nodes)))
+def _best_first(near_misses: Sequence[Unapplied]) -> list[Diagnostic]:
+    """Near misses, those that may gain most first, then those of which most matches."""
+    best = sorted(near_misses, key=lambda near: (-near.gain, -len(near.diagnostic.nodes)))
+    return [near.diagnostic for near in best]
 
 
-def _why(rejected: Rejected, reason: str) -> str:
-    compared = f" (limit {rejected.limit}, actual {rejected.actual})" if rejected.limit else ""
-    hint = f"; {rejected.hint}" if rejected.hint else ""
-    return reason + compared + hint
-
-
-def _misses(near: NearMiss) -> str:
-    return "; ".join(
-        f"expected {_either(miss.expected)}, found {miss.found}"
-        + (f" at {_short(miss.at)}" if miss.at else "")
-        for miss in near.misses
-    )
-
-
-def _either(wishes: Sequence[str]) -> str:
-    return f"{', '.join(wishes[:-1])} or {wishes[-1]}" if len(wishes) > 1 else wishes[0]
+def _mismatch(near: Diagnostic) -> str:
+    """What a pattern has, and what stands there."""
+    return f"expected {near.limit}, found {near.actual}"
 
 
 def _short(nodes: Sequence[str]) -> str:

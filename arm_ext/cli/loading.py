@@ -14,22 +14,23 @@ _DISTRIBUTED = "tvm.runtime.disco"
 # With "0" no backends of GPUs and other devices; TVM loads a library of the runtime's with them, which holds sorts.
 _BACKENDS, _WITH_BACKENDS = "TVM_DEVICE_BACKEND_AUTOLOAD", "tvm_runtime_extra"
 _ALLOCATIONS = 50_000
-"""How many more objects than were freed begin a garbage collection: a command allocates much and is soon over."""
+"""Threshold of allocations minus deallocations for garbage collection; high, as commands allocate much and end soon."""
 
 
 def load_tvm() -> None:
-    """Import TVM without what no command uses, and keep what was loaded from the garbage collector.
+    """Import TVM without modules that no command uses, and exempt the loaded objects from garbage collection.
 
-    TVM imports PyTorch wherever it is installed, which takes two seconds, for conversions of tensors. What reads a
-    program of PyTorch imports it later. TVM's runtime for several machines asks for a type that its wheel lacks, and
-    the error of that reads all debug information for a trace of calls, which takes a third of the rest; so does each of
-    the names of CUDA's that its wheel lacks. No garbage is collected meanwhile, as there is none, and later seldom.
+    TVM imports PyTorch if it is installed, for conversions of tensors, which takes two seconds; the PyTorch front end
+    imports it when needed. TVM's distributed runtime (disco) looks up a type that its wheel lacks, and the resulting
+    error reads all debug information for a backtrace, which takes a third of the remaining time; so does each of the
+    names of CUDA that its wheel lacks. No garbage is collected during the import, since there is none, and seldom
+    afterwards.
 
     Raises:
         EnvError: The limit on this process's addresses is too low.
     """
     require_addresses("TVM with LLVM")
-    if "tvm" in sys.modules:  # in a process of somebody else's, whose garbage is its own matter
+    if "tvm" in sys.modules:  # TVM was loaded by a calling program, whose garbage collection stays as it is
         return
     gc.disable()
     try:

@@ -18,7 +18,7 @@ def calibration_option(purpose: str) -> Option[Any]:
     """Return the decorator that adds --calibration.
 
     Args:
-        purpose: What it decides, as the help says it.
+        purpose: Description in --help.
     """
     return click.option(
         "--calibration",
@@ -88,4 +88,4 @@ model_options = option_group(
     ),
     calibration_option("How --quantize finds the range of an activation."),
 )
-"""Adds --trust, --plugin, --value, --preprocess, --quantize and --calibration."""
+"""Decorator that adds --trust, --plugin, --value, --preprocess, --quantize and --calibration."""

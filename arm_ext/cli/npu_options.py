@@ -103,7 +103,7 @@ npu_options = option_group(
         help="Where an NPU is there and fails, compute on the CPU (fallback) or fail.  [default: fallback]",
     ),
 )
-"""Adds the options to a command."""
+"""Decorator that adds the options of the NPU to a command."""
 
 
 def read_npu_options(given: Mapping[str, Any]) -> NpuOptions | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several verbs have, but those that name what only a heavy module knows."""
+"""Options that several commands share and that need no import of TVM."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ _SEVERAL = (
 
 
 def option_group(*options: Option[Any]) -> Option[Any]:
-    """Return the decorator that adds options, which --help lists in this order."""
+    """Return a decorator that adds several options, which --help lists in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -30,10 +30,10 @@ def option_group(*options: Option[Any]) -> Option[Any]:
 
 
 def board_option(purpose: str) -> Option[Any]:
-    """Return the decorator that adds --board.
+    """Return a decorator that adds --board.
 
     Args:
-        purpose: What is done on the board, as the help says it.
+        purpose: Verb in --help for the use of the board, such as "run".
     """
     return click.option(
         "--board",
@@ -44,10 +44,10 @@ def board_option(purpose: str) -> Option[Any]:
 
 
 def target_option(purpose: str) -> Option[Any]:
-    """Return the decorator that adds --target.
+    """Return a decorator that adds --target.
 
     Args:
-        purpose: What is done for the target, as the help says it.
+        purpose: Words in --help between "Profile" and "for", such as "to compile".
     """
     return click.option(
         "--target",
@@ -58,20 +58,20 @@ def target_option(purpose: str) -> Option[Any]:
 
 
 def shape_option(purpose: str, example: str = "NAME=1,64") -> Option[Any]:
-    """Return the decorator that adds --shape.
+    """Return a decorator that adds --shape.
 
     Args:
-        purpose: What a shape says, as the help says it.
-        example: One, as the help shows it.
+        purpose: Description in --help.
+        example: Example in --help.
     """
     return click.option("--shape", "shapes", type=Shape(), multiple=True, metavar=example, help=purpose)
 
 
 def target_options(purpose: str, *, several: bool = True) -> Option[Any]:
-    """Return the decorator that adds --target, --mattr and --shape.
+    """Return a decorator that adds --target, --mattr and --shape.
 
     Args:
-        purpose: What is done for the target, as the help says it.
+        purpose: Verb in --help for the use of the target, such as "compile".
         several: Whether --shape takes several shapes of an input.
     """
     return option_group(
@@ -84,10 +84,10 @@ def target_options(purpose: str, *, several: bool = True) -> Option[Any]:
 
 
 def views_option(purpose: str) -> Option[Any]:
-    """Return the decorator that adds -o, whose files' endings say what of a report is written.
+    """Return a decorator that adds -o for files whose extensions select the format of a report.
 
     Args:
-        purpose: What is written, and the endings, as the help says it.
+        purpose: Description in --help, with the extensions.
     """
     return click.option(
         "-o",
@@ -139,9 +139,9 @@ all_layers_option = click.option(
 
 
 def json_option(what: str = "one JSON document") -> Option[Any]:
-    """Return the decorator that adds --json.
+    """Return a decorator that adds --json.
 
     Args:
-        what: It prints, as the help says it.
+        what: The printed document, in --help.
     """
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what}.")

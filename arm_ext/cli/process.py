@@ -86,7 +86,7 @@ def _note(number: int) -> None:
 
 
 class _Stdout(io.FileIO):
-    """What is printed once its reader has gone is lost, and changes no exit code: `| head -1` has what it wants."""
+    """A stdout that drops output after its reader has closed, without changing the exit code, as for `| head -1`."""
 
     def write(self, data: Any) -> int:
         try:

@@ -103,9 +103,8 @@ def profile(
         ".html": lambda: html(report, before),
         ".csv": lambda: comma_separated(report),
         ".trace": lambda: trace(report),
-        ".json": lambda: f"{document}\n",
     }
-    write_views(outputs, views)
+    write_views(outputs, document, views)
     click.echo(document if as_json else text(report, whole=whole))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tuning run shows: a live table on a terminal, plain lines elsewhere, a table in the end."""
+"""Display of a tuning run: a live table on a terminal, plain lines elsewhere, and a table at the end."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ BOUND = (
 
 @contextmanager
 def view() -> "Iterator[tuple[OnProgress, OnProgress]]":
-    """What to call before the first trial, and after each."""
+    """Open the display; yields the callbacks for the start and for each trial."""
     if stderr.is_terminal and "NO_COLOR" not in os.environ and "CI" not in os.environ:
         with Live(console=stderr, refresh_per_second=_REFRESHES, transient=True) as live:
 

@@ -27,7 +27,7 @@ from arm_ext.clibrary.sort import Sort, packed_calls, sort_of
 from arm_ext.errors import ModelError
 from arm_ext.frontends.common.loops import is_loop
 from arm_ext.pipeline.codegen import TASKS, allocations
-from relay_passes import hoist_all, parallel_loops, parallel_parts, serial_loops
+from relay_passes import Workspace, hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
 from relay_passes.lengths.fix_length import dims_of, length_of
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
@@ -91,12 +91,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch whose condition is known at run time.
+    """A branch whose condition is computed at run time.
 
     Attributes:
-        condition: Place of a bool.
-        then: What is done where it is true.
-        otherwise: What is done where it is not.
+        condition: Place of the bool that decides.
+        then: Steps that run if it is true.
+        otherwise: Steps that run if it is false.
     """
 
     condition: Place
@@ -206,16 +206,14 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
     parts: dict[str, list[tuple[str, Expr | None]]] = {}
     kernels: dict[str, tirx.PrimFunc] = {}
     workspaces: dict[str, list[tuple[int, int]]] = {}
-    longest: dict[str, int] = {}
-    for step in calls_of(program.steps):
-        if step.length is not None:
-            longest[step.kernel] = max(step.length.most, longest.get(step.kernel, 0))
+    calls = list(calls_of(program.steps))
     for name, func in program.kernels.items():
+        of_kernel = [step for step in calls if step.kernel == name]
         lowered = allocations(tvm.IRModule({name: func.with_attr("global_symbol", name)}))
-        whole, spaces = hoist_all(lowered[name], longest.get(name, 0))
+        whole, spaces = _hoisted(lowered[name], of_kernel)
         divided = parallel_parts(whole) if threads > 1 else None
         if divided is None:
-            whole, spaces = hoist_all(serial_loops(lowered)[name], longest.get(name, 0))
+            whole, spaces = _hoisted(serial_loops(lowered)[name], of_kernel)
             divided = [whole]
         parts[name] = []
         for number, part in enumerate(divided):
@@ -246,6 +244,19 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
 
     steps = mapped(program.steps, extended)
     return replace(program, steps=steps, buffers=tuple(buffers), kernels=kernels)
+
+
+def _hoisted(func: tirx.PrimFunc, calls: Sequence[KernelCall]) -> tuple[tirx.PrimFunc, list[Workspace]]:
+    """Return a kernel with its workspaces as arguments, which are large enough for its calls."""
+    longest = max((step.length.most for step in calls if step.length is not None), default=0)
+    try:
+        return hoist_all(func, longest)
+    except ValueError as err:
+        names = ", ".join(dict.fromkeys(name for step in calls for name in step.sources)) or "the model"
+        raise ModelError(
+            f"{names}: works in {err}; a C library has no memory for that. Compile a package, or list the sizes that "
+            "occur in place of a bound"
+        ) from err
 
 
 def _tasks(extent: Expr | None, length: Length | None) -> int | str:

@@ -32,6 +32,8 @@ _CHECKSUM = hashlib.sha256().digest_size
 _KEPT = 0.9
 
 _used: ContextVar[bool] = ContextVar("used", default=True)
+"""A variable of the context, no argument: a dozen functions lie between `compile --no-cache` and the two that look an
+entry up (linking, self-tests, values of NPU regions), and it changes nothing of what any of them returns."""
 
 
 def cache_folder() -> Path:
@@ -74,7 +76,7 @@ class Entries:
     """The cache entries of one kind.
 
     Attributes:
-        name: Of their folder in the cache folder.
+        name: Name of their folder in the cache folder.
         limit: Bytes that they may take.
     """
 
@@ -121,7 +123,7 @@ class Entries:
                 aside.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Trim the entries if one was added since the last time: all of them are looked at."""
+        """Trim the cache if an entry was added since the last call; this looks at every entry."""
         if self._added.is_set():
             self._added.clear()
             self.trim()

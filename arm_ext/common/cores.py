@@ -8,7 +8,7 @@ from itertools import groupby
 from arm_ext.errors import UsageError
 
 _MOST = 4096
-"""More cores than any Linux machine has."""
+"""Upper limit of cores, more than any Linux machine has."""
 
 
 def parse_cores(text: str) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ _OUT_OF_MEMORY = (
     "cannot allocate memory",
     "failed to map segment from shared object",
 )
-# Bytes of addresses that Python takes with a library: with less it ends in the middle of loading, or waits forever.
+# Bytes of address space that Python needs to load a library: with less it ends while loading, or hangs.
 _LEAST_ADDRESSES = {"TVM with LLVM": 1 << 30, "numpy": 150 << 20}
 
 
@@ -65,8 +65,8 @@ def environment(error: OSError, *folders: Path) -> EnvError:
     """Return the EnvError for an OSError that the machine caused.
 
     Args:
-        error: What was raised; it need not say of which file.
-        folders: Where files were written.
+        error: The exception; it need not name the file.
+        folders: Folders that files were written to.
     """
     full = full_disk(*folders) if is_full(error) else None
     place = full or (str(error.filename) if error.filename else None) or (folders[0] if folders else "a file")
@@ -79,9 +79,9 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def require_addresses(library: Literal["TVM with LLVM", "numpy"]) -> None:
-    """Raise EnvError if the limit on this process's addresses (`ulimit -v`) is too low to load a library.
+    """Raise EnvError if the limit on this process's address space (`ulimit -v`) is too low to load a library.
 
-    Libraries that are loaded under such a limit end the process, wait forever, or are only partly there.
+    Loading a library under such a limit ends the process, hangs, or loads only a part of it.
     """
     limit, least = resource.getrlimit(resource.RLIMIT_AS)[0], _LEAST_ADDRESSES[library]
     if limit != resource.RLIM_INFINITY and limit < least:
@@ -129,8 +129,8 @@ def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:
 
     Args:
         status: How it ended, as subprocess has it.
-        said: What it printed.
-        folders: Where it writes.
+        said: Output of the program.
+        folders: Folders that it writes to.
     """
     if status == -signal.SIGXFSZ or "File too large" in said:
         return "a file would be larger than the limit of this shell (ulimit -f)"

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 STATUS = "arm_ext_npu_status"
-"""Of model.so: its name in TVM's C ABI; returns an NpuStatus as JSON."""
+"""Name of the function in model.so (TVM's C ABI) that returns an NpuStatus as JSON."""
 
 
 class _Record(BaseModel):

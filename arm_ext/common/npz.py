@@ -37,7 +37,7 @@ DAMAGE = (
     KeyError,
     TokenError,
 )
-"""What zipfile, zlib and numpy raise of bytes that they do not expect."""
+"""Exceptions that zipfile, zlib and numpy raise for damaged files."""
 
 
 def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:
@@ -45,7 +45,7 @@ def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:
 
     Args:
         path: The file.
-        what: What is expected in it, such as "an array an input", for the message.
+        what: Expected contents, such as "an array an input", for the message.
 
     Raises:
         UsageError: It is missing, not of the format, or holds what is no array of numbers; or it would grow to far

@@ -41,7 +41,7 @@ class OutputFolder:
 
         Args:
             path: The folder, which need not be there.
-            option: What names it.
+            option: The option that names it.
             inputs: Files that are read meanwhile.
             force: Whether files that were changed since they were written are replaced, too.
 

@@ -55,7 +55,7 @@ def refuse_inputs(
 
     Args:
         output: A file or a folder.
-        option: What names it.
+        option: The option that names it.
         inputs: Files and folders that are read.
         replaced: Files in it that will be written over.
         within: Whether an input may not be anywhere in the folder either.
@@ -129,7 +129,7 @@ def install(fresh: Path, output: Path) -> None:
 
     Args:
         fresh: In a scratch folder beside `output`.
-        output: What it becomes; the old one, if there is one, is then in the scratch folder.
+        output: Final path; an existing file or folder is moved to the scratch folder.
     """
     if not output.exists():
         fresh.rename(output)

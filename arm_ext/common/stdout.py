@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redirection of what C++ libraries print, so that standard output holds results alone."""
+"""Redirection of output that C++ libraries print, so that standard output holds only results."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def stdout_to(said: io.BytesIO) -> Iterator[None]:
-    """Take what is written to the process's standard output meanwhile."""
+    """Redirect all that is written to the process's standard output inside this context."""
     sys.stdout.flush()
     kept = os.dup(1)
     with tempfile.TemporaryFile() as file:

@@ -74,7 +74,7 @@ class Region:
 
     Attributes:
         begin: Guest address of its first byte.
-        end: Of the first byte behind it.
+        end: Offset of the first byte after it.
         symbol: The kernel; "" for a function that calls kernels.
     """
 
@@ -88,11 +88,11 @@ class Trace:
     """All blocks executed in one inference.
 
     Attributes:
-        blocks: In the dump's order.
+        blocks: Blocks in the dump's order.
         base: Guest address at which model.so was loaded.
         by_thread: Instructions of each kernel of model.so on each of the threads that ran any of its code.
         misses: Lines that L1 and L2 had to fetch, of all code; None where the board has no caches.
-        sections: In order, where calls were counted apart; together they are `blocks`.
+        sections: Sections in order, where calls were counted apart; together they are `blocks`.
     """
 
     blocks: tuple[Block, ...]
@@ -196,7 +196,7 @@ def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
 
 
 def _misses(dump: Path) -> tuple[int, int] | None:
-    """What the line "#misses L1 L2" of a dump that is whole says; None if there is none."""
+    """Return the counts of the line "#misses L1 L2" at the end of a complete dump; None if there is none."""
     with dump.open() as lines:
         found = next((line for line in lines if line.startswith(_MISSES)), None)
     return None if found is None else (int(found.split()[1]), int(found.split()[2]))

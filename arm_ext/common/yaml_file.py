@@ -31,7 +31,7 @@ def read_mapping(path: Path, keys: str) -> dict[Hashable, Any]:
 
     Args:
         path: The file.
-        keys: What its keys are, as an error says it.
+        keys: Word for its keys in error messages.
 
     Raises:
         UsageError: The file is missing, not YAML, or no mapping with a key.

@@ -15,8 +15,8 @@ from arm_ext.target.npu import Family
 OnNpuError = Literal["fallback", "fail"]
 
 DEFAULT_CPU_MHZ: dict[Family, float] = {"u55": 800.0, "u65": 1700.0, "u85": 1700.0}
-"""By family. Of the Cortex-A32 beside the U55 in Alif's Ensemble E7, and of the Cortex-A55 beside the U65 in NXP's
-i.MX 93 (data sheets); U85 is taken to stand beside the latter's like."""
+"""Default CPU clock in MHz by family: that of the Cortex-A32 beside the U55 in Alif's Ensemble E7, and of the
+Cortex-A55 beside the U65 in NXP's i.MX 93 (data sheets); the latter is assumed for U85, too."""
 
 HANDOVER_US = 20.0
 """Assumed for one submission and its completion, in microseconds: a call into a Linux driver, an interrupt, and the
@@ -38,7 +38,7 @@ class NpuOptions:
         fail_on_fallback: Whether an operator on the CPU is an error; regions are then not weighed against the CPU.
         fallback_ops: Of these alone, if there are any.
         system_config: Section of Vela's configuration; by default what suits the accelerator.
-        memory_mode: Likewise.
+        memory_mode: Vela's memory mode, by default the accelerator's.
         vela_config: A vela.ini instead of Vela's own.
         sram_budget: Largest peak of SRAM that a region may take, in bytes; Vela aims at it.
         cpu_mhz: Clock of the CPU, for weighing; by default as DEFAULT_CPU_MHZ says.
@@ -74,7 +74,7 @@ class Names:
     """The names by which options can refer to operators.
 
     Attributes:
-        kinds: Of operators, as the report names them.
+        kinds: Kinds of operators, as the report names them.
         nodes: Source node → its operator in the model's own format.
     """
 

@@ -105,8 +105,8 @@ class Payload:
         config: CONFIG register that the commands were made for.
         arch: Architecture version that the commands were made for.
         regions: By ascending number.
-        inputs: In the order of the region's parameters.
-        outputs: In the order of the region's results.
+        inputs: Inputs in the order of the region's parameters.
+        outputs: Outputs in the order of the region's results.
         commands: The command container (COP1 or COP2).
         weights: Weights, scales, tables and constants.
     """
@@ -144,7 +144,7 @@ class Payload:
 
     @property
     def npu(self) -> Accelerator:
-        """The accelerator."""
+        """The accelerator that the payload is for."""
         return ACCELERATORS[self.accelerator]
 
     def region_size(self, kind: Kind) -> int:
@@ -216,7 +216,7 @@ class Payload:
 
 
 def _checked_body(data: bytes) -> bytes:
-    """What follows the prefix, once the prefix is found to describe it."""
+    """Check the prefix of a payload, and return the bytes after it."""
     if len(data) < _PREFIX.size + _HEADER.size:
         raise PayloadError(f"payload of {len(data)} bytes is shorter than its header; it is truncated")
     magic, version, size, digest = _PREFIX.unpack_from(data)

@@ -58,14 +58,14 @@ def trusted(model: _T) -> _T | TrustedFile:
 
 
 def with_values(model: _T, values: Mapping[str, npt.ArrayLike]) -> _T | onnx.ModelProto:
-    """Return a model some of whose inputs are constants.
+    """Return a model with some of its inputs replaced by constants.
 
     Args:
-        model: As for `import_model`.
-        values: Input name → its numbers. Only ONNX models can have any.
+        model: See `import_model`.
+        values: Input name → its value. Must be empty for all but ONNX models.
 
     Raises:
-        UsageError, ModelError: As `fix_inputs`; it is another model.
+        UsageError, ModelError: See `fix_inputs`; or values are given for a model that is not ONNX.
     """
     if not values:
         return model

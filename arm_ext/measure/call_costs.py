@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each kernel call of a counted inference costs, and what bounds it."""
+"""Cost of each kernel call of a counted inference, and its bottleneck."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
 from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE as MEMORY_BYTES_PER_CYCLE
 
 LINE_BYTES = 64
-"""Of a cache line, in the cache model of the counting plugin too."""
+"""Bytes of a cache line, as in the cache model of the counting plugin."""
 
 Bound = Literal["vector pipes", "dispatch", "latency", "L2", "memory", "overhead"]
-"""What an order of magnitude more of would make a call faster; see `bound_of`."""
+"""Bottleneck of a call: the resource of which more would make it faster; see `bound_of`."""
 
 # A resource that is in use for this share of the cycles is what bounds a call.
 _BUSY = 0.7
@@ -69,7 +69,7 @@ class CallCost:
         moved_bytes: That loads and stores read and wrote.
         classes: Dynamic instructions by class.
         once: Instructions of blocks that ran once.
-        hot: Where most cycles go; None without instructions in model.so.
+        hot: The block with most cycles; None without instructions in model.so.
     """
 
     symbol: str
@@ -109,9 +109,9 @@ def call_costs(sections: Sequence[Section], core: Core, mca: Mca) -> list[CallCo
     """Estimate the cost of each section of a trace.
 
     Args:
-        sections: Of one inference.
+        sections: Sections of one inference.
         core: Whose cycles to estimate.
-        mca: What to estimate them with.
+        mca: The llvm-mca that estimates cycles.
     """
     glued = [glue(section.blocks) for section in sections]
     ends = list(accumulate(map(len, glued), initial=0))

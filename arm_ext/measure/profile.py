@@ -33,7 +33,7 @@ class SymbolRow(_Record):
         symbol: The kernel's or the library's name.
         image: "model.so", or the library.
         instructions: Dynamic, per inference.
-        share: Of all instructions.
+        share: Share of all instructions.
         mac_share: Multiply-accumulate instructions among its own.
         estimated_cycles: Per inference, by the model.
     """
@@ -47,12 +47,12 @@ class SymbolRow(_Record):
 
 
 class Bandwidth(_Record):
-    """What memory has to do, which the cycle estimate leaves out.
+    """Memory traffic, which the cycle estimate leaves out.
 
     Attributes:
-        bytes: What comes from beyond L2 in each inference: weights and activations; 0 if L2 holds them all.
+        bytes: Bytes of weights and activations from beyond L2 per inference; 0 if L2 holds them all.
         bound_cycles: `bytes` at BUS_BYTES_PER_CYCLE; no inference takes less.
-        needed_bytes_per_cycle: What memory must deliver for the cycle estimate to hold.
+        needed_bytes_per_cycle: Memory bandwidth for which the cycle estimate holds.
     """
 
     bytes: int
@@ -65,7 +65,7 @@ class CountReport(_Record):
 
     Attributes:
         instructions: Dynamic, of everything between the call and its return.
-        macs: Of the model, from its manifest.
+        macs: Multiply-accumulates of the model, from its manifest.
         macs_per_instruction: Their quotient.
         classes: Share of each instruction class that occurs, largest first.
         mac_share: Share of all multiply-accumulate classes together.
@@ -76,7 +76,7 @@ class CountReport(_Record):
         bandwidth: The other bound.
         symbols: By instructions, most first.
         npu: Where regions for an NPU were computed.
-        note: What the figures are not.
+        note: Caveat of the figures.
     """
 
     schema_version: Literal[1] = 1
@@ -103,8 +103,8 @@ def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) 
     Args:
         trace: The inference.
         core: Whose cycles to estimate.
-        mca: What to estimate them with.
-        macs: Of the model.
+        mca: The llvm-mca that estimates cycles.
+        macs: Multiply-accumulates of the model.
         working_set: Bytes of weights and peak activations.
     """
     costs = block_costs(trace.blocks, core, mca)

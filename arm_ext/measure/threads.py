@@ -20,12 +20,12 @@ class _Record(BaseModel):
 
 
 class ThreadRow(_Record):
-    """A kernel.
+    """Distribution of a kernel's instructions over threads.
 
     Attributes:
         symbol: Its name.
         by_thread: Instructions of each thread, the caller's first.
-        share: Of all instructions in model.so.
+        share: Share of all instructions in model.so.
         spread: What the least busy thread does less than the busiest, as a share of what that does; None if it runs
             on one thread.
     """
@@ -41,12 +41,12 @@ class ThreadReport(_Record):
 
     Attributes:
         threads: That the runtime has.
-        instructions: Of model.so, of all threads.
+        instructions: Instructions of model.so, of all threads.
         by_thread: Of each.
         parallel_share: Share of the instructions that kernels on several threads have.
         kernels: By instructions, most first.
         npu: Where regions for an NPU were computed.
-        note: What the figures are not.
+        note: Caveat of the figures.
     """
 
     schema_version: Literal[1] = 1
@@ -64,7 +64,7 @@ def thread_report(trace: Trace, threads: int) -> ThreadReport:
     """Attribute the instructions of a trace to threads and kernels.
 
     Args:
-        trace: Of a board that counts threads apart.
+        trace: Trace of a board that counts threads apart.
         threads: That the runtime has.
     """
     total = sum(map(sum, trace.by_thread.values()))

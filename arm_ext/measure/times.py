@@ -25,7 +25,7 @@ class TimeReport(BaseModel):
         p90_ms: 90th percentile.
         p99_ms: 99th percentile.
         spread: Interquartile range over the median; a few per cent mean a busy board or a moving clock.
-        threads: Of the runtime's pool.
+        threads: Threads of the runtime's pool.
         governor: Linux's cpufreq governor of cpu0, or "unknown".
         npu: Where regions for an NPU were computed.
     """

@@ -193,7 +193,7 @@ class Package:
         return found
 
     def _selftest_bytes(self) -> int:
-        """What its arrays take at most; those of the source's runtime may be of wider types."""
+        """Return an upper bound of the self-test's bytes; outputs of the source's runtime may have wider dtypes."""
         inputs, outputs = (
             sum(t.bytes for t in tensors) for tensors in (self.manifest.inputs, self.manifest.outputs)
         )
@@ -201,7 +201,7 @@ class Package:
         return inputs + _WIDEST * _MOST_RUNS * outputs + headers
 
     def _selftest_fault(self, found: Selftest) -> str | None:
-        """What keeps it from being run and compared."""
+        """Return why the self-test cannot be run and compared, or None."""
         states, outputs = len(self.manifest.states), self.manifest.outputs
         runs = [("expected outputs", outputs, found.expected)]
         if states:
@@ -241,7 +241,7 @@ class Package:
 
 
 def _mismatch(what: str, tensors: Sequence[Tensor], values: Sequence[npt.NDArray[Any]]) -> str | None:
-    """What keeps values from being those of some tensors."""
+    """Return why values do not match tensors in number, shape or dtype, or None."""
     if len(tensors) != len(values):
         return f"has {len(values)} {what}, and the package {len(tensors)}"
     for tensor, value in zip(tensors, values, strict=True):
@@ -259,7 +259,7 @@ class Compiled(Protocol):
 
 
 AnyPackage: TypeAlias = str | Path | Package | Compiled
-"""What stands for a package in the Python API: its folder, the opened package, or what `compile` returned."""
+"""A package in the Python API: its folder, the opened package, or the result of `compile`."""
 
 
 def package_of(given: AnyPackage) -> Package:

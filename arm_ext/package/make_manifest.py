@@ -41,16 +41,16 @@ class Compiled:
         model: As imported.
         calibrated: How it was quantised here, if it was.
         profile: The target.
-        precision: What float operators compute in.
-        numerics: What quantised operators compute.
-        memory: Of one inference.
+        precision: Dtype in which float operators compute.
+        numerics: Numerics of quantised operators.
+        memory: Memory of one inference.
         macs: Multiply-accumulates of one inference.
         check: How outputs are compared.
-        linker: What linked model.so.
-        npu: What the NPU runs, if there is one.
+        linker: The linker of model.so.
+        npu: The NPU's regions, if there is an NPU.
         tuned: Records that decided kernels.
         buckets: Shapes to choose from.
-        library: What a C library takes, if it is one.
+        library: Sizes of the C library, if it is one.
     """
 
     model: ImportedModel

@@ -201,7 +201,7 @@ class TargetInfo(_Record):
 
 
 class Linker(_Record):
-    """What linked model.so."""
+    """The linker of model.so."""
 
     name: str = Field(description="Name of the linker.")
     version: str = Field(description="Its version.")
@@ -291,7 +291,7 @@ class NpuRegion(_Record):
 
 
 class Npu(_Record):
-    """What was compiled for the NPU, by which version of Vela and for which of its configurations."""
+    """The regions compiled for the NPU, with Vela's version and configuration."""
 
     accelerator: str = Field(description="Name of the NPU, such as ethos-u65-256.")
     on_error: Literal["fallback", "fail"] = Field(

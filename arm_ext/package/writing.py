@@ -34,7 +34,7 @@ def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -
             package that were changed.
 
     Raises:
-        UsageError: What is there must not be replaced, or is read meanwhile; or `output` cannot be written.
+        UsageError: An existing file or folder must not be replaced, or is being read; or `output` cannot be written.
         EnvError: The disk is full, or cannot be written for another reason.
     """
     place = checked_folder(output, _OPTION)
@@ -66,7 +66,7 @@ def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -
 
 @dataclass(frozen=True)
 class _Found:
-    """What is in a folder, by paths within it.
+    """Contents of a folder, by relative paths.
 
     Attributes:
         is_package: Whether there is a manifest that lists what was written.

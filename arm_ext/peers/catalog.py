@@ -15,11 +15,12 @@ class Peer:
     """A runtime to compare with.
 
     Attributes:
-        name: What --against says.
+        name: Name for --against.
         distribution: Its wheel's name.
-        version: Of the wheel. Pinned: kernels get better with releases, and a ratio without a version says nothing.
+        version: Version of the wheel. Pinned: kernels get better with releases, and a ratio without a version says
+            nothing.
         package: The wheel's import name, which is the folder that it unpacks to.
-        format: Of the models that it takes: "onnx" or "tflite".
+        format: Format of the models that it takes: "onnx" or "tflite".
     """
 
     name: str

@@ -19,7 +19,7 @@ class _Record(BaseModel):
 
 
 class Counts(_Record):
-    """What one inference takes.
+    """Counts of one inference.
 
     Attributes:
         libraries: Dynamic instructions of each library, and of the interpreter of a peer; most first.
@@ -36,11 +36,11 @@ class Counts(_Record):
 
 
 class Row(_Record):
-    """A runtime.
+    """Result of one runtime.
 
     Attributes:
         runtime: Such as "onnxruntime".
-        version: Of its wheel.
+        version: Version of its wheel.
         instructions: Dynamic, per inference.
         macs_per_instruction: The model's multiply-accumulates over `instructions`.
         estimated_cycles: By the model.

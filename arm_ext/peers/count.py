@@ -33,7 +33,7 @@ class PeerRun:
 
     Attributes:
         blocks: All executed, each named by its library.
-        outputs: In the model's order.
+        outputs: Outputs in the model's order.
         library_bytes: Size of the files of the peer's wheel that were loaded.
     """
 
@@ -55,9 +55,9 @@ class Guest:
 
         Args:
             model: File of the peer's format.
-            inputs: In the model's order.
+            inputs: Inputs in the model's order.
             cpu: QEMU's -cpu.
-            core: Of `schedules.cores.CORES`, which the peer takes the machine for.
+            core: Core of `schedules.cores.CORES`, which the peer takes the machine for.
 
         Raises:
             ModelError: The peer refuses the model, or crashes.

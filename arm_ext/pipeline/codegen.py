@@ -31,11 +31,11 @@ _PIPELINE = "arm_ext"
 PART = "arm_ext.part"
 """Attribute of a module that is linked to others: its only function is not the entry of all."""
 APART = "arm_ext.apart"
-"""Attribute of a function whose machine code is made by itself, and linked to that of its callers."""
+"""Attribute of a function that is compiled to a separate object file, which is linked with that of its callers."""
 TASKS = "arm_ext.tasks"
 """Attribute of a function that computes one iteration of a parallel loop."""
 POINTERS = "arm_ext.pointers"
-"""Attribute of such a function whose arguments are addresses of its buffers, not tensors (`call_by_pointers`)."""
+"""Attribute of an `APART` function whose arguments are addresses of buffers, not tensors (`call_by_pointers`)."""
 
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
@@ -43,18 +43,18 @@ _LINKED, _PREFIX = ("arm_ext_", NEW_TENSOR), "__tvm_ffi_"
 _FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
 _FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
 _CPU = 1  # kDLCPU
-# Fields of structures (TVMStructFieldKind of tvm/tirx/builtin.h).
+# Fields for tvm_struct_get and tvm_struct_set (TVMStructFieldKind in tvm/tirx/builtin.h).
 _DATA, _BYTE_OFFSET, _TYPE_INDEX, _VALUE = 1, 8, 13, 15
-# Of the runtime's values: the type of a tensor, and what stands before its DLTensor (TVMFFITypeIndex and TVMFFIObject
-# of tvm/ffi/c_api.h).
+# Type index of a tensor among the runtime's values, and size in bytes of the object header before its DLTensor
+# (TVMFFITypeIndex and TVMFFIObject in tvm/ffi/c_api.h).
 _TENSOR, _OBJECT_BYTES = 70, 24
 _STATUS = tvm.ir.PrimType("int32")
 _HANDLE = tvm.ir.PointerType(tvm.ir.PrimType("void"))
 _C_PACKED = int(tvm.ir.CallingConv.C_PACKED_FUNC)
 _ITEM, _BEHIND = (tvm.ir.Op.get(f"tirx.{name}") for name in ("anylist_getitem", "handle_add_byte_offset"))
-# Of an allocation that is to be on the stack, however large (kDisableLowerTVMBuiltin).
+# Annotation of an allocation that stays on the stack, however large (kDisableLowerTVMBuiltin).
 _STAYS = "disable_lower_builtin"
-# What LLVM aligns as an arena has to be, whatever is asked for: it bounds what it is told by 16 bytes.
+# A dtype that gives an arena on the stack its alignment: TVM limits an explicitly requested alignment to 16 bytes.
 _LINE = f"uint8x{ALIGNMENT}"
 # Of the runtime, what returns its argument.
 _SAME = "vm.builtin.copy"
@@ -64,7 +64,7 @@ _COMPILED = "__vmtir__"
 # twice as many: of a model with 1,600 kernels 20 s as one function, and 3 s in such parts.
 _STATEMENTS = 512
 SHORT = _STATEMENTS // 2
-"""Bindings that a Relax function has at most that is one function of machine code; one becomes two statements."""
+"""Largest number of bindings of a Relax function that is compiled as one function; a binding is two statements."""
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 # In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
@@ -138,7 +138,7 @@ _TO_C = Sequential(
 
 
 def allocations(mod: tvm.IRModule) -> tvm.IRModule:
-    """From blocks with buffers of their own to loops with sized allocations."""
+    """Lower blocks with their own buffers to loops with sized allocations."""
     return _TO_LOOPS(_compact(_TO_BLOCKS(mod)))
 
 
@@ -273,7 +273,7 @@ def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
         statements = list(func.body.seq)
         runs = [statements[i : i + _STATEMENTS] for i in range(0, len(statements), _STATEMENTS)]
         parts = [func.with_body(tirx.SeqStmt(run) if len(run) > 1 else run[0]) for run in runs]
-        # An arena on the stack is of one function.
+        # An arena on the stack exists in one function only.
         if any(_is_marker(stmt, STACK) for stmt in statements if isinstance(stmt, tirx.Evaluate)):
             continue
         if len(parts) == 1 or any(undefined_vars(part.body, part.params) for part in parts):
@@ -333,7 +333,7 @@ def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _swap_states(mod: tvm.IRModule) -> tvm.IRModule:
-    """Swap the tensors of two entries of the constants: k(entry, other) by the name SWAP."""
+    """Expand calls of SWAP, k(entry, other): exchange the tensors of two entries of the constant pool."""
 
     def swapped(stmt: tirx.Evaluate) -> tirx.Stmt:
         if not _is_marker(stmt, SWAP):
@@ -361,11 +361,11 @@ def _is_marker(stmt: tirx.Evaluate, name: str) -> bool:
 
 
 def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
-    """Make one argument of each two in calls by addresses: k(x, 0, y, 64) → k(x + 0, y + 64)."""
+    """Combine tensor and offset in calls with addresses: k(x, 0, y, 64) → k(x + 0, y + 64)."""
 
     def paired(call: Call) -> Call:
         if not (call.op.same_as(_FOR_NOTHING_BY_SYMBOL) and call.args[0].value in by_pointers):
-            # With a result it would be called with what is no address.
+            # A call that stores a result would pass arguments that are no addresses.
             assert not call.op.same_as(_BY_SYMBOL) or call.args[2].value not in by_pointers, call
             return call
         name, *args = call.args
@@ -377,9 +377,9 @@ def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
 
 
 def _with_addresses(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Compute the addresses that `_pair_arguments` left, in tensors and in an arena on the stack.
+    """Expand the addresses that `_pair_arguments` made, in tensors and in an arena on the stack.
 
-    Only now: passes before would move loads of what calls change.
+    This comes last, since earlier passes would move the loads across calls that change the loaded values.
     """
     arenas: dict[tuple[str, int], tirx.Buffer] = {}
 
@@ -397,7 +397,7 @@ def _with_addresses(func: tirx.PrimFunc) -> tirx.PrimFunc:
             return call
         arena = arenas.get(_entry(within))
         data = _data(*within.args) if arena is None else tirx.address_of(arena[0])
-        # Of an int64 nobody asks whether it is null.
+        # As an int64 it is passed without a check for null.
         return tirx.reinterpret("int64", tirx.handle_add_byte_offset(data, offset))
 
     body = structural_map(func.body, [(tirx.Evaluate, allocated)])
@@ -405,12 +405,12 @@ def _with_addresses(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _entry(item: Call) -> tuple[str, int]:
-    """Which item of which list: its name, and a number."""
+    """Return the name of a list of the virtual machine and the index of its item."""
     return str(item.args[0].name), int(item.args[1])
 
 
 def _data(values: Expr, index: Expr) -> Expr:
-    """The address of the first element of a tensor, an item of a list of the runtime's."""
+    """Return the address of the first element of a tensor in a list of the virtual machine."""
     is_object = tirx.tvm_struct_get(values, index, _TYPE_INDEX, "int32") == _TENSOR
     header = tirx.Select(is_object, tirx.IntImm("int64", _OBJECT_BYTES), tirx.IntImm("int64", 0))
     value = tirx.tvm_struct_get(values, index, _VALUE, _HANDLE)
@@ -420,7 +420,7 @@ def _data(values: Expr, index: Expr) -> Expr:
 
 
 def _taking_pointers(mod: tvm.IRModule) -> tvm.IRModule:
-    """Give functions that take addresses their calling convention, which MakePackedAPI then leaves as it is."""
+    """Give functions with the attribute `POINTERS` a packed calling convention, so that MakePackedAPI skips them."""
     out = mod.clone()
     for gvar, func in mod.functions_items():
         if POINTERS in func.attrs:
@@ -429,9 +429,9 @@ def _taking_pointers(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _unchecked(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Do what MakePackedAPI does, for arguments that are addresses: there is nothing to check.
+    """Lower a function as MakePackedAPI does, but for arguments that are addresses, and without checks.
 
-    A buffer begins at its address; of its alignment nothing is known but that of its elements.
+    Buffers have an offset of 0 from their address, which is aligned for their elements only.
     """
     symbol, target = func.attrs["global_symbol"], func.attrs["target"]
     self_handle, args, result = (tirx.Var(name, _HANDLE) for name in ("self_handle", "args", "result"))

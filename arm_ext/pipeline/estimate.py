@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model would cost, by the estimates that kernels are chosen by, without code generation."""
+"""Estimates of a model's cost without code generation, from the cost model that chooses kernels."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Estimate:
     """The estimate of a model.
 
     Attributes:
-        calls: Of kernels, in execution order.
+        calls: Calls of kernels, in execution order.
         weights: Bytes of all constants.
     """
 

@@ -72,7 +72,7 @@ class Fused:
         sources: By symbol which source nodes it computes.
         numerics: By symbol what it computes in.
         loops: Symbols of the loops.
-        checks: What became of the indices that are known at run time.
+        checks: Result of the bounds checks of run-time indices.
     """
 
     mod: tvm.IRModule
@@ -227,7 +227,7 @@ class _Placed:
 
 
 def _alternatives(rejections: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """What kernels did not take that might have; those for another kind of workload are no alternatives."""
+    """Return the rejections by kernels for this kind of workload, without those by kernels for other kinds."""
     return tuple(rejection for rejection in rejections if not rejection.unfit)
 
 

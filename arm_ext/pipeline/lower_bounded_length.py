@@ -44,7 +44,7 @@ CHUNKS = (8, 12, 16, 24, 32, 48)
 _PROOF_ROWS = 5
 
 _PARALLEL_CYCLES = 8 * PARALLEL_CYCLES
-"""Of the greatest length, from which its chunks are spread over threads: so that an eighth of it is worth it, too."""
+"""Cycles at the greatest length from which chunks are spread over threads, so that an eighth of it is worth it, too."""
 
 ANY, CHUNKED, LOOPS = "any length", "in chunks", "loops of any length"
 
@@ -168,7 +168,7 @@ class Lengths:
         return replace(best, func=func, choice=replace(best.choice, reason=f"{best.choice.reason}; {ANY}"))
 
     def _in_chunks(self, name: str, best: Lowered, most: int, choose: Choose | None) -> Lowered | Rejected:
-        """Its kernel for a number of rows, if they are computed each by itself."""
+        """Return a kernel that computes its rows in chunks, if each row is computed independently."""
         rows = self._rows(name)
         if isinstance(rows, str):
             return Rejected((declined("-", rows, "a fixed length", "one known at run time"),))
@@ -189,7 +189,7 @@ class Lengths:
         return replace(made, func=func, choice=replace(made.choice, reason=reason))
 
     def _on_one_thread(self, choose: Choose | None) -> Choose:
-        """What chooses kernels for a chunk: threads get whole chunks."""
+        """Return a choice of single-threaded kernels for chunks, since threads get whole chunks."""
 
         def chosen(workload: Workload, core: Core) -> Known | None:
             choice = select(workload, core, choose, self.without)

@@ -45,7 +45,7 @@ class Program:
     """The machine code and the VM executable of a model.
 
     Attributes:
-        executable: What calls the kernels, and the weights.
+        executable: The code that calls the kernels, and the weights.
         kernels: An object each, in order.
         triple: LLVM triple of all.
     """
@@ -75,16 +75,16 @@ class Program:
 
 
 def linked(executable: relax.VMExecutable, objects: Sequence[bytes] = ()) -> relax.VMExecutable:
-    """Make the code of an executable a library, to run in this process.
+    """Link the code of an executable to a shared library and load it into this process.
 
-    TVM's just-in-time compiler takes four times as long as a linker.
+    TVM's just-in-time linker takes four times as long as LLD.
 
     Args:
-        executable: Of code for this machine. It is changed.
-        objects: To link, too.
+        executable: Executable with code for this machine. It is changed.
+        objects: Further object files to link.
     """
     imports = executable.mod.imports
-    if any(each.kind != "llvm" for each in imports):  # TVM's stand-in where there is no code
+    if any(each.kind != "llvm" for each in imports):  # TVM's placeholder for a module without code
         return executable
     with temporary() as folder:
         library = folder / "program.so"
@@ -186,7 +186,7 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 
 @cache
 def _maker() -> str:
-    """What turns TensorIR into objects: TVM, and the passes of ours."""
+    """Return the versions of TVM and hashes of our code generation, which determine the machine code."""
     wheels = fingerprint.wheels("apache-tvm", "apache-tvm-ffi")
     ours = (inspect.getsource(module) for module in (codegen, loops, define_casts))
     return " ".join((wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))

@@ -63,14 +63,14 @@ class BoundedLength:
 
 @dataclass(frozen=True)
 class PhaseOptions:
-    """What phases are told.
+    """Options of the phases.
 
     Attributes:
         profile: The target.
-        precision: What float operators compute in.
+        precision: Dtype in which float operators compute.
         without: Names of kernels that are not to be used.
-        numerics: What quantised operators compute.
-        choose: What knows better parameters than the kernels' estimates, such as a tuning database.
+        numerics: Numerics of quantised operators.
+        choose: Source of better parameters than those by the kernels' estimates, such as a tuning database.
         more_rules: Rewrites that are applied beside ours, to the canonical form.
         more_kernels: Kernels that are chosen among beside ours, where all sizes are known.
         serial: Whether kernels run on the calling thread alone.
@@ -94,18 +94,18 @@ class PhaseOptions:
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """A module, and what the phases that made it have found so far.
+    """A module, with the records of the phases that produced it.
 
     Attributes:
         mod: The module.
-        removed: Of `canonicalize`: channels that are no longer computed.
-        kept_channels: Of `canonicalize`: constant channels that stay, and why.
-        kept_layout: Of `layout`: calls that keep the model's layout, and why.
-        left_float: Of `integerize`: calls of a quantised model that still compute in float, and why.
-        offers: Of `partition`: by a function's name what is to compute it, where that can.
-        division: Of `partition`: what `divide` found beside.
-        kernels: Of `lower`: one record a kernel.
-        calls: Of `lower`: every call of a kernel, in execution order.
+        removed: From `canonicalize`: channels that are no longer computed.
+        kept_channels: From `canonicalize`: constant channels that stay, with the reason.
+        kept_layout: From `layout`: calls that keep the model's layout, with the reason.
+        left_float: From `integerize`: calls of a quantised model that still compute in float, with the reason.
+        offers: From `partition`: function name → call that may compute it instead, such as a run on an NPU.
+        division: From `partition`: further results of `divide`, such as its report.
+        kernels: From `lower`: one record per kernel.
+        calls: From `lower`: every call of a kernel, in execution order.
     """
 
     mod: tvm.IRModule
@@ -297,7 +297,7 @@ class Dump:
 
 
 def up_to(name: str) -> tuple[Phase, ...]:
-    """Return the phases up to one of a name, that included."""
+    """Return the phases up to and including the one of a name."""
     return PHASES[: _after(name)]
 
 
@@ -321,7 +321,7 @@ def _decided(decision: Decision) -> KernelCall:
 
 
 IMPORT = "import"
-"""What comes before the first phase."""
+"""Name for the state before the first phase."""
 
 LAST_OF_ALL_TARGETS = "integerize"
 """The last phase that does the same for all targets, where there are no `more_rules`."""
@@ -340,8 +340,8 @@ def run_phases(
     Nothing else runs phases.
 
     Args:
-        start: What the phase `after` left, such as a module that a front end returned.
-        options: What the phases are told.
+        start: Result of the phase `after`, such as a module that a front end returned.
+        options: Options of the phases.
         dump: For numbered TVMScript, `00-import.py` the first.
         after: The phase that left `start`.
         until: The last to run; empty for all.
@@ -351,7 +351,7 @@ def run_phases(
     """
     if dump is not None and after == IMPORT:
         dump.write(IMPORT, start.mod)
-    # Functions that are offered to an NPU are parts of their piece.
+    # Functions that are offered to an NPU belong to the piece that calls them.
     program = Program({MAIN: start.mod}, {}) if start.offers else split(start.mod)
     parts = {name: replace(start, mod=piece) for name, piece in program.pieces.items()}
     for phase in PHASES[_after(after) : _after(until) if until else None]:
@@ -373,7 +373,7 @@ def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
 
 
 def _joined(program: Program, parts: Mapping[str, PhaseResult]) -> PhaseResult:
-    """What a phase made of the functions of a model, as of the whole."""
+    """Combine the results of a phase for the functions of a model to one result."""
     if not program.control:
         return parts[MAIN]
     joined = program.join({name: part.mod for name, part in parts.items()})
@@ -391,10 +391,10 @@ def build(
     """Generate machine code for a planned module; weights go inside.
 
     Args:
-        planned: As the last phase leaves it, with the attributes of `codegen`.
+        planned: Result of the last phase, with the attributes of `codegen`.
         profile: The target.
-        initial: Of a model with states, those that its first step begins with.
-        optimised: Whether LLVM optimises.
+        initial: Initial values of a model's states.
+        optimised: Whether LLVM optimises the code.
     """
     by_pointers = [
         gvar.name_hint for gvar, func in planned.functions_items() if codegen.POINTERS in func.attrs

@@ -33,7 +33,7 @@ from schedules.kernels.winograd import winograd_f32
 from schedules.numerics.qdq import NUMERICS, Qdq
 
 STEPS = 4
-"""Of a model with states: the first finds them as they begin, the others as they were left."""
+"""Number of steps in the self-test of a model with states; the first one begins with the initial states."""
 
 # A sum of k products errs by about sqrt(k) * 2^-24 of its terms: 1e-4 leaves two digits beyond k = 1e5.
 _FLOAT = Check(
@@ -103,9 +103,9 @@ def make_selftest(
     Args:
         model: As imported.
         inputs: Its inputs.
-        precision: What float operators compute in.
+        precision: Dtype in which float operators compute.
         without: Names of kernels that are not to be used.
-        numerics: What quantised operators compute.
+        numerics: Numerics of quantised operators.
         prepared: The model as `LAST_OF_ALL_TARGETS` leaves it with these numerics, if it is at hand.
     """
 
@@ -189,8 +189,8 @@ def check_of(
 
     Args:
         model: As imported.
-        precision: What float operators compute in.
-        left_float: What a quantised model computes in float.
+        precision: Dtype in which float operators compute.
+        left_float: Calls of a quantised model that compute in float.
     """
     if precision == "fp32" and not model.quantized and _has_halves(model.mod):
         precision = "fp16"

@@ -181,7 +181,7 @@ class LayerErrors:
 
 def _weights(constant: Constant) -> Iterator[str]:
     quantizer, source = constant.quantizer, constant.source
-    # What rounding makes 0 is half a step at most.
+    # A weight that rounds to 0 is at most half a step; pruned weights are larger.
     pruned = float(np.mean((constant.value == 0) & (np.abs(source) > float(np.max(quantizer.scale)))))
     if pruned > _PRUNED:
         yield f"{percent(pruned)} of its weights are 0 that are not small in the source: they were pruned"

@@ -27,7 +27,7 @@ LABELS, SPACE, BLANK, BOXES = "labels", "space", "blank", "boxes"
 """Arrays of the data: what is right; the token between words; the token of no sound; boxes of objects."""
 
 _IGNORED = -1
-"""Labels of this value and below are padding of sequences and lists of objects, and are not counted."""
+"""Labels of this value and below are padding of sequences and object lists, which metrics ignore."""
 _OVERLAP = 0.5
 _K = 5
 
@@ -37,10 +37,10 @@ class Metric:
     """A metric of a model's outputs.
 
     Attributes:
-        name: As a user names it.
-        function: Of the outputs to judge and of the source's.
-        less_is_better: Whether it counts errors.
-        relative: Whether a drop is told as a share of the source's metric.
+        name: Name in options and reports.
+        function: Computes the metric from the outputs to judge and those of the source model.
+        less_is_better: Whether it measures errors.
+        relative: Whether a drop is reported relative to the source model's metric.
     """
 
     name: str

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""2:4 pruning by magnitude: of four weights one after another along the input channels, the two smallest become 0.
+"""2:4 pruning by magnitude: of four consecutive weights along the input channels, the two smallest become 0.
 
     Conv [O, I, …], MatMul [K, N], Gemm [K, N] or [N, K]        along I and K
 
-An Ethos-U85 multiplies such weights at up to twice the rate. Depthwise and grouped convolutions, which it does not, and
-products of fewer than `LEAST` channels, such as those of an image, are left alone. Nothing is trained here: a model
-that was pruned and trained on by PyTorch or torch-pruning loses less, and is left as it is, for its zeros are the
-smallest.
+An Ethos-U85 multiplies such weights at up to twice the rate. It does not for depthwise and grouped convolutions, which
+are not pruned, nor are products of fewer than `LEAST` channels, such as those of an image. There is no training here: a
+model that was pruned and fine-tuned in PyTorch loses less accuracy. Such a model stays unchanged, since its zeros are
+the smallest weights.
 """
 
 from collections import Counter
@@ -23,14 +23,14 @@ from arm_ext.quantization.layers import attribute
 
 GROUP, KEPT = 4, 2
 LEAST = 8
-"""Input channels from which on a product is pruned."""
+"""Least number of input channels of a product that is pruned."""
 
 
 def prune_two_of_four(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ...]]:
-    """Return a float model with 2:4 weights, and the nodes that have them; the model that was given stays.
+    """Return a copy of a float model with 2:4 weights, and the names of the nodes that have them.
 
     Args:
-        model: Its nodes have names.
+        model: A model whose nodes all have names.
     """
     out = onnx.ModelProto()
     out.CopyFrom(model)
@@ -48,12 +48,12 @@ def prune_two_of_four(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[st
 
 
 def pruned(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
-    """Return weights without the smallest of each four along an axis; of a shorter last group two stay, too."""
+    """Return weights with all but the two largest of each four along an axis set to 0; likewise in a shorter group."""
     moved = np.moveaxis(values, axis, -1)
     count = moved.shape[-1]
     widths = [(0, 0)] * (moved.ndim - 1) + [(0, -count % GROUP)]
     groups = np.pad(moved, widths).reshape(*moved.shape[:-1], -1, GROUP)
-    # Stable, so that of equal ones the first stay on every machine.
+    # A stable sort, so that among equal weights the first ones stay on every machine.
     order = np.argsort(-np.abs(groups), axis=-1, kind="stable")[..., KEPT:]
     np.put_along_axis(groups, order, 0, -1)
     flat = groups.reshape(*moved.shape[:-1], -1)[..., :count]
@@ -61,7 +61,7 @@ def pruned(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
 
 
 def _weights(model: onnx.ModelProto) -> Iterator[tuple[NodeProto, str, int]]:
-    """Each product with its weights and the axis that it sums over."""
+    """Yield each prunable product with the name of its weights and the axis that it sums over."""
     for node in model.graph.node:
         if node.op_type == "Conv" and attribute(node, "group", 1) == 1:
             yield node, node.input[1], 1

@@ -112,8 +112,9 @@ class Quantizer:
             steps: The model's states.
             keep_float: Nodes that stay in float.
             corrections: Changes of the float model that lose less in int8; for one set of shapes.
-            pruned_from: Of a model that was pruned here, that of the one with all weights, whose means biases keep.
-            weights: How to quantise weights alone; activations stay in float then.
+            pruned_from: If the model was pruned here, the quantiser of the unpruned model, whose means bias correction
+                restores.
+            weights: How to quantise weights only; activations stay in float then.
 
         Raises:
             UsageError: There is no such node; the model is quantised already or has dynamic inputs without a shape;

@@ -8,7 +8,7 @@ from schedules.generic import families
 from schedules.select import KERNELS
 
 UNSCHEDULED_CYCLES = 1.0
-"""Of one multiply-accumulate, or one element, in plain loops: a load, a multiply-add and a step, on two pipes."""
+"""Cycles per multiply-accumulate or element in unscheduled loops: a load, a multiply-add and a step, on two pipes."""
 
 _WITHOUT_PRODUCTS = {
     CHECK,

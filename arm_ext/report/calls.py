@@ -17,7 +17,7 @@ CHECK = "check"
 
 
 class RunnerUp(BaseModel):
-    """What would run a workload if the kernel that does were not there, or had not these parameters."""
+    """The next best kernel or parameters for a workload."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -6,60 +6,23 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from arm_ext.report.calls import CallRow, KernelCall
+from schedules.diagnostic import Diagnostic
 
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
 
 
-class Rejected(BaseModel):
-    """A match that a rule does not rewrite.
+class Unapplied(BaseModel):
+    """A place where a rule does not apply.
 
     Attributes:
-        nodes: Source nodes of the match.
-        reason: Why not.
-        limit: What the rule's check allows; empty if it is no comparison.
-        actual: What it found instead.
-        hint: What would change that, or what the rewrite would cost there.
-        others: Source nodes that would be part of it if it applied; the reason begins with them.
-        anchor: The operator that names the place: of `others` if there are any, else of `nodes`.
+        diagnostic: Why not. Of a near miss the limit is what the pattern has instead of the actual value.
+        anchor: The operator that names the place: of `diagnostic.others` if there are any, else of `diagnostic.nodes`.
         gain: What it would save at most if it applied, as a share of the model's estimated cycles.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    nodes: tuple[str, ...]
-    reason: str
-    limit: str = ""
-    actual: str = ""
-    hint: str = ""
-    others: tuple[str, ...] = ()
-    anchor: str = ""
-    gain: float = 0.0
-
-
-class Miss(BaseModel):
-    """A part of a pattern that does not fit: any of `expected` would."""
-
-    model_config = ConfigDict(frozen=True)
-
-    expected: tuple[str, ...]
-    found: str
-    at: tuple[str, ...]
-
-
-class NearMiss(BaseModel):
-    """A place where a rule matches but for one part or two.
-
-    Attributes:
-        nodes: Source nodes of the operators that match.
-        misses: What does not match.
-        anchor: The operator that names the place.
-        gain: What the rewrite would save at most, as a share of the model's estimated cycles.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    nodes: tuple[str, ...]
-    misses: tuple[Miss, ...]
+    diagnostic: Diagnostic
     anchor: str = ""
     gain: float = 0.0
 
@@ -73,8 +36,8 @@ class RuleReport(BaseModel):
         definition: Its algebra, before → after, and what it does to quantised models.
         not_tried: Why the rule was not tried at all; empty if it was.
         applied: Source nodes of each match that was rewritten.
-        rejected: Matches that were not.
-        near_misses: Where it does not match, but nearly.
+        rejected: Matches that were not; nodes are those of the match.
+        near_misses: Where it does not match but for a part or two; nodes are those of the operators that match.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -84,8 +47,8 @@ class RuleReport(BaseModel):
     definition: str
     not_tried: str = ""
     applied: tuple[tuple[str, ...], ...] = ()
-    rejected: tuple[Rejected, ...] = ()
-    near_misses: tuple[NearMiss, ...] = ()
+    rejected: tuple[Unapplied, ...] = ()
+    near_misses: tuple[Unapplied, ...] = ()
 
 
 class PhaseCount(BaseModel):
@@ -138,7 +101,7 @@ class ExplainReport(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     model: str
     rules: tuple[RuleReport, ...]
     phases: tuple[PhaseCount, ...] = ()

@@ -27,7 +27,7 @@ class _Record(BaseModel):
 
 
 class NpuLayer(_Record):
-    """What Vela estimates of one operation that it scheduled, under its own name."""
+    """Vela's estimate for one scheduled operation, under Vela's name."""
 
     operator: str = Field(description="Vela's name of the operation.")
     sources: tuple[str, ...] = Field(
@@ -60,13 +60,13 @@ class NpuBorder(_Record):
 
 
 class NpuSparsity(_Record):
-    """2:4 sparse weights of a region, which run at up to twice the rate."""
+    """Use of 2:4 sparse weights in a region, which run at up to twice the rate."""
 
     sources: tuple[str, ...] = Field(description="Source nodes whose weights are 2:4.")
     commands: int = Field(description="Convolution commands that take weights in the sparse format.")
     convolutions: int = Field(description="Convolution commands in all.")
     dense_cycles: int = Field(description="What `cycles` would be if these weights were dense.")
-    dense_npu_cycles: int = Field(description="Likewise of `npu_cycles`.")
+    dense_npu_cycles: int = Field(description="What `npu_cycles` would be if these weights were dense.")
 
 
 class NpuRegion(_Record):
@@ -182,7 +182,7 @@ def reasons_of(
     """Return fallbacks grouped by reason, the greatest share of MACs first.
 
     Args:
-        fallbacks: What stays on the CPU.
+        fallbacks: Operators that stay on the CPU.
         macs: Source node → multiply-accumulates.
         regions: Source nodes that the NPU computes; of nodes that are on both sides the NPU has the MACs.
     """

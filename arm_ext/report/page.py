@@ -118,7 +118,7 @@ class _Page:
             yield from ("", *_distances(report.calibration))
 
     def _numerics(self) -> str:
-        """What is computed in what, by share of the time."""
+        """Return the shares of time per numerics."""
         shares: dict[str, float] = defaultdict(float)
         for call in self.on_cpu:
             if call.kernel != CHECK:
@@ -267,8 +267,9 @@ class _Page:
         layers = ", ".join(source for source in own.sources if self.nodes.macs.get(source))
         taken = f"{own.commands} of {counted(own.convolutions, 'convolution')}"
         return (
-            f"2:4 sparse weights in region {region.index}: {layers}. {taken} of the NPU take them as such: it needs "
-            f"{region.cycles / 1e3:,.1f} K cycles, and {own.dense_cycles / 1e3:,.1f} K with dense weights, by Vela."
+            f"2:4 sparse weights in region {region.index}: {layers}. {taken} of the NPU run them in the sparse format: "
+            f"{region.cycles / 1e3:,.1f} K cycles instead of {own.dense_cycles / 1e3:,.1f} K with dense weights, "
+            "by Vela."
         )
 
     def _may(self, title: str) -> bool:
@@ -283,7 +284,7 @@ class _Page:
             )
 
     def _not_on_npu(self) -> Iterator[_Finding]:
-        """What keeps operators on the CPU, one finding a reason, with the figures of the costliest operator."""
+        """Yield one finding per reason that keeps operators on the CPU, with the figures of the costliest operator."""
         reasons: dict[str, list[tuple[float, Diagnostic]]] = {}
         shares: dict[str, dict[int, float]] = {}
         for left in self.report.npu.fallbacks if self.report.npu else ():
@@ -362,7 +363,7 @@ class _Page:
         return any(word in operator for operator in operators for word in ("transpose", "permute"))
 
     def _nearly(self) -> Iterator[_Finding]:
-        """What kernels need that did not take calls they are made for, one finding a kernel and reason."""
+        """Yield one finding per kernel and reason why it declined calls of its kind."""
         found: dict[tuple[str, str], list[CallRow]] = {}
         for call in self.on_cpu:
             kernel = self.kernels[call.symbol]

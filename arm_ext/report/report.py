@@ -132,17 +132,17 @@ def build_report(
         model: Model name.
         target: Profile name.
         nodes: Source node → operator, in the source's order.
-        macs: Source node → multiply-accumulates of one inference.
+        macs: Source node → number of multiply-accumulates of one inference.
         kernels: The kernels, with their source nodes.
-        left_float: What a quantised model computes in float.
-        kept_layout: What is not channels-last.
-        npu: What an NPU computes.
-        calibration: How the model was quantised, if it was.
-        warnings: What a user must hear.
+        left_float: Calls of a quantised model that compute in float.
+        kept_layout: Calls that are not channels-last.
+        npu: The division between NPU and CPU, if there is one.
+        calibration: The calibration, if the model was quantised here.
+        warnings: Warnings for the user.
         sites: The calls of the kernels, in execution order.
         package: Sizes and memory.
-        removed_channels: What is not computed.
-        kept_channels: What is constant, and computed nevertheless.
+        removed_channels: Channels that are not computed, by node.
+        kept_channels: Constant channels that are computed nevertheless, with the reason.
     """
     calls = tuple(kernels)
     by_source: dict[str, list[KernelCall]] = {}

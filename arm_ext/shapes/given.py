@@ -26,13 +26,13 @@ Given = Mapping[str, Sequence[int | str | Sequence[int]]]
 
 _UP_TO = "<="
 _LEAST_LARGEST = 8
-"""Of a size with a bound: for fewer, a list is shorter, and says the same."""
+"""Least bound of a dynamic size; for smaller ones, a list of sizes is just as short."""
 
 _MOST_BUCKETS = 64
-"""Of one package: each is a program of its own."""
+"""Largest number of shapes of one package, each of which is a separate program."""
 
 _SELFTEST_LENGTH = 128
-"""Of what has a bound, as far as that allows: as long as what users measure, and not long to compute."""
+"""Length of a bounded size in the self-test, if the bound allows: typical of use, and quick to compute."""
 
 _DIM = re.compile(r"\{([^{}]*)\}|([^,{}]+)")
 _DIMS = re.compile(r"(\{[^{}]*\}|[^,{}]+)(,(\{[^{}]*\}|[^,{}]+))*")
@@ -194,7 +194,7 @@ def _batch(shapes: Mapping[str, Sequence[Dim]]) -> tuple[str, tuple[str, ...]]:
 
 
 def _with_bound(shapes: Mapping[str, Sequence[Dim]]) -> Bucket:
-    """What is compiled for any size up to a bound."""
+    """Return the bucket for any size up to a bound."""
     texts = {dim for dims in shapes.values() for dim in dims if not isinstance(dim, int)}
     if len(texts) > 1:
         both = " and ".join(sorted(_braces(dim) if isinstance(dim, tuple) else dim for dim in texts))

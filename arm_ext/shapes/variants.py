@@ -44,14 +44,14 @@ class Variant:
     """A model for the shapes of one bucket, with the results of the phases.
 
     Attributes:
-        bucket: What it is for.
+        bucket: The shapes that it is for.
         model: As imported.
-        inputs: Of the self-test.
-        options: What the phases are told.
+        inputs: Inputs of the self-test.
+        options: Options of the phases.
         given: Whether the user chose these inputs.
         prepared: As `LAST_OF_ALL_TARGETS` leaves it, if the self-test may go on from there.
         result: As the last phase leaves it.
-        memory: Of one inference.
+        memory: Memory of one inference.
     """
 
     bucket: Bucket
@@ -70,7 +70,7 @@ class Variant:
 
     @cached_property
     def macs(self) -> dict[str, int]:
-        """Source node → multiply-accumulates of one inference, of the self-test's samples, less what was removed."""
+        """Source node → multiply-accumulates of one inference on the self-test's samples, without removed channels."""
         samples = SELFTEST_SAMPLES if self.bucket.batch else 1
         macs = count_macs(self.model.mod)
         for each in self.result.removed:
@@ -118,7 +118,7 @@ class United:
     """All variants, merged into one module.
 
     Attributes:
-        variants: In the order of the buckets.
+        variants: Variants in the order of the buckets.
         result: The module to build, with the findings of all phases, kernels by their names in it.
         memory: The peak of the variant with the greatest, and what all weights take, equal ones once.
     """

@@ -28,7 +28,7 @@ class Accelerator:
     """One configuration of an Ethos-U.
 
     Attributes:
-        name: What --npu says, such as "ethos-u65-512".
+        name: Name for --npu, such as "ethos-u65-512".
         family: Which instruction set and numerics it has.
         macs: 8-bit multiply-accumulates a cycle, over all cores.
         cores: MAC engines that share the output channels (2 on U65-512 alone).

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 AARCH64 = "aarch64-linux-gnu"
 
 NEON_BITS = 128
-"""Of a vector register without SVE."""
+"""Bits of a vector register without SVE."""
 
 # The instruction-set features that --mattr changes, a profile lists and the ISA gate tells apart, by LLVM's
 # names. What LLVM lists of a CPU beyond them (tuning, system registers) changes no instruction of a model.
@@ -63,11 +63,11 @@ class Profile:
     keeps to NEON.
 
     Attributes:
-        name: What --target says, such as "raspberry-pi-5".
+        name: Name for --target, such as "raspberry-pi-5".
         core: The core, with the features that --mattr left.
         triple: LLVM triple.
         qemu_cpu: `qemu-aarch64 -cpu` with at least the features; None where the machine itself runs the code.
-        note: What it stands for, in one line.
+        note: Description in one line.
     """
 
     name: str
@@ -203,7 +203,7 @@ def _profile(name: str, core: str, note: str) -> Profile:
 
 
 def _host_flags() -> dict[str, bool]:
-    """What LLVM detects on this machine: each feature it knows of the architecture, present or not."""
+    """Return the features that LLVM knows of this machine's architecture, and whether each is present."""
     flags = _global("tvm.codegen.llvm.GetHostCPUFeatures")()
     return {str(name): bool(present) for name, present in flags.items()}
 

@@ -98,7 +98,7 @@ def zig(
 
     Args:
         args: Such as ["cc", "-target", zig_target(triple), "-c", source].
-        cwd: Where to run it.
+        cwd: Working directory.
         outputs: Folders that it writes to, besides its caches.
 
     Returns:
@@ -131,7 +131,7 @@ def zig(
 
 @functools.cache
 def _program() -> str:
-    """The path of zig: a Python process to start it, as its wheel does, would take as long as a link."""
+    """Return the path of zig; starting it by its wheel's Python wrapper would take as long as a link."""
     try:
         return str(importlib.metadata.distribution("ziglang").locate_file("ziglang/zig"))
     except importlib.metadata.PackageNotFoundError as error:
@@ -199,10 +199,10 @@ def ziglang_record() -> LinkerRecord:
 
 
 def link_plain(objects: Sequence[Path], output: Path) -> None:
-    """Link objects of this machine into a shared library; undefined symbols are the loading process's.
+    """Link object files for this machine to a shared library; the loading process resolves undefined symbols.
 
     Args:
-        objects: By absolute paths.
+        objects: Absolute paths of the object files.
         output: The library to write.
 
     Raises:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial tries: a kernel with its parameters, as a value, as JSON, and as the function that is built.
+"""Candidates of tuning: a kernel with its parameters, as a value, as JSON, and as the function that is built.
 
 A kernel emits TensorIR from its frozen `Params` and has no schedule that a MetaSchedule trace could replay, so that the
 parameters themselves are what is searched, measured and kept. Of loops that no kernel takes a trace is the parameter.
@@ -43,11 +43,11 @@ class Candidate:
 
     @classmethod
     def of(cls, choice: Choice) -> "Candidate":
-        """What `select` chose."""
+        """Return the candidate for a choice of `select`."""
         return cls(choice.kernel, choice.params)
 
     def encode(self) -> dict[str, Any]:
-        """As JSON data."""
+        """Convert the candidate to JSON data."""
         return {"kernel": self.kernel, "params": dataclasses.asdict(self.params)}
 
     @classmethod
@@ -90,7 +90,7 @@ def build(
     """The function that a candidate stands for, and the constants as it reads them.
 
     Args:
-        workload: What to compute.
+        workload: The workload to compute.
         candidate: How.
         constants: The composite's, in the order of `Operand.index`.
         on: Becomes the function's "target".
@@ -107,7 +107,7 @@ def build(
 
 
 def encode_workload(workload: Workload) -> dict[str, Any]:
-    """A workload as JSON data, without newer fields that have their default, so that older records hold."""
+    """Convert a workload to JSON data, without newer fields at their default, so that older records still match."""
     data = dataclasses.asdict(workload)
     if workload.nonzeros is None:
         del data["nonzeros"]

@@ -42,16 +42,16 @@ _ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Site:
-    """Where candidates are measured; can be pickled.
+    """Place where candidates are measured; can be pickled.
 
     Attributes:
-        profile: What they are built for.
+        profile: Profile that they are built for.
         board: As `open_board` takes it.
         counting: Whether the board counts; else it times.
         seconds: That a session may last.
         folder: For files, removed by whoever made it.
         turns: A lock where there is one board for all workers that serves one at a time.
-        until: When a board that is away is waited for no longer, by the clock of `monotonic`.
+        until: Time (of `monotonic`) until which a board that is away is waited for.
     """
 
     profile: Profile
@@ -68,7 +68,7 @@ class Job:
     """A candidate to measure.
 
     Attributes:
-        workload: What it computes.
+        workload: The workload that it computes.
         candidate: How.
         sample: File with the task's pickled `Sample`.
     """
@@ -95,8 +95,8 @@ class Chain:
         """Opens nothing: the board is opened for the first candidate.
 
         Args:
-            site: Where to measure.
-            cost: What to measure; cycles where the site counts and seconds elsewhere by default.
+            site: Place of measurement.
+            cost: Measures a loaded candidate; by default cycles where the site counts, and seconds elsewhere.
         """
         self._site = site
         self._target = site.profile.tvm_target()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which candidates are likely to be fast: gradient-boosted trees over what is known before anything is built.
+"""Prediction of fast candidates: gradient-boosted trees over features that are known before a build.
 
 MetaSchedule's XGBModel reads features of every store of a scheduled function. Emitting one of ours takes as long as
 measuring it, a third of a second, and the kernel's own estimate, with its parameters and the sizes of the workload,
@@ -33,7 +33,7 @@ HASHED = 1009
 """Parameters that are names become numbers below this prime."""
 
 TREES = {"max_depth": 6, "eta": 0.2, "min_child_weight": 1, "nthread": 1, "objective": "reg:squarederror"}
-"""As MetaSchedule has them, but for one thread, by which sums have one order and the same samples give one model."""
+"""Parameters as in MetaSchedule, but with one thread, so that equal samples give the same model."""
 
 ROUNDS = 60
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one call of a kernel costs: estimated cycles on a board that counts, a time on a real one."""
+"""Measurement of one kernel call: estimated cycles on a board that counts, a time on a real one."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -50,10 +50,10 @@ class Loaded:
 
     Attributes:
         session: The open session.
-        info: What the board says of itself; None of one that counts.
-        dump: Where a board that counts writes.
+        info: What a real board reports of itself; None for one that counts.
+        dump: File that a board that counts writes.
         module: The library.
-        name: Of the kernel in it.
+        name: Name of the kernel in it.
         arguments: Tensors on the board, the output last.
         so: The library's file.
     """
@@ -68,7 +68,7 @@ class Loaded:
 
     @property
     def lines(self) -> int:
-        """Of all arguments."""
+        """Number of cache lines of all arguments."""
         return sum(math.prod(a.shape) * np.dtype(str(a.dtype)).itemsize // LINE_BYTES for a in self.arguments)
 
     def seconds(self, repeats: int, repeat_ms: int = 0) -> list[float]:

@@ -45,7 +45,7 @@ class Database:
         """Opens a database.
 
         Args:
-            folder: Where it lies.
+            folder: Folder of the database.
             create: Whether to make the folder if there is none.
 
         Raises:

@@ -23,7 +23,7 @@ class _Report(BaseModel):
 
 
 class Entry(_Report):
-    """What is known of a task in one unit, from one place.
+    """Records of a task in one unit, from one place.
 
     Attributes:
         task: Its key.
@@ -35,9 +35,9 @@ class Entry(_Report):
         bound: Share of that which no order of its instructions goes below, where it was estimated.
         candidate: That candidate.
         used: Whether `compile --tuned` takes it: times stand above estimates, and the last place above others.
-        unit: Of the costs.
-        where: Where they were measured.
-        when: When the last of them was, ISO 8601.
+        unit: Unit of the costs.
+        where: Place of measurement.
+        when: Time of the last one, ISO 8601.
     """
 
     task: str
@@ -64,10 +64,10 @@ class Book(_Report):
 
 
 class Contents(_Report):
-    """A database.
+    """Summary of a database.
 
     Attributes:
-        folder: Where it lies.
+        folder: Folder of the database.
         records: How many it has.
         skipped: How many lines have none that is valid, by reason.
         books: By core.
@@ -81,7 +81,7 @@ class Contents(_Report):
 
 
 def contents(database: Database) -> Contents:
-    """What a database holds."""
+    """Summarise a database."""
     records, faults = kept(database.all())
     books = []
     for of_book in _groups(records, "core", "features", "tvm"):

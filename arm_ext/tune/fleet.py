@@ -53,10 +53,10 @@ class Fleet:
         """Starts nothing but asks a tracker for its boards.
 
         Args:
-            profile: What candidates are built for.
+            profile: Profile that candidates are built for.
             board: As `open_board` takes it.
             jobs: Processes on this machine; as many as it has cores by default, or as the boards keep busy.
-            until: When a board that went away is waited for no longer, by the clock of `time.monotonic`.
+            until: Time (of `time.monotonic`) until which a board that went away is waited for.
 
         Raises:
             UsageError: No such board, or none that can run code for the profile.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What candidates are of: our kernels, and for the loops that none takes how they are and what MetaSchedule makes."""
+"""Kernels that can be candidates: ours, and for loops that none takes the generic ones and MetaSchedule's."""
 
 from schedules.generic import default_schedule, metaschedule_trace
 from schedules.kernels.common.contract import Kernel

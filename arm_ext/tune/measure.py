@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it is to measure candidates: the interface of all that can."""
+"""Interface of everything that can measure candidates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from arm_ext.tune.task import Task
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a candidate; see `Record` for the fields that it has too.
+    """Result of a candidate; see `Record` for the common fields.
 
     Attributes:
-        cost: In the measurer's unit; None if it failed.
-        instructions: Where they were counted.
+        cost: Cost in the measurer's unit; None if it failed.
+        instructions: Number of instructions, where they were counted.
         failure: "" if there is a cost.
         detail: The failure's message.
-        conditions: What the cost depends on.
+        conditions: Conditions that the cost depends on.
     """
 
     cost: float | None
@@ -41,7 +41,7 @@ class Measurer(Protocol):
     """Builds candidates, checks their values and measures them.
 
     Attributes:
-        unit: Of the costs.
+        unit: Unit of the costs.
         where: See `Record`.
     """
 
@@ -52,7 +52,7 @@ class Measurer(Protocol):
         """Measures a batch, several at a time if it can.
 
         Args:
-            batch: What to measure.
+            batch: The candidates to measure.
             on_result: Called for each, in the order in which they are done.
 
         Returns:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a tuning run stands, for the table that is shown while it runs."""
+"""State of a tuning run, for the table that is shown while it runs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ class Row(search.Progress):
     """A task so far, with its share.
 
     Attributes:
-        share: Of the kernels' own estimates for one inference, at the start.
+        share: Share of the kernels' own estimates for one inference, at the start.
         bound: Share of the best's cost that no order of its instructions goes below, where that was estimated.
     """
 
@@ -33,7 +33,7 @@ class Row(search.Progress):
 
     @property
     def gain(self) -> float | None:
-        """What the best takes less than the default, as a share of that; None if either is not known."""
+        """Relative saving of the best candidate over the default; None if either is not known."""
         return None if self.default is None else 1 - self.cost / self.default
 
 
@@ -43,8 +43,8 @@ class Progress:
 
     Attributes:
         rows: A row a task, the largest share first.
-        unit: Of the costs.
-        where: Where they are measured.
+        unit: Unit of the costs.
+        where: Place of measurement.
         seconds_left: Until the budget is used up; None without one.
         trials: The most there may be; None without a limit.
         complaint: Message of the last candidate that failed.
@@ -64,7 +64,7 @@ class Progress:
 
     @property
     def failures(self) -> Counter[str]:
-        """Of all tasks."""
+        """Failures of all tasks, by kind."""
         return sum((row.failures for row in self.rows), Counter[str]())
 
     def totals(self) -> tuple[float, float] | None:

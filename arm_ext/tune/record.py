@@ -14,7 +14,7 @@ from arm_ext.target.profiles import Profile
 SCHEMA_VERSION: Literal[1] = 1
 
 Unit = Literal["cycles", "seconds"]
-"""Of a cost: an estimate from what a virtual board counts, or a time on a real one."""
+"""Unit of a cost: estimated cycles from the counts of a virtual board, or seconds on a real one."""
 
 Failure = Literal["", "build", "isa", "load", "run", "timeout", "board", "wrong values"]
 """Why a candidate has no cost: what of the chain failed; "board" if the board was lost more than once."""
@@ -30,18 +30,18 @@ class Record(BaseModel):
         workload: The workload, for whoever looks for a shape like it.
         candidate: Kernel and parameters.
         default: Whether it is what is taken without tuning.
-        core: Of the profile.
-        features: Of the profile; code for these was measured.
+        core: Core of the profile.
+        features: Features of the profile; code for these was measured.
         tvm: Version that generated the code.
-        unit: Of `cost`.
+        unit: Unit of `cost`.
         where: The board, or the model that estimates cycles.
-        cost: Of one call on one thread; None if it failed.
-        instructions: Of one call, where they were counted.
+        cost: Cost of one call on one thread; None if it failed.
+        instructions: Instructions of one call, where they were counted.
         failure: Why there is no cost; "" if there is one.
         detail: The failure's message, or empty.
         when: ISO 8601, UTC.
-        seed: Of the search.
-        conditions: What the cost depends on, as far as the board tells: its CPU, cores, governor, temperature, spread.
+        seed: Seed of the search.
+        conditions: Conditions of the measurement that the board reports: CPU, cores, governor, temperature, spread.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,7 +78,7 @@ class Record(BaseModel):
 
     @property
     def book(self) -> str:
-        """What it is valid for, as a file name: core, features and TVM version."""
+        """File name of core, features and TVM version, for which the record is valid."""
         return book_name(self.core, self.features, self.tvm)
 
 

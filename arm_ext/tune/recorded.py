@@ -18,7 +18,7 @@ class Recorded:
 
     Attributes:
         unit: As of the measurer inside.
-        where: Likewise.
+        where: Place of measurement, as of the measurer inside.
         reused: Trials that the database had before.
     """
 
@@ -26,9 +26,9 @@ class Recorded:
         """Reads the database when it is first asked.
 
         Args:
-            inner: What measures.
-            database: Where records are, and go to.
-            seed: Of the search, for the records.
+            inner: The measurer.
+            database: Database that records are read from and written to.
+            seed: Seed of the search, for the records.
         """
         self.unit, self.where = inner.unit, inner.where
         self.reused = 0
@@ -65,7 +65,7 @@ class Recorded:
         return [results[index] for index in range(len(batch))]
 
     def _read(self, task: Task) -> dict[tuple[str, str], Result]:
-        """What is known of the profile's tasks: of several records the last."""
+        """Return the database's results for the task's profile in this unit and place; of several records the last."""
         if self._known is None:
             self._known = {
                 (record.task, same_candidate(renewed(record.candidate))): Result(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task should compute: random inputs, and what the composite makes of them without any of our kernels."""
+"""Reference of a task: random inputs, and the composite's outputs for them without any of our kernels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +47,7 @@ class Sample:
         return np.invert(self.expected) if exact else np.full_like(self.expected, np.nan)
 
     def fault(self, actual: npt.NDArray[Any]) -> str:
-        """What is wrong with an output; "" if nothing is."""
+        """Return what is wrong with an output; "" if it is correct."""
         if not self.bound:
             wrong = np.argwhere(actual != self.expected)
             if not len(wrong):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tuning run came to."""
+"""Report of a tuning run."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -25,7 +25,7 @@ class TaskReport(_Report):
         key: Its name in the database.
         sources: The model's nodes that it computes.
         times: Calls of it in one inference.
-        share: Of the kernels' own estimates for one inference.
+        share: Share of the kernels' own estimates for one inference.
         trials: Candidates tried, failed ones included.
         default: Cost of one call without tuning; None if it was not measured.
         best: Of the fastest candidate; None if none was measured.
@@ -48,23 +48,23 @@ class TaskReport(_Report):
 
 
 class TuneReport(_Report):
-    """What a run came to.
+    """Report of a tuning run.
 
     Attributes:
         model: Its name.
         target: The profile.
         core: Its core.
-        unit: Of all costs; an estimate is no time on a board.
-        where: Where they were measured.
+        unit: Unit of all costs; an estimate is no time on a board.
+        where: Place of measurement.
         db: The database's folder.
-        seed: Of the search.
+        seed: Seed of the search.
         stopped: Why it ended: the search was done or out of trials, the budget was used up, or it was interrupted.
         seconds: That it took.
         trials: Candidates tried.
         reused: Of these those whose result the database had.
         failures: By kind.
         before: Of one inference's calls of all tasks that were measured, without tuning.
-        after: Likewise, by the best candidates.
+        after: The same by the best candidates.
         bound: Share of that which no order of their instructions goes below, where it was estimated.
         tasks: A row a task.
     """

@@ -22,7 +22,7 @@ def rerank(
     Args:
         tasks: Of which; one without records is passed over.
         measurer: Where; it records.
-        records: Of these tasks' target, with costs in another unit than the measurer's or from other places.
+        records: Records of these tasks' target, with costs in another unit than the measurer's or from other places.
         top: How many of each.
         until: Whether to stop, asked before each task.
     """

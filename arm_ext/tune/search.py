@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which candidate is measured next, over all tasks of a model.
+"""Search: selection of the next candidate to measure, over all tasks of a model.
 
 The default of each task is measured first. Then rounds of a task each: the candidates that the nearest tasks' records
 make likely, next those that the cost model holds fastest, and a few at random, so that the model sees what it
@@ -50,7 +50,7 @@ class Progress:
     """How far a task is.
 
     Attributes:
-        task: Which.
+        task: The task.
         default: Cost of what is taken without tuning; None if that failed or is not measured yet.
         best: The fastest candidate so far.
         cost: Its cost.
@@ -78,7 +78,7 @@ class Progress:
         self._costs.append(self.cost)
 
     def gradient(self) -> float:
-        """What a further trial may take off the model's time, in units of cost."""
+        """Expected saving of a further trial for the whole model, in units of cost."""
         if not math.isfinite(self.cost):
             return math.inf if self.trials <= ROUND else 0.0  # given up after a round in which nothing ran
         before = self._costs[max(0, len(self._costs) - 1 - WINDOW)]
@@ -130,7 +130,7 @@ class _Run:
     until: Callable[[], bool]
 
     def room(self) -> int:
-        """How many candidates the next round may have."""
+        """Number of candidates that the next round may have."""
         spent = sum(search.progress.trials for search in self.searches)
         return 0 if self.until() else int(min(ROUND, self.trials - spent))
 
@@ -167,13 +167,13 @@ def tune(
     """Searches for the fastest candidate of each task.
 
     Args:
-        tasks: What to tune.
-        measurer: What measures.
-        seed: Of what is chosen at random.
+        tasks: The tasks to tune.
+        measurer: Measures candidates.
+        seed: Seed of random choices.
         trials: How many candidates to measure at most, over all tasks; without a limit, until every space is exhausted.
         until: Asked before each round whether to end.
-        records: Of earlier searches, for any target: those of the tasks themselves for this one are left aside, as
-            the measurer has them.
+        records: Records of earlier searches, for any target: those of the tasks themselves for this one are left aside,
+            as the measurer has them.
 
     Returns:
         How far each task came, in the order of `tasks`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which records of a database may be used, and in one sentence how many are not and why.
+"""Selection of valid records of a database, with a sentence on how many are invalid and why.
 
 Databases come from other machines, versions and hands. A record is used if its workload is the one that its task is
 named after, a kernel of this version takes it, and its parameters are among those that a search would try.

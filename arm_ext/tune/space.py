@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to try for a task: every kernel that takes it, with every value of its parameters that is valid.
+"""Search space of a task: every kernel that takes it, with all valid values of its parameters.
 
 A space is a list. Kernels offer tens of points to hundreds, all of which compute the workload, whatever its sizes, as
 each kernel has code for tails; so that there is nothing to sample, and nothing that aborts. MetaSchedule's evolution
@@ -52,10 +52,10 @@ FLAGS = {
     gemm_s8_mmla.NAME: "anew",
     gemm_s8_sdot.NAME: "anew",
 }
-"""What keeps LLVM's scheduler from moving loads, by kernel: defaults follow from the core's kind."""
+"""By kernel, the parameter that keeps LLVM's scheduler from moving loads; its default depends on the kind of core."""
 
 FINER = (2, 4, 8)
-"""How many times as many blocks are tried."""
+"""Multiples of the default number of blocks that are tried."""
 
 
 WIDER: dict[str, Callable[[Workload, Core], tuple[Any, ...]]] = {
@@ -92,7 +92,7 @@ def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate 
 
     Args:
         candidate: That other one.
-        points: Of the task.
+        points: Points of the task.
 
     Returns:
         None if there is none with the same kernel and the same parameters, but for `FOLLOWING`.

@@ -38,12 +38,13 @@ class Task:
     Attributes:
         name: Short, unique in a run, for tables.
         workload: As kernels are asked: with two spatial axes.
-        constants: Of the first composite that has it; the values matter, as kernels rely on bounds proven of them.
+        constants: Constants of the first composite that has it; the values matter, as kernels rely on bounds proven of
+            them.
         fixed: Of loops, the values that the model has for some of their inputs, by index.
         composite: That composite, or a call of the loops with what is not fixed.
-        routines: What it calls by call_tir, by name.
+        routines: Routines that it calls by call_tir, by name.
         profile: The target.
-        default: What `select` takes without tuning.
+        default: The candidate that `select` chooses without tuning.
         estimate: Cycles of one call of that, by the kernel's own model.
         kernels: Names of all that take it.
         times: Calls of it in one inference.

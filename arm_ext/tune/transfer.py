@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What records of other shapes, and of other cores, say of a task that has none: which candidates to try first."""
+"""Transfer of records of other shapes and cores to a task without any: which candidates to try first."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -29,7 +29,7 @@ def points_of(records: Sequence[Record], without: Collection[tuple[str, str]]) -
     """Records as the cost model learns them: those with a cost whose task's default was measured in the same place.
 
     Args:
-        records: Of any task, core and age; those of other versions of a kernel are left out.
+        records: Records of any task, core and age; those of other versions of a kernel are left out.
         without: (task, book) of which none is wanted.
     """
     places: dict[tuple[str, str, str], list[Record]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tuning database says of the workloads of a model, for `select`.
+"""Look-up of a model's workloads in a tuning database, for `select`.
 
 Only records of exactly the target's core, its features and this version of TVM count, if they are sound; those of a
 kernel that is switched off are passed over.
@@ -32,7 +32,7 @@ class Tuned:
         """Reads the database.
 
         Args:
-            folder: Where it lies.
+            folder: Folder of the database.
             profile: The target.
             without: Names of kernels that are not to be used.
 

@@ -44,7 +44,7 @@ def find_batch_axes(
 
     Args:
         func: As LegalizeOps makes it: inputs, then outputs.
-        operands: Where the inputs have theirs.
+        operands: Batch axes of the inputs.
         count: How many samples there are.
 
     Raises:
@@ -130,7 +130,7 @@ def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_Store]:
 def _of_buffers(
     stores: dict[Var, list[_Store]], where: dict[Var, Samples | None], count: int
 ) -> dict[Var, Samples | None]:
-    """Where buffers that are written together have their samples: those of one shape along the same axis."""
+    """Return the batch axes of buffers that are written together: those of one shape have the same axis."""
     writes = [write for each in stores.values() for write in each]
     sources = {load.source for write in writes for load in _loads(write)} - stores.keys()
     known = [_known(source, where) for source in sources]

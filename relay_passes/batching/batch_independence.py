@@ -41,7 +41,7 @@ def check_batch_independence(
 
     Args:
         one: A module as imported, of one sample.
-        several: The same of several.
+        several: The same for several samples.
         batched: Indices of the parameters of `main` that have samples, along axis 0. All outputs must have them so.
         count: How many samples `several` has.
         loops: Operator → its loops, where they are not TVM's.
@@ -73,7 +73,7 @@ def find_row_axes(
 
     Args:
         mod: `main` is the function, of one result; it may call routines of the module by call_tir.
-        operands: Where its parameters have rows; None for what is the same for all.
+        operands: Row axes of its parameters; None for those without.
         count: How many rows there are.
     """
     lowered = legalize(mod)
@@ -89,7 +89,7 @@ def find_row_axes(
 
 
 class _Proof:
-    """Where values have their samples."""
+    """Batch axes of values in a function."""
 
     def __init__(self, mod: IRModule, grown: dict[bytes, Samples], count: int) -> None:
         self.places: dict[Var, _Places] = {}
@@ -152,7 +152,7 @@ class _Comparison:
     count: int
 
     def difference(self) -> Diagnostic | None:
-        """Where the two are more than the number of samples apart."""
+        """Return how the two functions differ beyond the number of samples, or None."""
         mine, others = bindings_of(self.one["main"]), bindings_of(self.several["main"])
         for a, b in zip(mine, others, strict=False):
             if not self._alike(a.value, b.value):

@@ -27,7 +27,7 @@ class Access:
     """One index of a load or a store that is read from a tensor.
 
     Attributes:
-        buffer: What is accessed.
+        buffer: The accessed buffer.
         axis: Along which of its axes.
         index: The place.
         limit: Places are less than that.
@@ -76,7 +76,7 @@ class Access:
 
 @dataclass
 class _Around:
-    """What stands around a statement."""
+    """Loops and conditions around a statement."""
 
     variables: dict[ir.Var, Interval] = field(default_factory=dict)
     extents: dict[ir.Var, tuple[ir.Expr, ir.Expr]] = field(default_factory=dict)

@@ -244,11 +244,11 @@ def _check_function(
     """A function of the tensors with indices that copies them, after all places were compared.
 
     Args:
-        func: What accesses.
+        func: The function with the accesses.
         taken: Which of its parameters are the tensors.
         sized: Further ones, for the variables in their shapes.
-        accesses: What is to be checked.
-        message: Of the error.
+        accesses: Accesses to check.
+        message: Message of the error.
     """
     old = [func.params[place] for place in (*taken, *sized)]
     sizes: dict[Var, Var] = {var: tirx.Var(var.name, str(var.ty.dtype)) for b in old for var in _sizes(b)}

@@ -70,10 +70,10 @@ class Scope:
     """The ranges and conditions that hold where an expression is evaluated.
 
     Attributes:
-        variables: Of loops and shapes; those that are not there may have any value.
+        variables: Variables of loops and shapes; those that are not there may have any value.
         bound: Variables that stand for an expression.
         load: The values that a load may give; None: any.
-        facts: What the conditions say that hold here.
+        facts: Bounds implied by the conditions that hold here.
     """
 
     variables: Mapping[ir.Var, Interval]
@@ -180,7 +180,7 @@ def _corners(combine: Callable[[int, int], int]) -> Callable[[Interval, Interval
 
 
 def _quotient(divide: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval | None]:
-    """Of a divisor that does not change its sign."""
+    """Return the interval division for divisors that do not change sign."""
     rule = _corners(divide)
     return lambda a, b: None if b.low <= 0 <= b.high else rule(a, b)
 
@@ -239,7 +239,7 @@ _NEGATED = {prim.LT: prim.GE, prim.LE: prim.GT, prim.GT: prim.LE, prim.GE: prim.
 
 
 def _facts(scope: Scope, condition: ir.Expr, holds: bool) -> Facts:
-    """What a condition says about the expressions that it compares."""
+    """Return the bounds that a condition implies for the expressions that it compares."""
     while isinstance(condition, prim.Not):
         condition, holds = condition.a, not holds
     if isinstance(condition, prim.And if holds else prim.Or):

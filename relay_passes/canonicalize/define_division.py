@@ -32,7 +32,7 @@ _REMAINDERS = tuple(map(Op.get, ("relax.mod", "relax.floor_mod")))
 
 
 def _defined(a: Array, b: Array, divide: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
-    """What a division gives where it is defined everywhere, and the divisor with 1 for 0."""
+    """Return a division's result with definitions for all divisors, and the divisor with 1 in place of 0."""
     safe = np.where(b == 0, b.dtype.type(1), b)
     with np.errstate(all="ignore"):
         return divide(a, safe), safe

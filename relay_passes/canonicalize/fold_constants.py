@@ -41,7 +41,7 @@ def fold_constants(mod: IRModule, keep: tuple[str, ...] = QDQ_WEIGHTS) -> IRModu
         keep: Operators that are left as calls, even of constants.
 
     Raises:
-        OutOfBoundsError: Constants are indices that are out of bounds.
+        OutOfBoundsError: Constant indices are out of bounds.
     """
     out = mod.clone()
     for gv, func in relax_functions(mod):
@@ -98,10 +98,10 @@ def _evaluate(
 
 
 def compute(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> list[npt.NDArray[Any]]:
-    """Run `main` of a module, which returns a tuple, in the compiler, as constants are folded.
+    """Run `main` of a module, which returns a tuple, in this process, by the same means as constant folding.
 
     Raises:
-        OutOfBoundsError: Constants are indices that are out of bounds.
+        OutOfBoundsError: Constant indices are out of bounds.
     """
     return [value.numpy() for value in _run(mod, inputs)]
 

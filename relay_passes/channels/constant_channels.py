@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which channels are one number, whatever the inputs are, and what number.
+"""Analysis of channels that have one constant value for all inputs, and of these values.
 
     conv2d(x, W)[c] = 0                  if W[c] is 0 wherever x is not constant and 0
     f(a, b)[c] = f(a[c], b[c])           if a[c] and b[c] are constant
     (a · b)[c] = 0                       if a[c] is 0
 
-That a channel is constant is proven from the weights; its number is what the compiler itself computes for it: the calls
-are written down once more for a single position, all else 0, go through `integerize` if they are quantised, and run.
-So a channel has the bits that the model as it was has, whatever the rounding is. A filter of zeros gives 0 for data
-that are finite; for an infinity or NaN it would give NaN.
+The weights prove that a channel is constant. Its value is computed by running the calls in the compiler: a copy of them
+for a single spatial position, with all other channels 0, is lowered by `integerize` if it is quantised, and run. So the
+value is bit-identical to that of the original model, whatever the rounding. Data are assumed to be finite: a filter of
+zeros gives 0 for finite data, but NaN for infinities and NaN.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ Values = Mapping[Var, Array]
 
 
 def constant_channels(flows: Flows, numerics: Numerics) -> tuple[dict[Var, Mask], dict[Var, Array]]:
-    """Return which channels are constant, and the numbers of those values that are read for them."""
+    """Return the mask of constant channels of each value, and the constants of values where they matter."""
     hopeful = prove(flows, None)
     asked = [var for var in _asked(flows) if var in hopeful and hopeful[var].any()]
     values = _Probe(flows, hopeful, asked).run(numerics) if asked else {}
@@ -41,7 +41,12 @@ def constant_channels(flows: Flows, numerics: Numerics) -> tuple[dict[Var, Mask]
 
 
 def prove(flows: Flows, values: Values | None) -> dict[Var, Mask]:
-    """Return which channels are constant; without values, which could be, if these were what each call needs."""
+    """Return the mask of constant channels of each value.
+
+    Args:
+        flows: The flows of the function.
+        values: The constants; if None, each call is assumed to get the constants that it needs, for an upper bound.
+    """
     found: dict[Var, Mask] = {}
     for flow in flows.found:
         if flow.product is not None:
@@ -54,7 +59,7 @@ def prove(flows: Flows, values: Values | None) -> dict[Var, Mask]:
 
 
 def foldable(product: Product, found: Constants, values: Values) -> Mask:
-    """Which channels of a product's data are constant, and the same wherever a tap reads them."""
+    """Return which channels of a product's data are constant at every tap, padding included."""
     constant = found.get(product.data)
     if constant is None or not product.tracked:
         return np.zeros(product.at.inputs, bool)
@@ -103,7 +108,7 @@ def _equals(link: Link, values: Values, number: Array | float) -> Mask:
 
 
 def _asked(flows: Flows) -> list[Var]:
-    """The values whose numbers decide something."""
+    """Return the values whose constants affect the analysis or the removal."""
     found: dict[Var, None] = {}
     for flow in flows.found:
         if flow.product is not None and flow.product.tracked:
@@ -114,7 +119,7 @@ def _asked(flows: Flows) -> list[Var]:
 
 
 class _Probe:
-    """The calls that constant channels come from, for one position: each value is [1, channels, 1, 1]."""
+    """A copy of the calls that constant channels come from, for one position: each value is [1, channels, 1, 1]."""
 
     def __init__(self, flows: Flows, hopeful: Constants, asked: list[Var]) -> None:
         self._flows, self._hopeful, self._asked = flows, hopeful, asked
@@ -124,7 +129,7 @@ class _Probe:
         self._values: dict[Var, Var] = {}
 
     def run(self, numerics: Numerics) -> dict[Var, Array]:
-        """Compute the numbers of what is asked for; NaN of channels that are not constant is of no matter."""
+        """Compute the constants of the asked values; channels that are not constant get arbitrary numbers."""
         needed = self._needed()
         for flow in self._flows.found:
             if flow.var in needed:
@@ -140,7 +145,7 @@ class _Probe:
         return {var: each.reshape(-1) for var, each in zip(self._asked, numbers, strict=True)}
 
     def _needed(self) -> set[Var]:
-        """What the numbers are computed from, as far as some of it is constant."""
+        """Return the values that the asked values are computed from and that have constant channels."""
         needed = set(self._asked)
         for flow in reversed(self._flows.found):
             if flow.var in needed:
@@ -164,7 +169,7 @@ class _Probe:
         return param
 
     def _value(self, var: Var, count: int) -> Var:
-        """A value for one position; of one that is not constant, any, but quantised alike."""
+        """Return a value for one position; one without constant channels becomes a parameter, quantised alike."""
         if var not in self._values:
             call = self._flows.calls.get(var)
             if name_of(var if call is None else call) == "relax.dequantize" and call is not None:
@@ -211,7 +216,7 @@ class _Probe:
         return flow.node.put(operands)
 
     def _average(self, flow: Flow, data: Var, window: tuple[int, int]) -> Call:
-        """A sum or an average of as many equal numbers as there are in the model, for what it rounds to."""
+        """Return a sum or average over as many equal numbers as in the model, so that it rounds equally."""
         spread = self._emit(relax.op.broadcast_to(data, [1, data.ty.shape[1], *window]), flow.node.call)
         call = flow.node.call
         if flow.node.name in ("relax.mean", "relax.sum"):
@@ -226,7 +231,7 @@ class _Probe:
         return self._emit(expr, flow.node.call) if isinstance(expr, Call) else expr
 
     def _product(self, product: Product, flow: Flow) -> Call:
-        """The product of constant channels alone, whose taps all read the same."""
+        """Return a product restricted to constant channels, with the taps of each filter summed to one."""
         at = product.at
         filters = self._hopeful[flow.var].reshape(-1, 1)
         taps = np.where(filters, product.sums, 0).reshape(at.outputs, -1, 1, 1)
@@ -241,7 +246,7 @@ class _Probe:
 
 
 def _line(static: Static, axis: int | None) -> Static:
-    """A constant for one position of all axes but that of the channels: [1, channels, 1, 1], or one number."""
+    """Reduce a constant to one position along all axes but the channels': [1, channels, 1, 1] or [1, 1, 1, 1]."""
     data: np.ndarray[Any, Any] = static.data
     first = tuple(slice(None) if a == axis else 0 for a in range(data.ndim))
     line = replace(static, data=data[first].reshape(1, -1, 1, 1), axis=1)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which channels of a call's result are computed from which channels of its operands.
+"""Analysis of which channels of a call's result are computed from which channels of its operands.
 
     relu, add, max_pool, quantize, …       channel c from channel c of each operand
     concat, split                          channel c from channel c less an offset
     reshape [N, C, H, W] → [N, C·H·W]      channel c·H·W + i from channel c
     conv2d, matmul                         every channel from all; in groups, from those of its group
 
-Channels begin at a convolution or a matrix product, along the axis that its weights give, and go on as long as calls
-keep them apart. All other calls take and give values whole.
+Channels are tracked from a convolution or matrix product on, along its output channel axis, through calls that keep
+channels separate. All other calls read all channels of their operands, and their results have no tracked channels.
 """
 
 import math
@@ -39,37 +39,11 @@ Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
-_ELEMENTWISE = tuple(
-    f"relax.{name}"
-    for name in (
-        *(
-            "abs",
-            "add",
-            "clip",
-            "divide",
-            "erf",
-            "exp",
-            "floor",
-            "log",
-            "maximum",
-            "minimum",
-            "multiply",
-            "negative",
-        ),
-        *(
-            "nn.gelu",
-            "nn.gelu_tanh",
-            "nn.leakyrelu",
-            "nn.relu",
-            "nn.silu",
-            "nn.softplus",
-            "power",
-            "round",
-            "rsqrt",
-        ),
-        *("sigmoid", "sqrt", "square", "subtract", "tanh"),
-    )
-)
+_ELEMENTWISE = tuple(f"relax.{name}" for name in (
+    "abs", "add", "clip", "divide", "erf", "exp", "floor", "log", "maximum", "minimum", "multiply", "negative",
+    "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.relu", "nn.silu", "nn.softplus", "power", "round", "rsqrt",
+    "sigmoid", "sqrt", "square", "subtract", "tanh",
+))  # fmt: skip
 _ALONG = ("relax.quantize", "relax.dequantize", "relax.nn.prelu")
 _REDUCTIONS = ("relax.mean", "relax.sum", "relax.max", "relax.min")
 _MATRIX = 2
@@ -77,7 +51,7 @@ _MATRIX = 2
 
 @dataclass(frozen=True)
 class Link:
-    """Channels of an operand, and the channels of the result that each is read for."""
+    """A dependency: channel `outside[i]` of the result is computed from channel `inside[i]` of the operand."""
 
     operand: Var
     inside: Index
@@ -86,14 +60,14 @@ class Link:
 
 @dataclass(frozen=True)
 class Product:
-    """A convolution or a matrix product by constant weights.
+    """A convolution or matrix product with constant weights.
 
     Attributes:
-        data: What the weights multiply.
+        data: The data operand.
         weight: The weights.
-        at: Where the channels are.
-        tracked: Whether channels of the data can be taken away.
-        exact_border: Whether each output reads all taps: there is no padding, and it is not transposed.
+        at: Channel axes and numbers of channels and groups.
+        tracked: Whether channels of the data are tracked, so that they can be removed.
+        exact_border: Whether every output reads all taps: there is no padding, and it is not transposed.
     """
 
     data: Var
@@ -104,14 +78,14 @@ class Product:
 
     @cached_property
     def used(self) -> Mask:
-        """Which input channels of its group each output channel has weights for."""
+        """Whether each output channel has a nonzero weight for each input channel of its group."""
         return np.asarray((self._taps != (0 if self.weight.scale is None else self._zero_point)).any(-1))
 
     @property
     def sums(self) -> Array:
-        """What each output channel multiplies an input channel of its group by, if that is one number everywhere.
+        """The sum of the taps, [outputs, inputs / groups]: the factor of an input channel with one value everywhere.
 
-        Of quantised weights in integers, else float64.
+        int64 without zero point for quantised weights, else float64.
         """
         if self.weight.scale is None:
             return np.asarray(self._taps.sum(-1, dtype=np.float64))
@@ -122,7 +96,7 @@ class Product:
 
     @property
     def _taps(self) -> Array:
-        """The weights as they are stored: output channels, input channels of a group, window."""
+        """The stored weights as [outputs, inputs / groups, taps]."""
         moved = np.moveaxis(self.weight.data, (self.at.weight_out, self.at.weight_in), (0, 1))
         return moved.reshape(*moved.shape[:2], -1)
 
@@ -138,15 +112,15 @@ class Flow:
     Attributes:
         node: The call.
         var: The result.
-        axis: Of its channels.
-        links: Where they come from, if the call keeps them apart, or, for a product in groups, what must stay together.
-        sliced: For each operand, the axis along which a constant has one value a channel; None for all others.
-        constant: When a channel of the result is one number: if the operands' are; besides, if these are `needs`; if
-            they are all the same; or if any of them is 0.
-        needs: That number.
-        window: Of a sum or an average without padding: its height and width.
-        product: What a product multiplies by.
-        whole: Whether all channels must stay.
+        axis: The channel axis of the result.
+        links: The channels that they are computed from; for a grouped product, the channels that stay or go together.
+        sliced: For each operand that is a constant with one value per channel, the axis of these; None for others.
+        constant: Condition for a constant channel of the result: "each" operand's channel is constant; "needs": also
+            equal to `needs`; "alike": all are constant and equal; "factor": as "each", or one of them is 0.
+        needs: The value for "needs".
+        window: Height and width of the window of a sum or average without padding.
+        product: The weights of a convolution or matrix product.
+        whole: Whether no channel of the result can be removed.
     """
 
     node: Node
@@ -171,11 +145,11 @@ class Flows:
     """The flows of a function.
 
     Attributes:
-        found: In program order.
-        axes: Of each value that has channels, their axis.
-        whole: Values that are taken whole somewhere.
-        statics: What is known at compile time.
-        calls: What computes a value.
+        found: The flows in program order.
+        axes: Value with tracked channels → channel axis.
+        whole: Values of which all channels must stay, since a call or the output reads them all.
+        statics: Value that is known at compile time → constant.
+        calls: Value → the call that computes it.
     """
 
     found: list[Flow]
@@ -186,7 +160,7 @@ class Flows:
 
 
 def read_flows(func: relax.Function) -> Flows:
-    """Return where the channels of a function's values go; of A-normal form."""
+    """Return the channel flows of a function in A-normal form."""
     nodes = {node.var: node for node in nodes_of(func)}
     flows = Flows([], {}, set(free_vars(func.body.body)), {}, {var: node.call for var, node in nodes.items()})
     items: set[Var] = set()
@@ -215,7 +189,7 @@ def read_flows(func: relax.Function) -> Flows:
 
 
 def _flows_of(node: Node, flows: Flows) -> list[Flow]:
-    """The flows of a call's results; none if it takes its operands whole."""
+    """Return the flows of a call's results; none if the call reads all channels of its operands."""
     tensors = (*node.operands, *(var for _, var in node.outputs))
     if not node.outputs or any(static_shape(tensor) is None for tensor in tensors):
         return []
@@ -256,7 +230,7 @@ def _product(node: Node, flows: Flows) -> list[Flow]:
 
 
 def _together(data: Var, at: Channels) -> Link:
-    """What holds the input and output channels of each group together."""
+    """Return the link that lets the input and output channels of a group only be removed together."""
     ins = np.arange(at.inputs).reshape(at.groups, -1)
     outs = np.arange(at.outputs).reshape(at.groups, -1)
     inside = np.concatenate([ins.reshape(-1), np.repeat(ins[:, 0], outs.shape[1])])
@@ -307,13 +281,13 @@ def _along(node: Node, flows: Flows) -> Flow | None:
 
 
 def _kept(node: Node, data: Var, axis: int, to: int | None = None, **more: Any) -> Flow:
-    """The flow of a call whose result has the data's channels."""
+    """Return the flow of a call whose result has the channels of its data."""
     every = np.arange(shape_of(data)[axis])
     return Flow(node, node.var, axis if to is None else to, (Link(data, every, every),), **more)
 
 
 def _pool(node: Node, flows: Flows) -> Flow | None:
-    """Of a pool: an average of one number is that number but for rounding, wherever its window is whole."""
+    """Return the flow of a pool. An average of equal numbers is that number, rounded, without padding."""
     data, attrs = node.operands[0], node.call.attrs
     axis, layout = flows.axes.get(data), str(attrs.layout)
     if axis is None or layout.find("C") != axis:
@@ -334,7 +308,7 @@ def _pool(node: Node, flows: Flows) -> Flow | None:
 def _resize(node: Node, flows: Flows) -> Flow | None:
     data, attrs = node.operands[0], node.call.attrs
     axis = flows.axes.get(data)
-    # What lies outside of the image has a value of its own.
+    # An extrapolation value other than 0 stands for positions outside of the image.
     if axis is None or float(attrs.extrapolation_value) or str(attrs.layout).find("C") != axis:
         return None
     return _kept(node, data, axis, constant="needs")
@@ -388,7 +362,7 @@ def _permute(node: Node, flows: Flows) -> Flow | None:
 def _concat(node: Node, flows: Flows) -> Flow | None:
     known = [flows.axes.get(operand) for operand in node.operands]
     axis = known[0]
-    # An operand whose channels are not known stays whole, which needs to be a value of its own.
+    # An operand without tracked channels could not be sliced to match the others.
     if axis is None or any(each != axis for each in known) or node.call.attrs.axis is None:
         return None
     sizes = [shape_of(operand)[axis] for operand in node.operands]
@@ -418,7 +392,7 @@ def _split(node: Node, flows: Flows) -> list[Flow]:
         first = start if along == axis else 0
         found.append(Flow(node, var, axis, (Link(data, np.arange(first, first + size), np.arange(size)),)))
         start += size
-    # A part that nobody takes would have no variable.
+    # An unread part has no variable, so that its channels are unknown.
     return found if along != axis or start == shape_of(data)[axis] else []
 
 
@@ -436,9 +410,9 @@ _READERS: dict[str, Callable[[Node, Flows], Flow | None]] = {
 
 
 def has_candidates(flows: Flows) -> bool:
-    """Whether a product has a filter, or an input channel, of zeros alone, or a constant factor has a 0.
+    """Whether any product has a filter or an input channel of zeros, or any constant factor has a 0.
 
-    No channel of any other function is constant, or read by nobody.
+    If not, no channel of the function is constant or unread.
     """
     for flow in flows.found:
         if flow.product is not None:
@@ -454,7 +428,7 @@ def has_candidates(flows: Flows) -> bool:
 
 
 def quantized_data(var: Var, flows: Flows) -> tuple[float, bool]:
-    """Return the scale of the integers that a float value stands for, moved or not; False if there are none."""
+    """Return the scale of a dequantised value, looking through layout changes and max pools, and whether it has one."""
     call = flows.calls.get(var)
     while call is not None and name_of(call) in (*SHAPE_ONLY, "relax.permute_dims", "relax.nn.max_pool2d"):
         call = flows.calls.get(call.args[0])

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of dead channels: those that are constant and those that nothing reads, with the weights that made them.
+"""Removal of dead channels, which are constant or unread, together with the weights that compute and read them.
 
     conv2d(relu(conv2d(x, V) + b), W)    →    conv2d(relu(conv2d(x, V') + b'), W') + c
         V', b', W' without the channels whose filters V[c] are 0
-        c = Σ W[:, c] · relu(b[c]), of each window whole; nothing if that is 0
+        c = Σ W[:, c] · relu(b[c]), summed over the window; no addition if that is 0
 
-A channel goes only with all that it is bound to: through residuals, concatenations, depthwise convolutions and pools,
-up to products that take it in whole. It stays where one of these reads it as what it is: the model's output, a call
-that takes it with others, or a convolution that pads with 0 what is constant and not 0. Of each value a channel stays.
+A channel is removed together with all channels that it is linked to by residual sums, concatenations, depthwise
+convolutions and pools, up to the products that sum over it. It stays if it reaches the model's output, a call that
+mixes channels, or a convolution that pads it with 0 while its constant is not 0. Each value keeps at least one channel.
 
-Exact: with all channels the same numbers would be added up, and more zeros. In float, a constant that is not 0 is added
-after the sum and not in it, which moves last bits as another order of summing does. Data are taken to be finite, since
-0 · inf is NaN. Quantised: the constants are whole units of the accumulators, and the integers are those of the model
-with all channels, to the bit.
+The results are the same: only zeros are left out of sums. In float, a constant other than 0 is added after the sum
+instead of in it, which can change last bits like any other order of summation. Data are assumed to be finite, since
+0 · inf is NaN. For quantised models, the constants are whole units of the accumulators, and results are bit-identical.
 """
 
 import math
@@ -48,16 +47,16 @@ _INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True)
 class RemovedChannels:
-    """What a convolution or a matrix product lost.
+    """Channels that were removed from a convolution or matrix product.
 
     Attributes:
-        nodes: Its source nodes.
-        channels: Output channels that are no longer computed.
-        of: How many there were.
-        inputs: Input channels that are no longer read.
-        of_inputs: How many there were.
-        macs: Multiply-accumulates that this saves.
-        weight_bytes: Bytes of weights that this saves.
+        nodes: Source nodes of the product.
+        channels: Indices of output channels that are no longer computed.
+        of: Number of output channels before.
+        inputs: Indices of input channels that are no longer read.
+        of_inputs: Number of input channels before.
+        macs: Number of multiply-accumulates saved.
+        weight_bytes: Bytes of weights saved.
     """
 
     nodes: Names
@@ -72,14 +71,15 @@ class RemovedChannels:
 def remove_channels(
     mod: IRModule, numerics: Numerics
 ) -> tuple[IRModule, tuple[RemovedChannels, ...], tuple[Diagnostic, ...]]:
-    """Remove dead channels.
+    """Remove dead channels of every function.
 
     Args:
-        mod: Canonical.
-        numerics: What quantised operators compute.
+        mod: Module in canonical form.
+        numerics: The numerics of quantised operators.
 
     Returns:
-        The module, the same object if nothing went; what went; and where constant channels stay, with the reason.
+        The module (the same object if nothing was removed), the removed channels by product, and the constant channels
+        that stay, with the reason.
     """
     out, removed, kept = mod.clone(), [], []
     for gv, func in relax_functions(mod):
@@ -98,14 +98,14 @@ def remove_channels(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Which channels stay.
+    """Decision which channels stay.
 
     Attributes:
-        flows: Of the function.
-        keeps: Of each value, the channels that stay.
-        folded: By result of a product, which channels of its data are constant, and become part of its bias.
-        numbers: Of values, the constants.
-        constant: Of values, which channels are constant.
+        flows: The flows of the function.
+        keeps: Value → mask of the channels that stay.
+        folded: Result of a product → mask of the channels of its data whose constants can be folded into a bias.
+        numbers: Value → the constants of its channels.
+        constant: Value → mask of its constant channels.
     """
 
     flows: Flows
@@ -125,11 +125,11 @@ class _Plan:
         return cls(flows, _kept(flows, folded), folded, numbers, constant)
 
     def kept(self, var: Var) -> Index:
-        """Return the numbers of the channels of a value that stay."""
+        """Return the indices of the channels of a value that stay."""
         return np.flatnonzero(self.keeps[var])
 
     def removed(self) -> list[RemovedChannels]:
-        """Return what each product loses."""
+        """Return the removed channels of each product that loses any."""
         products = ((flow, flow.product) for flow in self.flows.found if flow.product is not None)
         found = (self._removed(flow, product) for flow, product in products)
         return [each for each in found if each.channels or each.inputs]
@@ -138,7 +138,7 @@ class _Plan:
         at, data = product.at, product.data
         outs = self.keeps[flow.var]
         ins = self.keeps[data] if product.tracked else np.ones(at.inputs, bool)
-        # In groups, input channels go with their group.
+        # In a grouped product, input channels are removed with their whole group.
         left = outs.mean() * (ins.mean() if at.groups == 1 else 1.0)
         counted = shape_of(data if is_transposed(flow.node.call) else flow.var)
         per_channel = product.weight.data.size // (at.inputs if is_transposed(flow.node.call) else at.outputs)
@@ -153,7 +153,7 @@ class _Plan:
         )
 
     def diagnostics(self) -> list[Diagnostic]:
-        """Return where constant channels stay because a convolution pads them."""
+        """Return the products whose constant input channels stay because they are padded with 0."""
         found: list[Diagnostic] = []
         for flow in self.flows.found:
             if flow.var not in self.folded or flow.product is None:
@@ -174,7 +174,7 @@ class _Plan:
 
 
 def _has_units(product: Product, flows: Flows, numbers: dict[Var, Array]) -> Mask:
-    """Which channels of the data are 0, or can be told in units of the accumulators."""
+    """Return which channels of the data are 0, or are a whole number of accumulator units."""
     everywhere = np.ones(product.at.inputs, bool)
     if product.weight.scale is None or quantized_data(product.data, flows)[1]:
         return everywhere
@@ -183,7 +183,7 @@ def _has_units(product: Product, flows: Flows, numbers: dict[Var, Array]) -> Mas
 
 
 def _kept(flows: Flows, folded: dict[Var, Mask]) -> dict[Var, Mask]:
-    """The least channels that can stay."""
+    """Return the smallest consistent set of channels to keep, at least one per value."""
     keeps = {var: np.full(shape_of(var)[axis], var in flows.whole) for var, axis in flows.axes.items()}
     while True:
         _spread(flows, folded, keeps)
@@ -194,7 +194,7 @@ def _kept(flows: Flows, folded: dict[Var, Mask]) -> dict[Var, Mask]:
 
 
 def _spread(flows: Flows, folded: dict[Var, Mask], keeps: dict[Var, Mask]) -> None:
-    """Keep what kept channels are bound to, and what they are products of."""
+    """Extend the kept channels by all that they are linked to or computed from, up to a fixed point."""
     count = -1
     while count != (count := sum(int(mask.sum()) for mask in keeps.values())):
         for flow in (*reversed(flows.found), *flows.found):
@@ -208,7 +208,7 @@ def _spread(flows: Flows, folded: dict[Var, Mask], keeps: dict[Var, Mask]) -> No
 
 
 class _Writer:
-    """Writes a function without the channels that go."""
+    """Writer of a function without the removed channels."""
 
     def __init__(self, func: relax.Function, plan: _Plan) -> None:
         self._func, self._plan = func, plan
@@ -266,7 +266,7 @@ class _Writer:
         return self._emit(expr, static.nodes or names) if isinstance(expr, Call) else expr
 
     def _call(self, flow: Flow, names: Names) -> Call:
-        """A call that keeps channels apart, on those that stay."""
+        """Return a call that keeps channels separate, on the channels that stay."""
         stay = self._plan.kept(flow.var)
         sliced = flow.sliced or (None,) * len(flow.node.operands)
         operands: list[Expr] = []
@@ -288,7 +288,7 @@ class _Writer:
         return flow.node.put(operands)
 
     def _ends(self, flow: Flow) -> list[int]:
-        """The places between the parts of a split."""
+        """Return the split indices for the channels that stay."""
         parts = [var for _, var in sorted(flow.node.outputs, key=lambda output: output[0] or 0)]
         return [int(end) for end in np.cumsum([self._plan.kept(var).size for var in parts])[:-1]]
 
@@ -309,7 +309,7 @@ class _Writer:
         return call if shift is None else relax.op.add(self._emit(call, names), self._constant(shift, names))
 
     def _shift(self, flow: Flow, product: Product, outs: Index) -> Static | None:
-        """What the constant channels that go add to each output; None if that is 0."""
+        """Return the contribution of removed constant channels to each output channel; None if it is 0."""
         plan = self._plan
         if flow.var not in plan.folded:
             return None
@@ -342,7 +342,7 @@ _DEQUANTIZE: Attrs = relax.op.dequantize(
 
 
 def _taken(static: Static, axis: int, stay: Index) -> Static:
-    """A constant without the channels along `axis` that go."""
+    """Return a constant with only the channels `stay` along an axis."""
     if static.data.shape[axis] == stay.size:
         return static
     new = replace(static, data=np.ascontiguousarray(static.data.take(stay, axis)))

@@ -35,7 +35,7 @@ class Costs(Protocol):
 
         Args:
             composite: With it.
-            routines: What it calls by call_tir, by name.
+            routines: Routines that it calls by call_tir, by name.
 
         Returns:
             Reason, limit and actual value.

@@ -35,7 +35,7 @@ class Group:
     """The calls of one composite, and why it ends there.
 
     Attributes:
-        spec: Which.
+        spec: The composite's spec.
         bindings: Its calls, the anchor first.
         end: Why it takes in no more.
     """
@@ -71,7 +71,7 @@ def group(
     """Return the composites of `func` in program order; of specs with the same anchor, the first that can be formed.
 
     Args:
-        func: In A-normal form.
+        func: Function in A-normal form.
         vocabulary: The composites.
         routines: For each function that is called by call_tir what it computes, such as "qdq.requantize".
         weigh: Decides on steps that are weighed; without it none is taken.
@@ -208,6 +208,6 @@ class _Finder:
 
 
 def _contiguous(permutation: Call) -> int:
-    """Which axis from the end is the one that was last before the permutation, counted from 1."""
+    """Return the position from the end, counted from 1, of the axis that was last before the permutation."""
     rank, axes = len(permutation.ty.shape), permutation.attrs.axes
     return rank - (0 if axes is None else [int(axis) % rank for axis in axes].index(rank - 1))

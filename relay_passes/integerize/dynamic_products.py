@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of dynamically quantised data, as products of 8-bit integers.
+"""Rewrite of products of dynamically quantised data to products of 8-bit integers.
 
     matmul(astype(q) - z, W)               →    linear_dynamic(q, z, W)     q of 8 bits, z int32, W a constant
     conv2d(astype(q) - z, W), 1 x 1        →    linear_dynamic(q, z, W)
-    conv2d(astype(q) - z, W)               →    conv_dynamic(q, z, W)       padding stands for q = z
+    conv2d(astype(q) - z, W)               →    conv_dynamic(q, z, W)       padded with z
     conv2d(astype(q) - z, W), depthwise    →    astype(conv2d(f32(astype(q) - z), f32(W)))
     astype(linear_dynamic(...)) · (s · c)  →    (astype(linear_dynamic(...)) · s) · c         c a constant
 
-So ONNX's DynamicQuantizeLinear, MatMulInteger and ConvInteger arrive, and TFLite's hybrid operators. z and s are of run
-time, one a row or one for all, or constants; without a z it is 0. Weights of uint8 that their zero point was taken off
-may have nine bits, and are int16. Scales in another order round otherwise, by a unit in the last place. Depthwise sums
-are of few products, which binary32 holds.
+These forms come from ONNX's DynamicQuantizeLinear, MatMulInteger and ConvInteger, and from TFLite's hybrid operators.
+z and s are computed at run time, per row or per tensor, or constants; a missing z is 0. uint8 weights minus their zero
+point can need nine bits, and then are int16. Applying the scales in another order changes results by a unit in the last
+place. Depthwise convolutions sum so few products that float32 is exact.
 """
 
 import math
@@ -36,7 +36,7 @@ from schedules.diagnostic import Diagnostic
 NAME = "dynamic_products"
 
 LinearDynamic = Callable[[Sequence[int], str, npt.NDArray[np.integer[Any]], Sequence[int]], Routine]
-"""From the data's shape and dtype, the weights and the zero point's shape to the product."""
+"""Makes the routine of a matrix product: (data shape, data dtype, weights, zero point shape) → routine."""
 
 ConvDynamic = Callable[
     [
@@ -49,12 +49,12 @@ ConvDynamic = Callable[
     ],
     Routine,
 ]
-"""The same of a convolution, of which the window's strides, padding and dilation follow, and the groups."""
+"""Makes the routine of a convolution: as `LinearDynamic`, then strides, padding and dilation by name, and groups."""
 
 _MATRIX = 2
 _8_BIT = ("int8", "uint8")
 _FLOAT = "float32"
-# |q - z| of 8 bits.
+# The largest |q - z| for 8-bit q and z.
 _REACH = 255
 _LARGEST_SUM = 2**31 - 1
 _EXACT_IN_FLOAT = 2**24
@@ -63,11 +63,11 @@ _LAYOUTS = {"relax.nn.conv1d": ("NWC", "OWI"), "relax.nn.conv2d": ("NHWC", "OHWI
 
 @dataclass(frozen=True)
 class _Data:
-    """What a product reads: q - zero_point.
+    """The data q - zero_point of a product.
 
     Attributes:
-        q: Of 8 bits.
-        zero_point: int32.
+        q: int8 or uint8.
+        zero_point: int32, one per row or one for all.
     """
 
     q: Expr
@@ -75,7 +75,7 @@ class _Data:
 
     @property
     def constant(self) -> int | None:
-        """The zero point if it is a constant of one element."""
+        """The zero point if it is a constant scalar, else None."""
         value = self.zero_point.value.numpy() if isinstance(self.zero_point, GenericConst) else None
         return None if value is None or value.size != 1 else int(value.item())
 
@@ -86,13 +86,10 @@ def dynamic_products(
     """Rewrite every function of `mod`.
 
     Args:
-        mod: Canonical: A-normal form, every call named, constants folded.
-        linear: Makes a product of matrices.
-        convolution: Makes a convolution.
-        record: Takes note of what was rewritten and what was not, if given.
-
-    Returns:
-        The module, the same object if there are none.
+        mod: Module in canonical form: A-normal form, every call named, constants folded.
+        linear: Makes the routine of a matrix product.
+        convolution: Makes the routine of a convolution.
+        record: Record of applied and rejected rewrites, if given.
     """
     builder = relax.BlockBuilder(mod)
     applied: list[Names] = []
@@ -110,7 +107,7 @@ def dynamic_products(
 
 
 class _Walk:
-    """One function in program order."""
+    """Rewrite of one function in program order."""
 
     def __init__(
         self,
@@ -154,7 +151,7 @@ class _Walk:
                 yield binding
 
     def _data(self, call: Call) -> _Data | None:
-        """The data of a product of 8-bit integers by constants, or None if it is another."""
+        """Return the data of a product of 8-bit integers by constants; None for other products."""
         data, weight = call.args
         if not isinstance(weight, GenericConst) or "int" not in str(call.ty.dtype):
             return None
@@ -167,7 +164,7 @@ class _Walk:
         return _Data(cast.args[0], zero)
 
     def _product(self, binding: relax.VarBinding, data: _Data) -> Iterator[relax.Binding]:
-        """The bindings that take the place of a product's."""
+        """Yield the bindings that replace that of a product."""
         call = binding.value
         values, names = call.args[1].value.numpy(), sources_of(call)
         is_convolution = operator_of(call) != "relax.matmul"
@@ -198,7 +195,7 @@ class _Walk:
     def _window(
         self, call: Call, data: _Data, values: npt.NDArray[Any]
     ) -> Generator[relax.Binding, None, tuple[Expr, Routine]]:
-        """A convolution's data, padded if their zero point is a constant, and its routine."""
+        """Return a convolution's data and routine; yields a pad before it if the zero point is constant."""
         q, zero = data.q, data.constant
         window = {
             name: [int(n) for n in getattr(call.attrs, name)] for name in ("strides", "padding", "dilation")
@@ -219,7 +216,7 @@ class _Walk:
         return q, self._convolution(shape, str(q.ty.dtype), values, zero_shape, window, groups)
 
     def _in_float(self, binding: relax.VarBinding) -> Iterator[relax.Binding]:
-        """A convolution of floats, and its integers; who casts these to float takes the floats."""
+        """Yield a float32 convolution with a cast to int32; a cast back to float32 is replaced by the convolution."""
         call, names = binding.value, sources_of(binding.value)
         data = self._bound(relax.op.astype(call.args[0], _FLOAT), names)
         yield data
@@ -231,7 +228,7 @@ class _Walk:
         yield relax.VarBinding(binding.var, with_source(self._builder.normalize(whole), names))
 
     def _scales(self, call: Call) -> tuple[Expr, tuple[Var, Expr], GenericConst] | None:
-        """Of a product in float, times a scale of run time times a constant: the three, the second with its product."""
+        """Parse astype(product) * (s * c); return the cast product, the variable of s * c with s, and c."""
         for value, scale in (tuple(call.args), tuple(call.args)[::-1]):
             cast, both = self._call(value, "relax.astype"), self._call(scale, "relax.multiply")
             if cast is None or both is None or cast.args[0] not in self._products:
@@ -242,7 +239,7 @@ class _Walk:
         return None
 
     def _call(self, value: Expr, operator: str) -> Call | None:
-        """What a value is bound to, if that is a call of the operator."""
+        """Return the call that a value is bound to if it is one of the operator, else None."""
         call = self._values.get(value) if isinstance(value, Var) else None
         return call if operator_of(call) == operator else None
 
@@ -252,7 +249,7 @@ class _Walk:
 
 
 def _is_pixelwise(call: Call, weights: npt.NDArray[Any]) -> bool:
-    """Whether a convolution is a matrix product of its pixels: 1 x 1, one after the other, channels last."""
+    """Whether a convolution is a matrix product over pixels: 1 x 1, stride 1, no padding or groups, channels last."""
     attrs, groups = call.attrs, int(call.attrs.groups)
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout) or "NHWC")
     alone = all(int(n) == 1 for n in attrs.strides) and not any(int(n) for n in attrs.padding)
@@ -260,18 +257,22 @@ def _is_pixelwise(call: Call, weights: npt.NDArray[Any]) -> bool:
 
 
 def _is_depthwise(call: Call, weights: npt.NDArray[Any]) -> bool:
-    """Whether each channel has filters of its own, and sums that binary32 holds."""
-    return weights.shape[-1] == 1 and int(call.attrs.groups) > 1 and _largest(weights, 1) < _EXACT_IN_FLOAT
+    """Whether a convolution is depthwise with sums that float32 represents exactly."""
+    return (
+        weights.shape[-1] == 1
+        and int(call.attrs.groups) > 1
+        and _largest(weights, filters=True) < _EXACT_IN_FLOAT
+    )
 
 
-def _largest(weights: npt.NDArray[Any], columns: int) -> int:
-    """Bound of |sums| of differences of bytes by weights; the last axis has columns, or the first of a convolution."""
-    others = tuple(range(columns, weights.ndim)) if columns else (0,)
+def _largest(weights: npt.NDArray[Any], *, filters: bool) -> int:
+    """Return a bound of |sum (q - z) w| for 8-bit q and z, given filters [O, ...] or a matrix [K, N]."""
+    others = tuple(range(1, weights.ndim)) if filters else (0,)
     return _REACH * int(np.abs(weights.astype(np.int64)).sum(others).max(initial=0))
 
 
 def _misfit(data: _Data, weights: npt.NDArray[Any], window: Call | None) -> tuple[str, object, object] | None:
-    """Why a product of bytes has no routine, with limit and actual value; of a convolution its call is given."""
+    """Return why a product has no routine, with limit and actual value; None if it has. `window`: of a convolution."""
     shape, zero = static_shape(data.q), static_shape(data.zero_point)
     if shape is None or zero is None:
         return "shape is not static", None, None
@@ -281,12 +282,12 @@ def _misfit(data: _Data, weights: npt.NDArray[Any], window: Call | None) -> tupl
         return "layout is not channels-last", known, layouts
     one = math.prod(zero) == 1
     if not one and (window is not None or not _is_by_row(data.zero_point, shape)):
-        return "zero point is not one a row or one", (*shape[:-1], 1), zero
+        return "zero point is neither per row nor a scalar", (*shape[:-1], 1), zero
     summed = 0 if window is None else tuple(range(1, weights.ndim))
     if (most := int(np.ptp(weights.astype(np.int64), axis=summed).max(initial=0))) > _REACH:
-        return "weights of a column differ by more than bytes do", _REACH, most
-    if (most := _largest(weights, int(window is not None))) > _LARGEST_SUM:
-        return "sums may leave 32 bits", _LARGEST_SUM, most
+        return "weights of a column differ by more than 8 bits can", _REACH, most
+    if (most := _largest(weights, filters=window is not None)) > _LARGEST_SUM:
+        return "sums may overflow 32 bits", _LARGEST_SUM, most
     return None
 
 

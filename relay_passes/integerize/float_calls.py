@@ -38,7 +38,7 @@ def remaining_float(func: relax.Function, context: Context) -> Iterator[Diagnost
 
 
 def _readers(func: relax.Function) -> Mapping[Var, list[str]]:
-    """What reads each variable: operators, or the function's result."""
+    """Return the readers of each variable: operators, or the function's result."""
     found: dict[Var, list[str]] = {var: [_OUTPUT] for var in free_vars(func.body.body)}
     results = set(found)
     for binding in bindings_of(func):

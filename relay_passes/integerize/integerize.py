@@ -102,7 +102,7 @@ def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[Diagn
 
     Args:
         mod: Canonical: A-normal form, every call named, equal calls merged, constants folded but for dequantize.
-        numerics: What the integer operators compute.
+        numerics: Numerics of the integer operators.
 
     Returns:
         The module, the same object if it holds no quantised tensors; and the calls that still compute in float.

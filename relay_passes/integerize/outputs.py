@@ -181,7 +181,7 @@ def _in_float(context: Context, expr: Expr, y: Quantization, names: Names) -> Ex
 
 
 def _constant(context: Context, expr: Expr, y: Quantization, bounds: Bounds) -> Expr:
-    """What is known at compile time, such as weights that two layers share, each with a scale of its own."""
+    """Quantise a value known at compile time, such as weights that two layers share with different scales."""
     real = context.constant(expr)
     assert real is not None
     return relax.const(context.numerics.quantize(_bounded(lambda value: value, bounds)(real), y))

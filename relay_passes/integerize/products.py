@@ -13,8 +13,8 @@ inside, and data in other layouts than that one's is centred before.
 
     conv2d_transpose(dequantize(x), dequantize(W))      →    the numerics' conv2d_transpose(x, W - zw)
 
-Weights of nine bits, uint8 less a zero point, are int16. Depthwise kernels take none of them: their sums, of few
-products, are exact in binary32.
+uint8 weights minus their zero point can need nine bits, and then are int16. Depthwise kernels do not support these:
+such convolutions are computed in float32, which is exact for their sums of few products.
 
 A constant that is added becomes part of the offset.
 """
@@ -141,7 +141,7 @@ def convolution(context: Context, call: Call) -> Sum | Diagnostic:
 
 
 def _in_float(call: Call, weights: Array, magnitude: int) -> bool:
-    """Whether a convolution is depthwise, of weights of nine bits, with sums that binary32 holds."""
+    """Whether a convolution is depthwise with nine-bit weights and sums that float32 represents exactly."""
     depth = weights.shape[str(call.attrs.kernel_layout).index("I")]
     return weights.dtype == np.int16 and depth == 1 < int(call.attrs.groups) and magnitude < _EXACT_IN_FLOAT
 

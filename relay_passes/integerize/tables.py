@@ -27,9 +27,9 @@ class Origin:
     """A tensor that two others are tables of.
 
     Attributes:
-        tensor: Of 8 bits.
+        tensor: 8-bit tensor.
         entries: For each of the others, its value for each value of the tensor, in ascending order.
-        quantizations: Of the others.
+        quantizations: Quantizations of the others.
         names: Source nodes of the tables.
     """
 

@@ -22,7 +22,7 @@ class Quantization:
     Attributes:
         scale: Positive; exact in binary32.
         zero_point: Within `dtype`.
-        dtype: Of the values.
+        dtype: Dtype of the values.
     """
 
     scale: float

@@ -50,7 +50,7 @@ class Node:
     """A bound call, with its tensor operands and outputs as flat tuples.
 
     Attributes:
-        var: What it is bound to: a tensor, or a tuple.
+        var: The variable that it is bound to, a tensor or a tuple.
         call: The call.
         operands: The tensors it takes, those inside tuples one by one.
         outputs: The tensors it gives, with the index in its tuple; None for a call that gives one tensor. Empty

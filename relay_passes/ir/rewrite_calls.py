@@ -16,7 +16,7 @@ def rewrite_calls(mod: IRModule, picked: Callable[[Expr], bool], change: Callabl
     Args:
         mod: Its Relax functions are in A-normal form.
         picked: Whether a value is such a call.
-        change: What stands in its place; what that is made of may be calls with sources of their own.
+        change: Returns the replacement; calls inside it may have their own sources.
     """
     changed = {gv: f for gv, f in relax_functions(mod) if any(picked(b.value) for b in bindings_of(f))}
     if not changed:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from tvm import sym, tirx
 from tvm.ir import Expr, Var
-from tvm_ffi import structural_map
+from tvm_ffi import structural_map, structural_walk
 
 
 def value_of(dim: Expr, length: int) -> int:
@@ -31,3 +31,13 @@ def greatest(dims: Iterable[Expr], largest: int) -> int:
             raise ValueError(f"a size of {dim} is negative for a length of 1 or {largest}")
         product *= max(values)
     return product
+
+
+def is_of_arguments(size: Expr, func: tirx.PrimFunc) -> bool:
+    """Whether a size follows from those of a function's arguments, and from nothing else."""
+    used: list[Var] = []
+    structural_walk(size, [(Var, used.append)])
+    known: list[Var] = []
+    for param in func.params:
+        structural_walk(list(getattr(param.ty, "shape", [])), [(Var, known.append)])
+    return all(any(var.same_as(each) for each in known) for var in used)

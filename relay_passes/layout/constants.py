@@ -30,9 +30,9 @@ class Static:
     Attributes:
         data: The constant: the value itself, or an integer one that `dequantize` takes.
         scale: Under `dequantize`: one number, or one an index of `axis`. None for a plain constant.
-        zero_point: Likewise.
-        axis: Of `data`, where there is more than one scale or zero point.
-        attrs: Of the `dequantize`.
+        zero_point: Zero point, in the same form as the scale.
+        axis: Axis of `data`, where there is more than one scale or zero point.
+        attrs: Attributes of the `dequantize`.
         nodes: Source names of the calls that this stands for.
     """
 

@@ -17,7 +17,7 @@ class Flat:
     """The role of an axis that a reshape merged from axes of several roles, as the flatten before a linear layer does.
 
     Attributes:
-        sizes: Of the axes that were merged, in the model's order.
+        sizes: Sizes of the axes that were merged, in the model's order.
         order: The same axes, by index, in the order in which they lie once channels come last.
     """
 
@@ -26,7 +26,7 @@ class Flat:
 
 
 Role = Literal["N", "S", "C"] | Flat
-"""What an axis means: batch, space, channels, or several of them flattened."""
+"""Role of an axis: batch, space, channels, or several of them flattened."""
 
 # Channels-last is this order of roles; axes of one role keep their order.
 _RANK = {"N": 0, "S": 1, "C": 2}

@@ -20,7 +20,7 @@ class Operator:
     """The layout rules of one operator.
 
     Attributes:
-        relate: What a call says about the axes of its tensors. Constants among them are skipped by the caller.
+        relate: Relates the axes of a call's tensors. The caller skips constants among them.
         move: How it is written once channels come last.
         anchor: Whether it is to be channels-last wherever it can.
     """
@@ -164,4 +164,4 @@ OPERATORS: dict[str, Operator] = {
     "split": Operator(_all_same_axes, moves.move_split),
     "strided_slice": Operator(_all_same_axes, moves.move_slice),
 }
-"""By name without "relax.". Every other operator keeps the model's layout."""
+"""Operators by name without "relax."; all others keep the model's layout."""

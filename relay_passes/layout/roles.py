@@ -136,7 +136,7 @@ def _copy(roles: Roles, left: Axis, right: Axis) -> bool:
 
 
 def _merge(roles: Roles, whole: Axis, parts: tuple[Axis, ...]) -> bool:
-    """From a merged axis to its parts, or from them to it."""
+    """Propagate roles from a merged axis to its parts, or from the parts to it."""
     inside, role = [roles.role(part) for part in parts], roles.role(whole)
     if isinstance(role, str):
         agree = all(part in (None, role) for part in inside)

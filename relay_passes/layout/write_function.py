@@ -21,9 +21,9 @@ class Plan:
     """The layout decisions for a function.
 
     Attributes:
-        forms: Of each value that is computed at run time.
+        forms: Form of each value that is computed at run time.
         moved: The calls to be moved, by variable.
-        statics: What is known at compile time, by variable; bound where it is used.
+        statics: Variable → value known at compile time, which is bound where it is used.
     """
 
     forms: Forms

@@ -82,7 +82,7 @@ def bounded(mod: IRModule, largest: int, refusal: str) -> IRModule:
     Args:
         mod: Its `main` has a length that is known at run time.
         largest: The greatest length.
-        refusal: What the error says.
+        refusal: Message of the error.
     """
     main = mod["main"]
     variable = length_of(main)

@@ -85,6 +85,6 @@ _ARITHMETIC = (prim.Add, prim.Sub, prim.Mul, prim.FloorDiv)
 
 
 def _number(expr: prim.BinaryOpExpr) -> Expr:
-    """What is computed of numbers alone, which static functions do not have, is a number."""
+    """Fold an expression of numbers only, which occurs once the length is fixed."""
     both = isinstance(expr.a, tirx.IntImm) and isinstance(expr.b, tirx.IntImm)
     return sym.Analyzer().simplify(expr) if both else expr

@@ -66,7 +66,7 @@ def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule 
     Args:
         modules: For each length, the same phases' result.
         lengths: Two at least.
-        name: Of the variable.
+        name: Name of the variable.
     """
     symbols = [{str(gv.name_hint) for gv in mod.get_global_vars()} for mod in modules]
     if any(each != symbols[0] for each in symbols):

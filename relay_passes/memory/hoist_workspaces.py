@@ -17,7 +17,7 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.s_tir.stmt import SBlockRealize
 from tvm_ffi import structural_map, structural_walk
 
-from relay_passes.ir.sizes import greatest
+from relay_passes.ir.sizes import greatest, is_of_arguments
 from relay_passes.ir.sources import global_callees, relax_functions
 
 STACK_BYTES = 1024
@@ -72,6 +72,9 @@ def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, lis
     Args:
         func: Without blocks.
         largest: The greatest length, if there are sizes that are known at run time.
+
+    Raises:
+        ValueError: A buffer's size follows from more than the sizes of arguments.
     """
     loops = parallel_loops(func.body)
     within = {buffer for loop in loops for buffer in _allocated(loop)}
@@ -80,6 +83,9 @@ def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, lis
         for buffer in _allocated(func.body)
         if not _is_static(buffer) or _bytes(buffer) >= STACK_BYTES or (loops and buffer not in within)
     )
+    for buffer in buffers:
+        if not all(is_of_arguments(dim, func) for dim in buffer.shape):
+            raise ValueError(f"a buffer of {buffer.shape}, whose size changes while it computes")
     spaces = [Workspace(_bytes(buffer, largest), buffer in within) for buffer in buffers]
     return _with_arguments(func, buffers), spaces
 

@@ -5,9 +5,10 @@ k: s; for i in parallel(n): t(i); u    →    k_0: s    k_1: for i in parallel(n
 """
 
 from tvm import tirx
-from tvm.ir import Call, Expr, TensorLoad, Var
+from tvm.ir import Call, TensorLoad
 from tvm_ffi import structural_walk
 
+from relay_passes.ir.sizes import is_of_arguments
 from relay_passes.memory.hoist_workspaces import parallel_loops
 
 
@@ -29,7 +30,7 @@ def parallel_parts(func: tirx.PrimFunc) -> list[tirx.PrimFunc] | None:
             declared.append(stmt)
             serial.append(stmt)
         elif isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.PARALLEL:
-            if not _is_known(stmt.extent, func) or len(parallel_loops(stmt)) > 1:
+            if not is_of_arguments(stmt.extent, func) or len(parallel_loops(stmt)) > 1:
                 return None
             parts += [serial, [*declared, stmt]]
             serial = list(declared)
@@ -43,16 +44,6 @@ def parallel_parts(func: tirx.PrimFunc) -> list[tirx.PrimFunc] | None:
     return [
         func.with_body(_under(pragmas, tirx.SeqStmt(part) if len(part) > 1 else part[0])) for part in kept
     ]
-
-
-def _is_known(extent: Expr, func: tirx.PrimFunc) -> bool:
-    """Whether an extent follows from the sizes of a function's arguments."""
-    used: list[Var] = []
-    structural_walk(extent, [(Var, used.append)])
-    sizes: list[Var] = []
-    for param in func.params:
-        structural_walk(list(getattr(param.ty, "shape", [])), [(Var, sizes.append)])
-    return all(any(var.same_as(size) for size in sizes) for var in used)
 
 
 def _under(pragmas: list[tirx.AttrStmt], stmt: tirx.Stmt) -> tirx.Stmt:

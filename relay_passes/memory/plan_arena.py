@@ -45,7 +45,7 @@ class Lifetime:
     """The bindings between which a tensor's memory is in use.
 
     Attributes:
-        size: In bytes.
+        size: Size in bytes.
         first: Index of the binding that allocates it.
         last: Index of the last binding that needs it.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of kernels with addresses of their buffers instead of tensors.
+"""Calls of kernels with the addresses of their buffers instead of tensors.
 
     a = alloc_tensor(storage, 64, …); k(x, weights, a)
     b = alloc_tensor(storage, 0, …); l(a, b)
@@ -8,11 +8,11 @@
     arena = alloc_tensor(storage, 0, the whole of it)
     k(x, 0, weights, 0, arena, 64); l(arena, 64, arena, 0)
 
-Each argument becomes two: a tensor, and the distance in bytes from its beginning to the buffer's. A tensor that kernels
-alone see is then no object that the runtime makes, checks and frees in each run. What every kernel checked of its
-arguments, such as that they are compact, is checked of a function's arguments alone. Kernels with sizes that are known
-at run time are called with tensors as before. A small arena is on the stack of the function that calls the kernels,
-which allocates nothing, and which several threads may do at once.
+Each argument becomes two: a tensor, and the offset of the buffer from its start in bytes. So the runtime no longer
+creates, checks and frees a tensor object in each run for buffers that only kernels use. The checks that each kernel
+made on its arguments, such as compact strides, are made once, on the arguments of the entry functions. Kernels with
+dynamic shapes are still called with tensors. A small arena lies on the stack of the calling function, so that a call
+allocates nothing and several threads can run it at once.
 """
 
 from collections.abc import Collection
@@ -27,27 +27,27 @@ from tvm_ffi import structural_map
 from relay_passes.ir.sources import bindings_of, relax_functions
 
 CHECK = "__vmtir__inputs"
-"""Name of the function that checks inputs. It is no kernel: names of the virtual machine's functions begin so."""
+"""Name of the function that checks inputs. Its prefix marks functions of the virtual machine, which are no kernels."""
 
 STACK = "stack_arena"
-"""What calls that name as (text, number) the code generator makes an arena on the stack, of as many bytes; the text
-stands for it in calls of kernels."""
+"""Name of a call (text, number of bytes) that the code generator replaces by an allocation of the arena on the stack.
+In calls of kernels, the text stands for that arena."""
 
-# Of an arena on the stack: an eighth of the smallest stack that a thread commonly has (128 KiB, musl's).
+# Largest arena on the stack: an eighth of the smallest common thread stack (128 KiB, musl's default).
 _STACK_BYTES = 1 << 14
 
 _ALLOC_TENSOR = ("relax.memory.alloc_tensor",)
-# What has the address of its first operand.
+# Operators whose result has the address of their first operand.
 _SAME_ADDRESS = ("relax.reshape", "relax.memory.ensure_zero_offset")
 
 _NOTHING = relax.TupleType([])
 
 _Address = tuple[Expr, int]
-"""Of a buffer: the tensor that it lies in, and how many bytes from that one's beginning it begins."""
+"""Address of a buffer: the tensor that it lies in, and its offset in that tensor in bytes."""
 
 
 def takes_pointers(func: tirx.PrimFunc) -> bool:
-    """Whether the addresses of its buffers are all that a kernel has to be told: their sizes are known."""
+    """Whether a kernel can be called with addresses: all its parameters are buffers of static shape."""
     return all(
         isinstance(param.ty, BufferType)
         and not param.ty.strides
@@ -59,13 +59,13 @@ def takes_pointers(func: tirx.PrimFunc) -> bool:
 def call_by_pointers(
     mod: IRModule, kernels: Collection[str], entries: Collection[str], short: int = 0
 ) -> IRModule:
-    """Pass addresses to kernels.
+    """Pass addresses instead of tensors to kernels.
 
     Args:
-        mod: Planned.
-        kernels: Those that take pointers. Code for such a call has to make an address of each pair of arguments.
-        entries: Functions that are called from outside: those that they call get tensors that were checked.
-        short: Functions of fewer bindings have a small arena on the stack.
+        mod: Module after memory planning.
+        kernels: Names of the kernels that take addresses. The code generator must make one argument of each pair.
+        entries: Functions that are called from outside; they check their tensors.
+        short: Functions with fewer bindings have a small arena on the stack.
     """
     functions = relax_functions(mod)
     builder = relax.BlockBuilder()  # with the module it would hash all kernels
@@ -84,7 +84,7 @@ def call_by_pointers(
 
 
 def _untyped(mod: IRModule) -> IRModule:
-    """Let kernels be called with what has another type than their tensors: entries of states, inputs of any type."""
+    """Drop the types of kernels, so that they can be called with arguments of other types, such as state entries."""
     kernels = {
         gv: GlobalVar(gv.name_hint) for gv, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)
     }
@@ -100,7 +100,7 @@ def _untyped(mod: IRModule) -> IRModule:
 
 
 class _Addresses:
-    """Where the buffers of a function are."""
+    """Addresses of the buffers of a function."""
 
     def __init__(self, func: relax.Function, kernels: Collection[str]) -> None:
         self._func, self._kernels = func, kernels
@@ -114,7 +114,7 @@ class _Addresses:
                 self._known[binding.var] = address
 
     def rewritten(self, short: int) -> relax.Function:
-        """Return the function with addresses in its calls of kernels."""
+        """Return the function with addresses in its kernel calls."""
         seen = self._seen_elsewhere()
         on_stack = self._on_stack(seen) if len(self._bindings) < short else None
         text = StringImm(STACK)
@@ -126,7 +126,7 @@ class _Addresses:
                 used.add(within)
                 is_stack = on_stack is not None and within.same_as(self._arenas[on_stack])
                 args += [text if is_stack else within, relax.prim_value(offset)]
-            # By name, since it has other arguments than the function of the module.
+            # An extern function, since the arguments differ from those of the module's function.
             kernel = relax.ExternFunc(value.op.name_hint, relax.FuncType.opaque_func(ret=_NOTHING))
             return Call(kernel, args, value.attrs, value.ty_args, value.span, ret_ty=value.ty)
 
@@ -150,7 +150,7 @@ class _Addresses:
         return structural_map(self._func, [(relax.BindingBlock, block)])
 
     def _on_stack(self, seen: Collection[Var]) -> Var | None:
-        """Return the storage that may be on the stack: the only one, small, and of kernels alone."""
+        """Return the storage that can be on the stack: a small one that only kernels use, and the only one."""
         if len(self._arenas) != 1:
             return None
         ((storage, arena),) = self._arenas.items()
@@ -159,7 +159,7 @@ class _Addresses:
         return storage if is_small and storage not in seen else None
 
     def _address(self, value: Expr) -> _Address | None:
-        """Return the address of what a variable is bound to; None where it is a tensor of its own."""
+        """Return the address of a value; None if it is a tensor that the runtime creates."""
         if isinstance(value, Var):
             known: _Address = self._known.get(value, (value, 0))
             return known
@@ -182,7 +182,7 @@ class _Addresses:
         return self._arenas[storage]
 
     def _seen_elsewhere(self) -> set[Var]:
-        """Return the variables that more than calls of kernels, and what has the same address, use."""
+        """Return the variables with other uses than kernel calls and aliases."""
         seen = set(free_vars(self._func.body.body))
         for binding in reversed(self._bindings):
             value = binding.value
@@ -196,7 +196,7 @@ class _Addresses:
         return seen
 
     def _is_transparent(self, var: Var) -> bool:
-        """Whether nothing is made where a variable is bound but an address, or a tuple of tensors."""
+        """Whether a variable is bound to an alias or a tuple, for which no code is needed."""
         return var in self._known or var in self._tuples
 
 
@@ -215,25 +215,25 @@ def _stack(text: StringImm, arena: Var) -> relax.VarBinding:
 
 
 def _whole(storage: Var, arena: Var) -> Call:
-    """A tensor of all bytes of a storage."""
+    """Return a uint8 tensor of all bytes of a storage."""
     made = R.memory.alloc_tensor(storage, 0, arena.ty.shape, "uint8")
     return Call(made.op, made.args, made.attrs, made.ty_args, ret_ty=arena.ty)
 
 
 def _with_check(builder: relax.BlockBuilder, func: relax.Function) -> relax.Function:
-    """Check the tensors that a function is given, before all else, by what TVM checks of each function's arguments."""
+    """Insert a check of a function's tensor arguments, by a PrimFunc whose arguments TVM checks."""
     params = {p: p for p in func.params if isinstance(p.ty, relax.TensorType) and p.ty.shape is not None}
     if not params:
         return func
     check = builder.add_func(_checking([_buffer(param) for param in params]), CHECK)
-    # What functions with types of their own are given keeps its type.
+    # Parameters that are passed to other Relax functions keep their types.
     calls = [
         b.value for b in bindings_of(func) if isinstance(b.value, Call) and isinstance(b.value.op, GlobalVar)
     ]
     typed = {arg for call in calls for arg in call.args}
     is_static = all(isinstance(size, tirx.IntImm) for param in params for size in param.ty.shape.values)
     if is_static and typed.isdisjoint(params):
-        # Then nothing is left for the virtual machine to check, which takes twenty times as long.
+        # So the virtual machine does not check them again, which would take twenty times as long.
         params = {param: Var(param.name, relax.AnyType()) for param in params}
         func = structural_map(func, [(Var, lambda var: params.get(var, var))])
     call = Call(check, list(params.values()), ret_ty=_NOTHING)
@@ -243,7 +243,7 @@ def _with_check(builder: relax.BlockBuilder, func: relax.Function) -> relax.Func
 
 
 def _checking(buffers: list[Var]) -> tirx.PrimFunc:
-    """A function that asserts that its arguments are compact; TVM makes it check their types and sizes first."""
+    """Return a PrimFunc that asserts that its arguments are compact; TVM adds checks of dtypes and shapes before."""
     asserts = [
         tirx.AssertStmt(
             _is_compact(buffer),
@@ -265,7 +265,7 @@ def _is_compact(buffer: Var) -> Expr:
 
 
 def _buffer(param: Var) -> Var:
-    """A buffer like a tensor; sizes that are known at run time alone are any."""
+    """Return a buffer with a tensor's shape and dtype, in which dynamic sizes are free variables."""
 
     def number(what: str) -> Var:
         return tirx.Var(f"{param.name}_{what}", "int64")

@@ -164,5 +164,5 @@ def _follows(value: Expr) -> bool:
 
 
 def _halved(value: npt.NDArray[Any], largest: float) -> npt.NDArray[Any]:
-    """In range, with what is finite kept finite: a mask of -3e38 is to silence an element, not to make it NaN."""
+    """Clamp the finite values of a constant to the narrower range: a mask of -3e38 must not become infinite."""
     return np.where(np.isfinite(value), np.clip(value, -largest, largest), value)

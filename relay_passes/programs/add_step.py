@@ -3,14 +3,14 @@
 
     main(x, *state) → (y, *state)    +    step(x) → y, reset() → ()
 
-A state lies in an entry of the machine's own pool of constants, and no machine sees another's pool. An entry begins as
-a text that no other constant is, since equal constants share one; a further entry tells whether there is a state yet.
-Where `main` allocates its next states, each has a second entry. `step` then is what `main` is, with the tensor in the
-first as the state and that in the second as the next one, and swaps them at its end:
+A state lies in an entry of the virtual machine's constant pool, which each machine has for itself. An entry is
+initialised by a unique string, since equal constants share an entry; a further entry tells whether the state is set.
+If `main` allocates its next states, each state has a second entry. `step` is then a copy of `main` that reads the state
+from the tensor in the first entry, writes the next state to that in the second, and swaps the two at its end:
 
     main(x, s) { n = alloc(…); k(x, s, n); …; return y, n }    →    step(x) { k(x, first, second); …; swap; return y }
 
-Elsewhere, such as where a branch gives a state, `step` passes to `main` what is in the entries, and then puts there the
+Otherwise, such as if a branch returns a state, `step` calls `main` with the tensors in the entries, and then stores the
 tensors that `main` returned.
 """
 
@@ -32,10 +32,10 @@ from relay_passes.memory.alias_analysis import copy_of, origins_of
 STEP, RESET = "step", "reset"
 
 KEEP = "keep_state"
-"""What calls that name as (entry, value) the code generator makes the entry's new value."""
+"""Name of a call (entry, value) that the code generator replaces by a store of the value to the entry."""
 
 SWAP = "swap_states"
-"""What calls that name as (entry, entry) the code generator makes a swap of the tensors in the two."""
+"""Name of a call (entry, entry) that the code generator replaces by a swap of the tensors in the two entries."""
 
 _IS_SET = "vm.builtin.read_if_cond"  # of the runtime: whether the first byte of a tensor is not 0
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
@@ -76,13 +76,13 @@ def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
 
 @dataclass(frozen=True)
 class _Swap:
-    """A state that changes.
+    """A state with two entries, which `step` swaps.
 
     Attributes:
-        index: Its place among the states.
-        entry: The second one.
-        made: The variable of `main` that its next tensor is bound to.
-        allocation: Of that tensor.
+        index: Index among the states.
+        entry: The second entry.
+        made: The variable of `main` that the next state is bound to.
+        allocation: The allocation of the next state's tensor.
     """
 
     index: int
@@ -92,7 +92,7 @@ class _Swap:
 
 
 def _swaps(main: relax.Function, count: int) -> list[_Swap] | None:
-    """Return the states that change; None where `main` does not allocate each next one, and for nothing else."""
+    """Return the states to swap; None if `main` does not allocate each next state only for this purpose."""
     origins = origins_of(main)
     outputs, following = origins[:-count], origins[-count:]
     taken, states = main.params[:-count], main.params[-count:]

@@ -23,7 +23,7 @@ class Program:
 
     Attributes:
         pieces: Name → module, whose `main` is a straight-line function and holds no call of another one.
-        control: What decides and calls: functions of nothing but calls, tuples and `if`; and what these call beside.
+        control: Functions with only calls, tuples and `if`, and further functions that these call.
     """
 
     pieces: dict[str, tvm.IRModule]

@@ -28,7 +28,7 @@ class Offer:
     """The external function that may compute a private function on another device.
 
     Attributes:
-        symbol: Of a function of TVM's C ABI that takes arguments, inputs and outputs, and returns whether it has
+        symbol: Symbol of a function of TVM's C ABI that takes arguments, inputs and outputs, and returns whether it has
             computed the outputs.
         arguments: Before the inputs.
     """
@@ -42,7 +42,7 @@ def inline_marked(mod: IRModule, names: Sequence[str]) -> IRModule:
 
     Args:
         mod: As CallTIRRewrite returns it; functions of one binding block.
-        names: Of the functions, each called once, with variables.
+        names: Names of the functions, each called once, with variables.
     """
     if not names:
         return mod
@@ -152,7 +152,7 @@ def _dispatched(
 
 
 def _shared(inside: Sequence[relax.Binding], wanted: Sequence[Var]) -> set[Var]:
-    """What both ways need: where tensors are that are read later, which nothing is computed for."""
+    """Return the variables that both ways need: those read later, and all that these are views of."""
     values = {binding.var: binding.value for binding in inside}
     found: set[Var] = set()
     left = list(wanted)

@@ -107,7 +107,7 @@ class _Merger:
 
 
 def _marked(func: BaseFunc, name: str) -> BaseFunc:
-    """What is called from outside has its name as a symbol; kernels have none, as lowering leaves them."""
+    """Give a function that is called from outside its name as global symbol; kernels have none after lowering."""
     if not isinstance(func, relax.Function):
         return func
     return func.with_attr(_SYMBOL, name) if name == MAIN else func.without_attr(_SYMBOL)

@@ -23,7 +23,7 @@ class Part:
     """A part of `main` that becomes a function.
 
     Attributes:
-        name: Of the function.
+        name: Name of the function.
         inner: Variables that it computes.
         inputs: Those that it reads from outside: its parameters, in this order.
         outputs: Those that it returns.

@@ -26,7 +26,7 @@ def choose(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
         mod: Has no `main`.
         names: Functions of `mod`: parameters and results are tensors, or tuples of them, of the same types but for
             their sizes. No two take the same shapes.
-        refusal: What the error says.
+        refusal: Message of the error.
     """
     functions = [mod[name] for name in names]
     params = [
@@ -70,7 +70,7 @@ def _open(types: Sequence[Type], name: str = "") -> Type:
 
 
 def _fits(params: Sequence[Var], func: relax.Function) -> _Fits:
-    """What the sizes of `main`'s arguments must be for a function: (size, number)."""
+    """Return the conditions on sizes of `main`'s arguments for a function, as (size, number)."""
     pairs = [
         (dim, wanted)
         for param, own in zip(params, func.params, strict=True)

@@ -37,7 +37,7 @@ def apply_rules(
 
     Args:
         mod: Its functions are in A-normal form, and their calls named.
-        rules: In the order in which they are tried.
+        rules: Rules in the order in which they are tried.
         debug: Verify the module after each rule.
         record: Takes note of each run of a rule, if given.
 
@@ -75,7 +75,7 @@ def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tu
     Args:
         mod: As for `apply_rules`.
         rule: To apply.
-        graphs: Of functions that rules were applied to before; those of this module take their place.
+        graphs: Graphs of functions that rules were applied to before; those of this module take their place.
     """
     graphs = {} if graphs is None else graphs
     applied: list[Names] = []

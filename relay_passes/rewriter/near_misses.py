@@ -5,6 +5,9 @@ Upstream's matcher says yes or no. Here it is asked at every subpattern, from th
 what does not fit: an unexpected operator at the very end of a long pattern is a near miss, too. One is reported where
 at least two operators match, more match than do not, and at most two subpatterns fail: a lone `add` is no near
 miss of all patterns that end in one. Of alternatives and orders of operands the one that fits best counts.
+
+A near miss is a `Diagnostic`: its nodes are those of the operators that match, in program order; the limit is what the
+pattern has instead of the actual value, which is told with its nodes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +30,7 @@ from tvm.relax.dpl import (
 
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union
 from relay_passes.rewriter.pattern_text import CONSTRAINTS, constraint, either, expected, found
+from schedules.diagnostic import Diagnostic
 
 _FEWEST_MATCHED = 2
 _MOST_MISSES = 2  # more are another computation
@@ -39,22 +43,14 @@ class Miss:
     """A subpattern that does not match.
 
     Attributes:
-        expected: What it wants, one text an alternative.
-        found: What stands there.
+        expected: Description of the subpattern, one text per alternative.
+        found: Description of the expression found instead.
         at: Source nodes of that value, or of its consumer if it is a constant or an input.
     """
 
     expected: tuple[str, ...]
     found: str
     at: Names
-
-    @property
-    def reason(self) -> str:
-        """The reason as text, such as "expected relax.nn.relu, found relax.tanh"."""
-        return f"expected {either(self.expected)}, found {self.found}"
-
-    def __str__(self) -> str:
-        return f"{self.reason} at {', '.join(self.at)}" if self.at else self.reason
 
 
 @dataclass(frozen=True)
@@ -116,25 +112,9 @@ INNER = (CallPattern, TupleGetItemPattern, TuplePattern)
 _COMMUTATIVE = ("relax.add", "relax.multiply")
 
 
-@dataclass(frozen=True)
-class NearMiss:
-    """A place where a pattern matched but for one subpattern or two.
-
-    Attributes:
-        nodes: Source nodes of the operators that match, in program order.
-        misses: What does not fit.
-    """
-
-    nodes: Names
-    misses: tuple[Miss, ...]
-
-    def __str__(self) -> str:
-        return f"{', '.join(self.nodes)}: {'; '.join(map(str, self.misses))}"
-
-
 def near_misses(
     mod: IRModule, pattern: DFPattern, parts: Mapping[str, DFPattern] | None = None
-) -> tuple[NearMiss, ...]:
+) -> tuple[Diagnostic, ...]:
     """Return every near miss of `pattern` in the Relax functions of `mod`, in program order.
 
     Args:
@@ -156,7 +136,7 @@ class _Walk:
         self._names = names
         self._size = cache(_size)
 
-    def over(self, pattern: DFPattern) -> Iterator[NearMiss]:
+    def over(self, pattern: DFPattern) -> Iterator[Diagnostic]:
         order = {b.value.id_: index for index, b in enumerate(self._bindings)}
         for binding in self._bindings:
             if isinstance(binding.value, Var):
@@ -164,7 +144,7 @@ class _Walk:
             fit = self._align(pattern, binding.value, Fit({}), ())
             if fit is not None and fit.is_near:
                 matched = sorted(fit.matched, key=lambda value: order.get(value.id_, 0))
-                yield NearMiss(union(map(sources_of, matched)), fit.misses)
+                yield _diagnostic(union(map(sources_of, matched)), fit.misses)
 
     def _align(self, pattern: DFPattern, expr: Expr, fit: Fit, user: Names) -> Fit | None:
         """`fit`, and how `pattern` fits `expr`, an operand of nodes `user`; None if it has too many misses."""
@@ -184,7 +164,7 @@ class _Walk:
         return result and replace(result, bound={**result.bound, pattern: value})
 
     def _partly(self, pattern: DFPattern, value: Expr, fit: Fit, at: Names) -> Fit | None:
-        """What fits of a pattern that does not fit as a whole."""
+        """Return a partial match of a pattern that does not match as a whole."""
         match pattern:
             case OrPattern():
                 return best_of(self._align(side, value, fit, at) for side in (pattern.left, pattern.right))
@@ -238,6 +218,14 @@ class _Walk:
         for pattern, expr in zip(patterns, exprs, strict=False):
             result = result and self._align(pattern, expr, result, user)
         return result
+
+
+def _diagnostic(nodes: Names, misses: tuple[Miss, ...]) -> Diagnostic:
+    """The near miss of operators that match."""
+    wanted = ", and ".join(either(miss.expected) for miss in misses)
+    actual = ", and ".join(f"{m.found} at {', '.join(m.at)}" if m.at else m.found for m in misses)
+    reason = f"{len(misses)} parts of the pattern do" if len(misses) > 1 else "a part of the pattern does"
+    return Diagnostic.of(f"{reason} not match", wanted, actual, nodes=nodes)
 
 
 def _stands_in(pattern: CallPattern, value: Call, is_root: bool) -> bool:

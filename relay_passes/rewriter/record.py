@@ -19,18 +19,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tvm import IRModule
 
-from relay_passes.rewriter.near_misses import NearMiss, near_misses
+from relay_passes.rewriter.near_misses import near_misses
 from schedules.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from relay_passes.ir.sources import Names
     from relay_passes.rewriter.rule import Explanation, Rule
-
-_Finding = TypeVar("_Finding", "Diagnostic", NearMiss)
 
 
 @dataclass
@@ -56,7 +54,7 @@ class _Runs:
         return replace(later, applied=self.applied, rejected=rejected, near_misses=near)
 
 
-def _elsewhere(findings: Iterable[_Finding], known: Iterable[Names]) -> tuple[_Finding, ...]:
+def _elsewhere(findings: Iterable[Diagnostic], known: Iterable[Names]) -> tuple[Diagnostic, ...]:
     """The findings at places that lie in none of the known."""
     places = [set(nodes) for nodes in known]
     return tuple(f for f in findings if not any(place.issuperset(f.nodes) for place in places))

@@ -10,13 +10,12 @@ from tvm.ir import Expr, GenericConst
 from tvm.relax.dpl import DFPattern
 
 from relay_passes.ir.sources import Names
-from relay_passes.rewriter.near_misses import NearMiss
 from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern matched.
+    """A match of a pattern.
 
     Attributes:
         nodes: Source nodes of all matched calls, in program order.
@@ -45,7 +44,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rewrite.
+    """A graph rewrite: pattern, check and rewrite.
 
     Attributes:
         name: By its effect, such as "fold_batch_norm".
@@ -64,14 +63,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What became of one rule on one module.
+    """Record of one rule on one module.
 
     Attributes:
         applied: Source nodes of each match that was rewritten, in order.
         rejected: The matches that are left, with the reason.
-        near_misses: Where it does not match, but for one subpattern or two.
+        near_misses: Places where all but one or two subpatterns match.
     """
 
     applied: tuple[Names, ...]
     rejected: tuple[Diagnostic, ...]
-    near_misses: tuple[NearMiss, ...] = ()
+    near_misses: tuple[Diagnostic, ...] = ()

@@ -92,7 +92,7 @@ def _layout(root: Call) -> str:
 
 
 def _widths(match: Match) -> dict[str, tuple[int, int]]:
-    """What is added before and after each axis, by its letter in the layout."""
+    """Return the padding before and after each axis, by its letter in the layout."""
     flat = [int(width) for width in match.values["pad"].attrs.pad_width]
     return {axis: (flat[2 * i], flat[2 * i + 1]) for i, axis in enumerate(_layout(match.values["root"]))}
 

@@ -42,7 +42,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """One multiplication."""
+    """Return one multiplication by the product of both constants."""
     return relax.op.multiply(match.operands["x"], tensor_const(_product(match)))
 
 

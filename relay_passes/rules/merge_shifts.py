@@ -34,7 +34,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """One addition."""
+    """Return one addition of the sum of both constants."""
     a, b = match.constant("a"), match.constant("b")
     return relax.op.add(match.operands["x"], tensor_const(np.asarray(a + b, a.dtype)))
 

@@ -39,7 +39,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The clip."""
+    """Return relax.clip of the operand."""
     bound = uniform_value(match.operands["bound"])
     low, high = (bound, math.inf) if "lower" in match.values else (-math.inf, bound)
     return relax.op.clip(match.operands["x"], low, high)

@@ -36,7 +36,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator."""
+    """Return relax.nn.gelu of the operand."""
     return relax.op.nn.gelu(match.operands["x"])
 
 

@@ -53,7 +53,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator."""
+    """Return relax.nn.gelu_tanh of the operand."""
     return relax.op.nn.gelu_tanh(match.operands["x"])
 
 

@@ -33,7 +33,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator."""
+    """Return relax.nn.relu of the operand."""
     return relax.op.nn.relu(match.operands["x"])
 
 

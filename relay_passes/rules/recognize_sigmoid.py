@@ -32,7 +32,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator."""
+    """Return relax.sigmoid of the operand."""
     return relax.op.sigmoid(match.operands["x"])
 
 

@@ -26,7 +26,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator."""
+    """Return relax.nn.silu of the operand."""
     return relax.op.nn.silu(match.operands["x"])
 
 

@@ -44,7 +44,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator."""
+    """Return relax.nn.softmax of the operand."""
     return relax.op.nn.softmax(match.operands["x"], axis=_axes(match, "sum")[0])
 
 

@@ -38,7 +38,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator."""
+    """Return relax.nn.softplus of the operand."""
     return relax.op.nn.softplus(match.operands["x"])
 
 

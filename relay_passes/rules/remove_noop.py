@@ -56,7 +56,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operand."""
+    """Return the operand of the operator without effect."""
     return match.operands["x"]
 
 

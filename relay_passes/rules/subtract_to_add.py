@@ -31,7 +31,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The addition."""
+    """Return the addition of the negated constant."""
     return relax.op.add(match.operands["x"], tensor_const(-match.constant("constant")))
 
 

@@ -41,7 +41,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The transpose."""
+    """Return the transpose without flattened axes."""
     rank = len(shape_of(match.operands["x"]))
     return relax.op.permute_dims(match.operands["x"], [*range(rank - 2), rank - 1, rank - 2])
 

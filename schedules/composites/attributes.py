@@ -18,11 +18,11 @@ class Convolution:
     """The attributes of a convolution of images.
 
     Attributes:
-        strides: Of rows and columns.
+        strides: Strides of rows and columns.
         padding: The border: top, left, bottom, right.
-        dilation: Of rows and columns.
-        groups: Of channels.
-        layouts: Of data, weights and output, such as ("NHWC", "OHWI", "NHWC"); that of the output may be empty.
+        dilation: Dilation of rows and columns.
+        groups: Groups of channels.
+        layouts: Layouts of data, weights and output, such as ("NHWC", "OHWI", "NHWC"); that of the output may be empty.
     """
 
     strides: tuple[int, int]

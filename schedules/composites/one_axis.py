@@ -28,7 +28,7 @@ def widened(composite: Composite) -> Composite:
         return composite
     layouts = dict(workload.attributes)
     at = layouts["data_layout"].index("W")
-    # Between data and weights there may be a zero point, one number.
+    # Between data and weights there may be a scalar zero point.
     data, *others, weights = workload.operands
     operands = (_operand(data, at), *others, _operand(weights, layouts["kernel_layout"].index("W")))
     steps = tuple(_step(step, at) for step in workload.epilogue)
@@ -75,7 +75,7 @@ def _operand(operand: Operand, at: int) -> Operand:
 
 
 def _step(step: Step, at: int) -> Step:
-    """What has fewer axes than the value is aligned at the right, and goes along its last axis alone."""
+    """Return a step whose operand of lower rank is aligned to the last axis."""
     operand = step.operand
     if operand is None or len(operand.shape) < len("NWC"):
         return step

@@ -10,9 +10,9 @@ class EpilogueStep:
     """One call that may follow an anchor.
 
     Attributes:
-        name: What kernels call it.
+        name: Name of the step in kernels.
         op: The Relax operator, or the name of a numerics' routine, such as "qdq.requantize".
-        also: What may stand in the operator's place, such as the same routine of another numerics.
+        also: Alternatives to the operator, such as the same routine of another numerics.
         operand: Kind of its second operand: "constant", "tensor" for a value computed at run time, or "any" of
             both. None where the call has no second tensor; bounds such as those of `relax.clip` are prim values.
         broadcast: Shape of the second operand: "last-axis" has as many elements as the value's last axis and

@@ -23,7 +23,7 @@ class Phase:
 
     Attributes:
         first: The first of them; the next is a stride further.
-        count: How many.
+        count: Number of outputs.
         taps: Kernel indexes, in the order of the inputs that they meet.
         start: Input that the first tap of the first output meets; inputs outside of the data are border.
         step: Inputs from what one tap meets to the next.
@@ -90,11 +90,11 @@ class Geometry:
     Attributes:
         data: [N, H, W, C].
         weights: [output channels of a group, kernel rows, kernel columns, input channels].
-        strides: Of rows and columns.
+        strides: Strides of rows and columns.
         padding: Outputs left out at top, left, bottom, right.
         output_padding: Rows and columns added at the bottom and at the right.
-        dilation: Of rows and columns.
-        groups: Of channels.
+        dilation: Dilation of rows and columns.
+        groups: Groups of channels.
     """
 
     data: tuple[int, ...]
@@ -168,8 +168,8 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
     Args:
         x: [N, H, W, C].
         w: As `Geometry.weights`.
-        geometry: Of `x` and `w`.
-        dtype: Of the sums.
+        geometry: Geometry of `x` and `w`.
+        dtype: Dtype of the sums.
         read: Of an element of `x` that is inside of the data; what is outside counts as 0.
     """
     ky, kx = (

@@ -81,7 +81,7 @@ LINEAR_W8 = CompositeSpec(
     constant_dtype="int8",
 )
 
-# Weights of 4 bits with a scale a group; these are operand 2.
+# 4-bit weights with one scale per group; the scales are operand 2.
 LINEAR_W4 = CompositeSpec(
     name="arm.linear_w4",
     anchor="float.linear_grouped",
@@ -90,8 +90,8 @@ LINEAR_W4 = CompositeSpec(
     epilogue=_FLOAT_EPILOGUE,
 )
 
-# Data that were quantised at run time, each row or all of them; their zero point is the anchor's own. Weights of int16
-# are those of uint8 whose zero point is taken off.
+# Products of data quantised at run time, per row or per tensor. The anchor takes the zero point as an operand. int16
+# weights are uint8 weights minus their zero point.
 _8_BIT = ("int8", "uint8")
 LINEAR_DYNAMIC = CompositeSpec(
     name="arm.linear_dynamic",
@@ -107,7 +107,7 @@ LINEAR_DYNAMIC = CompositeSpec(
     anchor_dtype="int32",
 )
 CONV2D_DYNAMIC = replace(LINEAR_DYNAMIC, name="arm.conv2d_dynamic", anchor="qdq.conv2d_dynamic", pad=True)
-# Whoever reads their sums as integers.
+# Composites whose int32 sums are the result, without a scale.
 DYNAMIC_SUMS = tuple(
     replace(spec, name=f"{spec.name}_sums", epilogue=()) for spec in (LINEAR_DYNAMIC, CONV2D_DYNAMIC)
 )
@@ -252,7 +252,7 @@ RECURRENT = tuple(
     CompositeSpec(f"arm.{kind}", f"float.{kind}", constant_operands=(1,), dtypes=("float32",), epilogue=())
     for kind in ("lstm", "gru", "rnn")
 )
-# By integers, of which operand 2 are the scales.
+# Products by integer weights; operand 2 is their scales.
 RECURRENT_DYNAMIC = tuple(
     replace(
         spec,
@@ -263,7 +263,7 @@ RECURRENT_DYNAMIC = tuple(
     for spec in RECURRENT
 )
 
-# The numbers of all nodes, of leaves, and what the sums begin with.
+# Arrays of nodes and leaves, and the start values of the sums.
 TREES = CompositeSpec(
     "arm.tree_ensemble", "float.tree_ensemble", tuple(range(1, 8)), ("float32", "float64"), ()
 )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 SPARSE_SHARE = 0.5
-"""Share of weights that are not 0 up to which kernels may leave out the others. What nobody pruned has fewer zeros."""
+"""Largest share of nonzero weights for which kernels may skip zeros. Weights without pruning have more."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Step:
         name: Name of the `EpilogueStep`.
         operand: Its second operand, if it has one.
         bounds: Lower and upper bound of a clip.
-        parameters: Of a numerics' routine, or an operator's float attributes, sorted by name, such as
+        parameters: Parameters of a numerics' routine, or an operator's float attributes, sorted by name, such as
             ("zero_point", -128).
     """
 
@@ -70,7 +70,7 @@ class Pad:
 
     Attributes:
         widths: Elements before and after of each axis.
-        value: What the border holds.
+        value: Value of the border.
     """
 
     widths: tuple[tuple[int, int], ...]
@@ -92,11 +92,11 @@ class Magnitude:
     """Accumulator bounds of an integer product, proven from its weights.
 
     Attributes:
-        accumulator: Power of two that |acc| is below, the offset included.
-        scaled: Power of two that |acc * multiplier| is below, in units of the output.
-        weight: Greatest |w|; 128, as int8 has it, where nothing is known.
-        span: Most that two weights of a column differ by; 255, as int8 has it, where nothing is known.
-        fused: Whether most columns have a fused requantisation: a kernel with code for it and for the others gains.
+        accumulator: Power of two above |acc|, offset included.
+        scaled: Power of two above |acc * multiplier|, in units of the output.
+        weight: Greatest |w|; 128, the bound of int8, if unknown.
+        span: Greatest difference of two weights of a column; 255, the bound of int8, if unknown.
+        fused: Whether most columns allow the fused requantisation, so that a kernel with code for both forms is faster.
     """
 
     accumulator: int
@@ -118,10 +118,11 @@ class Workload:
         output_shape: Shape of the result.
         output_dtype: Dtype of the result.
         pad: Border of operand 0 that is part of the composite.
-        magnitude: Of the accumulators of an integer composite with constant weights.
+        magnitude: Bounds of the accumulators of an integer composite with constant weights.
         affine: Shift and lift of the affine form of a function of 8-bit values and a constant; see
             `schedules.kernels.elementwise.affine_forms`.
-        nonzeros: How many constant weights of a float32 product are not 0, where half or fewer are; else None.
+        nonzeros: Number of nonzero weights of a float32 product with constant weights, if their share is at most
+            `SPARSE_SHARE`; else None.
     """
 
     composite: str

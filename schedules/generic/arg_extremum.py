@@ -19,7 +19,7 @@ from schedules.generic.stages import Axis, Kind, Reduction, Stage
 _KINDS: tuple[tuple[type[ir.Expr], Kind], ...] = ((prim.GT, "max"), (prim.LT, "min"))
 
 _PLACE = "int32"
-"""What places are compared in; half as wide as the int64 that they are stored as."""
+"""Dtype in which indices are compared, half as wide as the int64 that they are stored as."""
 
 
 def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> tuple[Stage, Stage]:

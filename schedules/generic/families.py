@@ -57,7 +57,7 @@ _VECTOR_FUNCTIONS = frozenset(
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
     )
 )
-"""Of `expressions.FUNCTIONS` those that are instructions of vectors, or polynomials."""
+"""Those of `expressions.FUNCTIONS` that are vector instructions or polynomials."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Diagnost
 
 
 def _single(expr: ir.Expr, along: Axis, lanes: int, neon: bool) -> str | None:
-    """What an expression computes lane by lane, or None; what its indices compute does not count."""
+    """Return why an expression is computed lane by lane; None if it is vector code. Its indices do not count."""
     if isinstance(expr, TensorLoad):
         if step_of(expr.indices[0], along.var) in {0, 1}:
             return None
@@ -221,6 +221,6 @@ FAMILIES = (
     Family("reduction", _reduction),
     Family("pool", _pool),
 )
-"""In the order of what gives a function its name, least first; a nest is of the first that takes it."""
+"""Families in ascending order of precedence for a function's name; a nest belongs to the first that takes it."""
 
 NAMES = tuple(family.name for family in FAMILIES)

@@ -88,7 +88,7 @@ FUNCTIONS: dict[str, Callable[[Vector, ir.Expr], ir.Expr]] = {
     "tanh": activation_f32.tanh,
     "erf": erf,
 }
-"""By the name of TIR's operator."""
+"""Emitters by the name of TIR's operator."""
 
 
 def extremum(kind: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:

@@ -18,7 +18,7 @@ _CHEAP = 2
 """Operations that are sooner computed again than stored and loaded."""
 
 _GROWTH = 2
-"""How many times more often an elementwise stage may be computed for being inlined."""
+"""Largest factor by which inlining may increase the number of computations of an elementwise stage."""
 
 FUNCTION_COST = 10
 """Operations of a polynomial for exp, tanh and the like."""

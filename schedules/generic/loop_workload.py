@@ -34,7 +34,7 @@ def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:
 
     Args:
         func: As FuseTIR leaves it, with its result last.
-        machine: What it is built for, as LLVM names it: "aarch64".
+        machine: Architecture under LLVM's name, such as "aarch64".
 
     Returns:
         None for a function of sizes that are not known, or of other arguments than tensors.

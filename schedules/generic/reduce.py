@@ -245,7 +245,7 @@ def _part(acc: tirx.Buffer, number: int, lanes: int) -> ir.Expr:
 
 
 def _neutral(reduction: Reduction, dtype: str) -> ir.Expr:
-    """What leaves a result as it is: where vectors start, while the real start goes with the last elements."""
+    """Return the neutral element, with which vectors start; the actual start value joins the last elements."""
     if reduction.kind in {"max", "min"}:
         return reduction.init
     return tirx.const(0 if reduction.kind == "sum" else 1, dtype)

@@ -28,11 +28,11 @@ _AARCH64 = "aarch64"
 _VECTOR_BYTES = 16
 
 _INSTRUCTIONS_PER_CYCLE = 2
-"""Of vector code on a core with two vector pipes; it scales the threshold for threads alone."""
+"""Assumed for vector code on a core with two vector pipes; used only for the threshold of multithreading."""
 
 
 _MOST_TENSORS = 300
-"""Of a function: TVM's IR builder closes the scopes of all in Python, one inside the other, of 1,000 calls at most."""
+"""Largest number of tensors of a function: TVM's IR builder nests a scope for each, up to Python's 1,000 calls."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Scheduled:
 
     Attributes:
         func: Scheduled, or as it was.
-        done: What was done, or why nothing.
+        done: The applied steps, or why there are none.
         kernel: Name of its family; see `families`.
-        cycles: Of one call on one core, roughly; None where it is as it was.
+        cycles: Cycles of one call on one core, roughly; None where it is as it was.
         rejected: Why it is of no family.
         moves: Whether it only copies or rearranges elements.
     """
@@ -61,7 +61,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
 
     Args:
         func: As FuseTIR leaves it: arguments are dense tensors.
-        target: What it is built for.
+        target: The target.
     """
     try:
         program = fuse(parse(func))

@@ -30,7 +30,7 @@ class Reduction:
     Attributes:
         kind: How terms are combined.
         axes: Over what.
-        init: What it starts from.
+        init: Start value.
         term: One term.
         result: Stands for the outcome in the stage's value.
     """

@@ -23,6 +23,7 @@ from schedules.generic.expressions import (
     uses,
     with_children,
 )
+from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.epilogues import table_lookup
 from schedules.tir.emit import i64, load
@@ -39,7 +40,7 @@ class Place:
         buffers: For each flat tensor of the nest the buffer that holds it.
         neon: Whether AArch64's own instructions may be used.
         along: The axis that the lanes follow.
-        lanes: How many.
+        lanes: Number of lanes.
         bind: Whether loads are given names: not where a condition guards them.
     """
 
@@ -168,7 +169,7 @@ def _load(expr: TensorLoad, place: Place) -> ir.Expr:
 def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: Place) -> ir.Expr | None:
     """A load from a table of 256 bytes by a byte: TBL; None if it is something else."""
     byte = table_index(expr)
-    if not place.neon or byte is None or place.lanes != table_lookup.VECTOR or not place.bind:
+    if not place.neon or byte is None or place.lanes != VECTOR or not place.bind:
         return None
     table = table_lookup.registers(buffer)
     value = _bound(compute(byte, place), place)

@@ -3,11 +3,7 @@
 
 from tvm import ir, tirx
 
-LANES = 4
-"""binary32 elements of a 128-bit register."""
-
-REGISTERS = 32
-"""V0 to V31 (Arm ARM, AArch64 SIMD&FP register file)."""
+from schedules.intrinsics.registers import LANES
 
 
 def fmla_lane(acc: ir.Expr, vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounding to integers and saturating to narrower ones: FCVTNS, FCVTAS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD.
+"""Rounding to integers and saturating narrowing: FCVTNS, FCVTAS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD.
 
-FMULX, FMLA, ADDP. Of products of 32-bit integers the upper half: SQDMULH, SQRDMULH; rounding shifts: SRSHR, SQRSHRN.
+Also FMULX, FMLA and ADDP, the upper half of products of 32-bit integers (SQDMULH, SQRDMULH), and rounding shifts
+(SRSHR, SQRSHRN).
 """
 
 from tvm import ir, tirx
@@ -16,7 +17,7 @@ def fcvtns(x: ir.Expr) -> ir.Expr:
 
 
 def fcvtas(x: ir.Expr) -> ir.Expr:
-    """float32x4 to int32x4: rounds half away from zero and saturates."""
+    """Convert float32x4 to int32x4, rounding half away from zero and saturating."""
     check("fcvtas", (x, "float32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.fcvtas.v4i32.v4f32", x)
 

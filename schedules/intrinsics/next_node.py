@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step of a walk through a decision tree, FCMP and CINC, kept from becoming a branch.
+"""One step of a decision tree walk as inline assembly, FCMP and CINC, so that LLVM makes no branch of it.
 
-In a loop of many of them LLVM takes a plain `child + (value > threshold)` for a select and makes a branch of it, for
-cores that speculate, as if the data were predictable; metadata that say otherwise are lost before. As assembly the two
-instructions stay together, which cores that issue out of order do not mind.
+In a loop with several walks, LLVM turns `child + (value > threshold)` into a branch for out-of-order cores, as if it
+were predictable; metadata that mark it as unpredictable are lost before that. Inline assembly keeps the two
+instructions adjacent, which costs nothing on cores that issue out of order.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def next_nodes() -> Iterator[None]:
 
 
 def next_node(value: ir.Expr, threshold: ir.Expr, child: ir.Expr) -> ir.Var:
-    """Emit child + (value > threshold), an int64; a NaN is greater than nothing."""
+    """Emit child + (value > threshold) as int64; the comparison is false for NaN."""
     dtype = str(value.ty.dtype)
     check("next_node", (value, dtype), (threshold, dtype), (child, "int64"))
     return T.Bind(tirx.call_extern("int64", f"arm_next_node_{dtype}", value, threshold, child))

@@ -10,6 +10,9 @@ from schedules.intrinsics.operands import check
 NAME = "arm.sdot_4x4"
 FEATURE = "dotprod"
 
+K_STEP = 4
+"""k that one instruction sums over: the bytes of a lane."""
+
 
 def sdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """The instruction: acc[i] + sum over k < 4 of a[4 i + k] * b[4 i + k], for int32x4, int8x16 and int8x16."""

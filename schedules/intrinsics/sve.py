@@ -27,15 +27,10 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.intrinsics.operands import check, check_flat
+from schedules.intrinsics.registers import VECTOR
 from schedules.tir.emit import i64
 
 FEATURE = "sve"
-
-LANES = 4
-"""Words of a 128-bit register."""
-
-VECTOR = 16
-"""Bytes of one."""
 
 BITS = 128
 """Length of the vectors of SVE on cores where these instructions take no longer than NEON's."""

@@ -8,7 +8,7 @@ from tvm import ir, tirx
 from schedules.intrinsics.operands import check
 
 ENTRIES = 64
-"""Of one table."""
+"""Entries of a table in four vector registers."""
 
 
 def tbl4(table: Sequence[ir.Expr], index: ir.Expr) -> ir.Expr:

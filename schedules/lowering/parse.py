@@ -141,7 +141,7 @@ def parse(
 
 
 def _nonzeros(operands: Sequence[Operand], constants: Sequence[np.ndarray[Any, Any]]) -> int | None:
-    """How many float32 weights are not 0, if they are that few that a kernel may leave out the others."""
+    """Return the number of nonzero float32 weights if it is at most `SPARSE_SHARE` of them, else None."""
     weight = operands[-1]
     if len(operands) != 2 or weight.kind != "constant" or weight.dtype != "float32":
         return None

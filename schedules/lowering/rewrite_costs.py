@@ -20,13 +20,13 @@ FLOAT = 4
 """Bytes of a float32."""
 
 SPLIT_INSTRUCTIONS = 5.0
-"""Of an element that a split along the last axis copies: 4.3 to 6 are counted in parts of 9 to 192 columns."""
+"""Instructions per element copied by a split along the last axis; counts are 4.3 to 6 for parts of 9 to 192 columns."""
 
 SPLIT_CALL = 800.0
 """Cycles of the calls and allocations around a split: 2.8 k instructions more are counted than for one call less."""
 
 BYTES_PER_CYCLE = 8.0
-"""Of values that lie beyond L2, on one core. Assumed, not measured."""
+"""Bandwidth beyond L2 of one core. Assumed, not measured."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Costs:
 
         Args:
             data: Shape of the data.
-            columns: Of the weights.
+            columns: Columns of the weights.
             bias: Whether there is one.
         """
         depth, shape = data[-1], (*data[:-1], columns)

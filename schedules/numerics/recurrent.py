@@ -12,7 +12,7 @@ of an LSTM the last c. Steps past a sequence's length leave its states as they a
 Source: ONNX operator definitions LSTM-14, GRU-14, RNN-14.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.numerics.routine import FUSED_ALONE, Routine
-from schedules.tir.emit import i64
+from schedules.numerics.routine import Routine, routine_of_loops
+from schedules.tir.emit import TensorSpec, i64
 
 Array = npt.NDArray[Any]
 
 Product = Callable[[Array, int], Array]
-"""From a state, [batch, hidden], to its product with the columns of a gate."""
+"""Function of a state [batch, hidden] and a gate's index to the product with the gate's weights, [batch, hidden]."""
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 """Gates by kind; of an LSTM input, output, forget, cell, and of a GRU update, reset, new."""
@@ -38,7 +37,7 @@ ACTIVATIONS = {"lstm": 3, "gru": 2, "rnn": 1}
 """The number of activations of a layer, by its kind."""
 
 NAMES = tuple(f"{numerics}.{kind}" for numerics in ("float", "dynamic") for kind in GATES)
-"""What a routine's attribute "numerics" says; see `recurrent_dynamic` for the latter."""
+"""Values of a routine's attribute "numerics"; `recurrent_dynamic` defines the dynamic ones."""
 
 _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
@@ -66,7 +65,7 @@ class Activation:
     """One of `_FUNCTIONS`, with its numbers.
 
     Attributes:
-        name: Which.
+        name: Name of the function.
         numbers: Alpha and beta of a hard sigmoid.
     """
 
@@ -80,7 +79,7 @@ class Activation:
 
 @dataclass(frozen=True)
 class Cell:
-    """What each step computes, and in which order steps are read.
+    """The computation of each step, and the order of the steps.
 
     Attributes:
         kind: "lstm", "gru" or "rnn".
@@ -102,12 +101,12 @@ class Cell:
 
     @property
     def gates(self) -> int:
-        """How many."""
+        """Number of gates."""
         return GATES[self.kind]
 
     @property
     def states(self) -> int:
-        """How many tensors go from step to step."""
+        """Number of state tensors."""
         return 2 if self.kind == "lstm" else 1
 
     @property
@@ -148,11 +147,11 @@ def sequence(
     Args:
         cell: What each step computes.
         x: Products with the data, [steps, batch, gates * hidden].
-        r: [hidden, gates * hidden].
-        states: The first h, and of an LSTM c, [batch, hidden].
-        bias: Of the last gate's recurrent product, [hidden], if it is linear before the reset.
-        lengths: Of the sequences, [batch]; none if all steps count.
-        product: With the state; none for that with r.
+        r: Weights of the product with the state, [hidden, gates * hidden].
+        states: Initial h and, for an LSTM, c; each [batch, hidden].
+        bias: Bias of the last gate's recurrent product, [hidden], if it is linear before the reset.
+        lengths: Lengths of the sequences, [batch]; None if all have all steps.
+        product: Product with the state; by default with r.
     """
     by_gate = np.split(r, cell.gates, -1)
     of_state: Product = (lambda h, k: h @ by_gate[k]) if product is None else product
@@ -192,44 +191,28 @@ def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, length
 
     Its arguments are x, r, the states, the bias if it is linear before the reset, and lengths (int32) if there are any.
     """
-    rows = (batch, hidden)
-    shapes = [((steps, batch, cell.gates * hidden), "float32"), ((hidden, cell.gates * hidden), "float32")]
-    shapes += [(rows, "float32")] * cell.states
-    shapes += [((hidden,), "float32")] * cell.linear_before_reset + [((batch,), "int32")] * lengths
-    shapes.append(((steps + cell.states, *rows), "float32"))
-    return routine_of(
-        shapes,
-        lambda buffers: Emitter(cell, (steps, batch, hidden), buffers).emit(lengths=lengths),
-        {"numerics": f"float.{cell.kind}", **cell.attributes},
+    sizes, width = (steps, batch, hidden), cell.gates * hidden
+    weights: list[TensorSpec] = [((steps, batch, width), "float32"), ((hidden, width), "float32")]
+    return routine_of_loops(
+        f"float.{cell.kind}",
+        [*weights, *state_arguments(cell, sizes, lengths=lengths)],
+        lambda buffers: Emitter(cell, sizes, buffers).emit(lengths=lengths),
+        **cell.attributes,
     )
 
 
-def routine_of(
-    arguments: Sequence[tuple[tuple[int, ...], str]],
-    emit: Callable[[list[tirx.Buffer]], None],
-    attributes: Mapping[str, int | float | str],
-) -> Routine:
-    """Return a routine that FuseOps leaves alone, from what emits its loops.
+def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -> list[TensorSpec]:
+    """Return shape and dtype of a routine's arguments after the weights: states, bias, lengths, output.
 
     Args:
-        arguments: Shapes and dtypes, the output's last.
-        emit: Gets their buffers.
-        attributes: Of the function.
+        cell: What each step computes.
+        sizes: Steps, batch, hidden.
+        lengths: Whether sequences have lengths.
     """
-    with IRBuilder() as builder:
-        with T.prim_func(s_tir=True):
-            T.func_attr({"tirx.noalias": True})
-            T.func_name("recurrent")
-            handles = [T.arg(f"arg{index}", T.handle()) for index in range(len(arguments))]
-            emit(
-                [
-                    T.match_buffer(handle, shape, dtype)
-                    for handle, (shape, dtype) in zip(handles, arguments, strict=True)
-                ]
-            )
-        func = builder.get()
-    func = func.without_attr("global_symbol").with_attr("op_pattern", FUSED_ALONE)
-    return Routine(func.with_attrs(dict(attributes)))
+    steps, batch, hidden = sizes
+    arguments: list[TensorSpec] = [((batch, hidden), "float32")] * cell.states
+    arguments += [((hidden,), "float32")] * cell.linear_before_reset + [((batch,), "int32")] * lengths
+    return [*arguments, ((steps + cell.states, batch, hidden), "float32")]
 
 
 class Emitter:
@@ -262,7 +245,7 @@ class Emitter:
                 self.put(t, b, u, self.rest[-1] if lengths else None)
 
     def at(self, state: int, b: ir.Expr, u: ir.Expr) -> list[ir.Expr]:
-        """Where a state is."""
+        """Return the indices of an element of a state."""
         return [i64(self.steps + state), b, u]
 
     def state(self, state: int, b: ir.Expr, u: ir.Expr) -> ir.Expr:

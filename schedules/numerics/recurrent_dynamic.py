@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN over a sequence as in `recurrent`, whose state is quantised anew before each product.
+"""LSTM, GRU and RNN over a sequence as in `recurrent`, with a state that is quantised before each product.
 
     a[b, n] = float(sum over k of (q[b, k] - z[b]) * R[k, n]) * (s[b] * scale[n])        q, s, z = rounding(h)
 
-A rounding is that of a runtime:
+There are two roundings, each that of a runtime:
 
-    "uint8"        all rows of a batch together, as ONNX's DynamicQuantizeLinear: between the least and the greatest h,
-                   0 included, are 255 steps s (1 if there is no span); z = round(-least / s), q = round(h / s) + z,
-                   half to even, from 0 to 255
-    "symmetric"    row by row, as TFLite does it: s = largest |h| / 127 (1 / 127 if it is 0), z = 0, and
-                   q = round(h * (127 / largest |h|)), half away from 0
+    "uint8"        per tensor, as ONNX's DynamicQuantizeLinear: s = (max - min) / 255, or 1 if max = min, where min and
+                   max are those of h and 0; z = round(-min / s), q = round(h / s) + z, half to even, from 0 to 255
+    "symmetric"    per row, as in TFLite: s = max |h| / 127, or 1 / 127 if that is 0; z = 0,
+                   q = round(h * (127 / max |h|)), half away from 0
 
-R are constants of int8, or of int16 where a zero point is taken off uint8.
+R is a constant of int8, or of int16 for uint8 weights minus a zero point.
 Source: onnxruntime's DynamicQuantizeLSTM; TensorFlow Lite, PortableSymmetricQuantizeFloats.
 """
 
@@ -23,8 +22,8 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.numerics.recurrent import Array, Cell, Emitter, routine_of, sequence
-from schedules.numerics.routine import Routine
+from schedules.numerics.recurrent import Array, Cell, Emitter, sequence, state_arguments
+from schedules.numerics.routine import Routine, routine_of_loops
 from schedules.tir.emit import i64
 
 Rounding = Literal["uint8", "symmetric"]
@@ -32,14 +31,14 @@ Rounding = Literal["uint8", "symmetric"]
 ROUNDINGS: tuple[Rounding, ...] = ("uint8", "symmetric")
 
 STEPS = 255.0
-"""From the least uint8 to the greatest."""
+"""Number of steps between the least and the greatest uint8."""
 
 MOST = 127.0
-"""The greatest symmetric int8."""
+"""Greatest value of symmetric int8."""
 
 
 def quantized(h: Array, rounding: Rounding) -> tuple[Array, Array, Array]:
-    """Return integers, steps and zero points of a state, [batch, hidden], float32; the latter two [batch, 1]."""
+    """Quantise a state [batch, hidden]; return int32 integers, scales (float32) and zero points, both [batch, 1]."""
     h, rows = h.astype(np.float32), (len(h), 1)
     if rounding == "symmetric":
         most = np.abs(h).max(1, keepdims=True)
@@ -69,10 +68,10 @@ def sequence_dynamic(
     Args:
         cell: What each step computes.
         x: Products with the data, [steps, batch, gates * hidden].
-        r: Integers, [hidden, gates * hidden].
-        scale: Of its columns, [gates * hidden].
-        states: The first h, and of an LSTM c, [batch, hidden].
-        rounding: Of h.
+        r: Integer weights, [hidden, gates * hidden].
+        scale: Scale of each column of r, [gates * hidden].
+        states: Initial h and, for an LSTM, c; each [batch, hidden].
+        rounding: How h is quantised.
         bias: See `sequence`.
         lengths: See `sequence`.
     """
@@ -89,28 +88,26 @@ def sequence_dynamic(
 def recurrent_dynamic_routine(
     cell: Cell, sizes: tuple[int, int, int], dtype: str, rounding: Rounding, *, lengths: bool
 ) -> Routine:
-    """Return the routine of `sequence_dynamic`, in loops as they are written above.
+    """Return the routine of `sequence_dynamic`, as loops in the order of the definition.
 
-    Its arguments are x, r, scale, the states, the bias if it is linear before the reset, and lengths (int32) if there
-    are any.
+    Its arguments are x, r, scale, the states, the bias if it is linear before the reset, and the int32 lengths, if any.
 
     Args:
         cell: What each step computes.
         sizes: Steps, batch, hidden.
-        dtype: Of r.
-        rounding: Of h.
+        dtype: Dtype of r.
+        rounding: How h is quantised.
         lengths: Whether sequences have lengths.
     """
     steps, batch, hidden = sizes
-    rows, width = (batch, hidden), cell.gates * hidden
-    shapes = [((steps, batch, width), "float32"), ((hidden, width), dtype), ((width,), "float32")]
-    shapes += [(rows, "float32")] * cell.states
-    shapes += [((hidden,), "float32")] * cell.linear_before_reset + [((batch,), "int32")] * lengths
-    shapes.append(((steps + cell.states, *rows), "float32"))
-    return routine_of(
-        shapes,
+    width = cell.gates * hidden
+    weights = [((steps, batch, width), "float32"), ((hidden, width), dtype), ((width,), "float32")]
+    return routine_of_loops(
+        f"dynamic.{cell.kind}",
+        [*weights, *state_arguments(cell, sizes, lengths=lengths)],
         lambda buffers: _Emitter(cell, sizes, buffers, rounding).emit(lengths=lengths),
-        {"numerics": f"dynamic.{cell.kind}", "rounding": rounding, **cell.attributes},
+        rounding=rounding,
+        **cell.attributes,
     )
 
 
@@ -129,11 +126,11 @@ class _Emitter(Emitter):
         self.rounding = rounding
         self.q = T.alloc_buffer((self.batch, self.hidden), "int32")
         self.acc = T.alloc_buffer((1,), "int32")
-        # The least and the greatest of all rows, or the step and its reciprocal of each.
+        # Minimum and maximum of all rows in row 0, then the scale of each row; for "symmetric" also its reciprocal.
         self.ends = T.alloc_buffer((self.batch, 2), "float32")
 
     def product(self, gate: int, gates: int, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
-        """Emit the sums of some gates."""
+        """Emit the quantisation of `source` and its product with `gates` gates from `gate`."""
         self._quantize(source)
         first = i64(gate * self.hidden)
         with T.serial(i64(0), i64(self.batch)) as b, T.serial(i64(0), i64(gates * self.hidden)) as column:
@@ -145,7 +142,7 @@ class _Emitter(Emitter):
             T.buffer_store(self.sums, tirx.Cast("float32", self.acc[i64(0)]) * scale, [b, first + column])
 
     def _quantize(self, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
-        """Emit integers less their zero points, and steps."""
+        """Emit the quantised integers minus zero points, and the scales."""
         (self._symmetric if self.rounding == "symmetric" else self._uint8)(source)
 
     def _symmetric(self, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
@@ -163,22 +160,18 @@ class _Emitter(Emitter):
                 T.buffer_store(self.q, tirx.Select(scaled < 0, -whole, whole), [b, k])
 
     def _uint8(self, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
-        low, high = self._start_ends()
+        for end in range(2):
+            T.buffer_store(self.ends, _f32(0), [i64(0), i64(end)])
+        low, high = (self.ends[i64(0), i64(end)] for end in range(2))
         with self.elements() as (b, k):
-            T.buffer_store(self.ends, tirx.min(low(), source(b, k)), [i64(0), i64(0)])
-            T.buffer_store(self.ends, tirx.max(high(), source(b, k)), [i64(0), i64(1)])
-        span = T.Bind(high() - low())
+            T.buffer_store(self.ends, tirx.min(low, source(b, k)), [i64(0), i64(0)])
+            T.buffer_store(self.ends, tirx.max(high, source(b, k)), [i64(0), i64(1)])
+        span = T.Bind(high - low)
         step = T.Bind(tirx.Select(span == 0, _f32(1), span / _f32(STEPS)))
-        zero = T.Bind(tirx.Cast("int32", tirx.nearbyint(-low() / step)))
+        zero = T.Bind(tirx.Cast("int32", tirx.nearbyint(-low / step)))
         with self.elements() as (b, k):
             whole = tirx.Cast("int32", tirx.nearbyint(source(b, k) / step)) + zero
             limited = tirx.max(tirx.min(whole, tirx.IntImm("int32", int(STEPS))), tirx.IntImm("int32", 0))
             T.buffer_store(self.q, limited - zero, [b, k])
         with T.serial(i64(0), i64(self.batch)) as b:
             T.buffer_store(self.ends, step, [b, i64(0)])
-
-    def _start_ends(self) -> tuple[Callable[[], ir.Expr], Callable[[], ir.Expr]]:
-        """Emit the start of the least and the greatest, and return what loads them."""
-        for k in range(2):
-            T.buffer_store(self.ends, _f32(0), [i64(0), i64(k)])
-        return (lambda: self.ends[i64(0), i64(0)]), (lambda: self.ends[i64(0), i64(1)])

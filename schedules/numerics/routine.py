@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Routine`: a PrimFunc that a numerics provides for one operator, with the constants that it reads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.tir.emit import TensorSpec
 
 Array = npt.NDArray[Any]
 
 FUSED = 1
-"""TOpPattern kBroadcast: FuseOps may put it behind what computes its input. (It takes 0, kElemWise, for no pattern.)"""
+"""TOpPattern kBroadcast: FuseOps may fuse it into its input's producer. (0, kElemWise, is taken for no pattern.)"""
 
 PRODUCT = 4
-"""TOpPattern kOutEWiseFusable: FuseOps may put elementwise steps behind it."""
+"""TOpPattern kOutEWiseFusable: FuseOps may fuse elementwise consumers into it."""
 
 FUSED_ALONE = 8
 """TOpPattern kOpaque: FuseOps leaves it alone."""
 
-# Of shapes and loops: as Relax has it, so that FuseTIR finds the buffers of fused functions alike.
+# Dtype of shapes and loop variables, as in Relax, so that FuseTIR finds equal buffers in the functions that it fuses.
 _INDEX = "int64"
 
 
@@ -29,8 +33,8 @@ class Routine:
     """A PrimFunc whose arguments are the run-time tensors in order, then `constants`, then the output.
 
     Attributes:
-        func: Its attribute "numerics" says what it computes, such as "qdq.requantize", and further attributes with
-            which parameters: `FuseTIR` drops them, whoever comes before may read them.
+        func: Its attribute "numerics" names what it computes, such as "qdq.requantize", and further attributes are its
+            parameters. Passes before `FuseTIR`, which drops them, can read them.
         constants: One array for each constant argument.
     """
 
@@ -52,11 +56,11 @@ def routine(
         what: Its attribute "numerics".
         arguments: Placeholders in order, the output last.
         constants: Values of the last placeholders before the output.
-        pattern: TOpPattern, where TVM cannot read it off the loops.
+        pattern: TOpPattern, if TVM cannot derive it from the loops.
         parameters: Further attributes.
     """
     func = te.create_prim_func(list(arguments), index_dtype_override=_INDEX)
-    # A symbol is given by the module that the function joins.
+    # The module that the function is added to gives it a symbol.
     func = func.without_attr("global_symbol")
     func = func.with_attrs({"numerics": what, **parameters})
     if pattern is not None:
@@ -64,9 +68,39 @@ def routine(
     return Routine(func, tuple(np.asarray(c, order="C") for c in constants))
 
 
+def routine_of_loops(
+    what: str,
+    arguments: Sequence[TensorSpec],
+    emit: Callable[[list[tirx.Buffer]], None],
+    **parameters: int | float | str,
+) -> Routine:
+    """Build a `Routine` without constants from loops in TVMScript's builder; FuseOps leaves it alone.
+
+    Args:
+        what: Its attribute "numerics".
+        arguments: Shape and dtype of each argument, the output last.
+        emit: Emits the body, given the arguments' buffers.
+        parameters: Further attributes.
+    """
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_attr({"tirx.noalias": True})
+            T.func_name("loops")
+            handles = [T.arg(f"arg{index}", T.handle()) for index in range(len(arguments))]
+            emit(
+                [
+                    T.match_buffer(handle, shape, dtype)
+                    for handle, (shape, dtype) in zip(handles, arguments, strict=True)
+                ]
+            )
+        func = builder.get()
+    func = func.without_attr("global_symbol").with_attr("op_pattern", FUSED_ALONE)
+    return Routine(func.with_attrs({"numerics": what, **parameters}))
+
+
 def broadcast(tensor: te.Tensor, shape: Sequence[int], indices: Sequence[tirx.Var]) -> tirx.Expr:
-    """The element of `tensor` at `indices` of a shape that it broadcasts to; missing leading axes are added."""
+    """Return the element of `tensor` at `indices` of a shape that it broadcasts to, also with more leading axes."""
     rank = len(tensor.shape)
     own = zip(tensor.shape, shape[len(shape) - rank :], indices[len(indices) - rank :], strict=True)
-    # An index where there is one: elementwise code is known by it.
+    # The loop variable itself wherever possible: TVM recognises elementwise code by it.
     return tensor(*(index if int(dim) == extent else 0 for dim, extent, index in own))

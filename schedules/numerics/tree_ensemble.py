@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensembles of binary decision trees in one form, whatever comparisons and ways of missing values a model has.
+"""Binary decision tree ensembles in a normal form, which covers all comparisons and treatments of missing values.
 
-The trees' nodes are numbered through. An inner node i goes from row x of the data to
+Nodes are numbered across all trees. From an inner node i, a row x of the data goes to
 
     children[i] + (v > thresholds[i])      v = x[f], with (kind, f) = divmod(features[i], columns) and
-                                               kind VALUE         x[f]; a NaN is greater than nothing
+                                               kind VALUE         x[f]; the comparison is false for NaN
                                                kind NAN_IS_LARGE  x[f], or infinity for a NaN
                                                kind IS_NAN        1 for a NaN, else 0
 
-A leaf is its own child, with an infinite threshold and kind VALUE, so that any number of steps beyond a path's end stay
-there, and a batch of walks needs no branches. From all roots `depth` steps are taken; then the rows of `values` that
-`leaves` names are added to `base` (or the smallest or greatest is taken). Where `shared` is false a tree has one
-target, and `values` one column.
+A leaf is its own child, with an infinite threshold and kind VALUE, so that further steps stay there and a batch of
+walks needs no branches. `depth` steps are taken from every root. Then, for each leaf i, row `leaves[i]` of `values` is
+added to `base` (or combined with it by minimum or maximum). If `shared` is false, each tree has one target, and
+`values` has one column.
 Source: ONNX operator definitions TreeEnsembleRegressor-3, TreeEnsembleClassifier-3, TreeEnsemble-5 (ai.onnx.ml).
 """
 
@@ -22,41 +22,40 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.numerics.routine import FUSED_ALONE, Routine
+from schedules.numerics.routine import Routine, routine_of_loops
 from schedules.tir.emit import i64
 
 Array = npt.NDArray[Any]
 
 NAME = "float.tree_ensemble"
-"""What the routine's attribute "numerics" says."""
+"""Value of the routine's attribute "numerics"."""
 
 VALUE, NAN_IS_LARGE, IS_NAN = range(3)
-"""What a node compares of its feature."""
+"""Kinds of a node's comparison, see above."""
 
 AGGREGATES = ("sum", "min", "max")
 
 IDENTITY = {"sum": 0.0, "min": float("inf"), "max": float("-inf")}
-"""By aggregate: what changes nothing."""
+"""Neutral element of each aggregate."""
 
 _COMBINED = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
 @dataclass(frozen=True)
 class Forest:
-    """The sizes of an ensemble; its numbers are in `Trees`.
+    """The sizes of an ensemble, whose arrays are in `Trees`.
 
     Attributes:
-        columns: Features of a row.
-        targets: Results of a row.
-        depth: Steps from a root to the farthest leaf.
-        steps: Steps from all roots to leaves, on average over the leaves of each tree, for estimates: leaves have about
-            as many rows each, and trained trees' paths are so long within 2 %.
-        levels: The sum of the trees' depths, for estimates.
-        groups: How many trees each target has, or all targets together if they are shared.
-        kinds: How many of VALUE, NAN_IS_LARGE, IS_NAN there may be.
+        columns: Number of features per row.
+        targets: Number of results per row.
+        depth: Greatest number of steps from a root to a leaf.
+        steps: Mean path length over the leaves of each tree, summed over the trees, for estimates. It assumes that
+            leaves get equally many rows; for trained trees it is within 2 % of the paths taken.
+        levels: Sum of the trees' depths, for estimates.
+        groups: Number of trees of each target; one number for all trees if `shared`.
+        kinds: Number of kinds in use, counted in the order VALUE, NAN_IS_LARGE, IS_NAN.
         shared: Whether a leaf has a value for each target.
         aggregate: One of `AGGREGATES`.
     """
@@ -79,7 +78,7 @@ class Forest:
 
     @property
     def trees(self) -> int:
-        """How many."""
+        """Number of trees."""
         return sum(self.groups)
 
     @property
@@ -97,7 +96,7 @@ class Forest:
 
     @classmethod
     def of(cls, attributes: Mapping[str, str], columns: int, targets: int) -> "Forest":
-        """Parse the attributes of a workload with so many features and targets."""
+        """Parse the attributes of a workload, given its numbers of features and targets."""
         return cls(
             columns,
             targets,
@@ -113,16 +112,16 @@ class Forest:
 
 @dataclass(frozen=True)
 class Trees:
-    """The numbers of an ensemble, in the order of the routine's arguments.
+    """The arrays of an ensemble, in the order of the routine's arguments.
 
     Attributes:
-        thresholds: Of each node, in the dtype of the data.
-        features: Kind and feature of each node, int32.
-        children: The first of each node's two children, which follow each other, int32.
-        leaves: Row of `values`, int32; of an inner node any.
-        roots: Node of each tree, by groups, int32.
-        values: [rows, targets], or [rows, 1] where trees have one target, float32.
-        base: What the aggregate begins with, [targets], float32.
+        thresholds: Threshold of each node, in the dtype of the data.
+        features: kind * columns + feature of each node, int32.
+        children: Index of each node's first child; the second one follows it. int32.
+        leaves: Row of `values` for each leaf, int32; undefined for inner nodes.
+        roots: Root of each tree, group by group, int32.
+        values: Leaf values, float32 [rows, targets], or [rows, 1] if each tree has one target.
+        base: Start values of the aggregate, float32 [targets].
     """
 
     thresholds: Array
@@ -135,7 +134,7 @@ class Trees:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """All of them."""
+        """All arrays in the order of the attributes."""
         return (
             self.thresholds,
             self.features,
@@ -148,13 +147,13 @@ class Trees:
 
 
 def compared(x: Array, kind: Array, missing: Array) -> Array:
-    """What nodes compare of features `x`, by kind, where `missing` are NaN."""
+    """Return the values that nodes of the given kinds compare, for features `x`; `missing` marks NaN."""
     large = np.where(missing & (kind == NAN_IS_LARGE), np.inf, x)
     return np.where(kind == IS_NAN, missing.astype(x.dtype), large)
 
 
 def tree_ensemble(forest: Forest, x: Array, trees: Trees) -> Array:
-    """Compute the definition for rows x [rows, columns]; values are added one tree after the other, in float32."""
+    """Compute the definition for rows x [rows, columns]; values are combined tree by tree in float32."""
     node: Array = np.broadcast_to(trees.roots, (len(x), forest.trees)).astype(np.int64)
     for _ in range(forest.depth):
         kind, feature = np.divmod(trees.features[node], forest.columns)
@@ -171,23 +170,15 @@ def tree_ensemble(forest: Forest, x: Array, trees: Trees) -> Array:
 
 
 def tree_ensemble_routine(forest: Forest, rows: int, trees: Trees) -> Routine:
-    """Return the routine of `tree_ensemble` for so many rows; its arguments are the data, then `trees.arrays`."""
-    shapes = [((rows, forest.columns), str(trees.thresholds.dtype))]
-    shapes += [(array.shape, str(array.dtype)) for array in trees.arrays]
-    shapes.append(((rows, forest.targets), "float32"))
-    with IRBuilder() as builder:
-        with T.prim_func(s_tir=True):
-            T.func_attr({"tirx.noalias": True})
-            T.func_name("tree_ensemble")
-            handles = [T.arg(f"arg{index}", T.handle()) for index in range(len(shapes))]
-            buffers = [
-                T.match_buffer(handle, shape, dtype)
-                for handle, (shape, dtype) in zip(handles, shapes, strict=True)
-            ]
-            _emit(forest, rows, buffers)
-        func = builder.get()
-    func = func.without_attr("global_symbol").with_attr("op_pattern", FUSED_ALONE)
-    return Routine(func.with_attrs({"numerics": NAME, **forest.attributes}))
+    """Return the routine of `tree_ensemble` for a number of rows; its arguments are the data, then `trees.arrays`."""
+    arguments = [
+        ((rows, forest.columns), str(trees.thresholds.dtype)),
+        *((array.shape, str(array.dtype)) for array in trees.arrays),
+        ((rows, forest.targets), "float32"),
+    ]
+    return routine_of_loops(
+        NAME, arguments, lambda buffers: _emit(forest, rows, buffers), **forest.attributes
+    )
 
 
 def combined(aggregate: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
@@ -224,7 +215,7 @@ def _emit(forest: Forest, rows: int, buffers: Sequence[tirx.Buffer]) -> None:
 
 
 def greater(value: ir.Expr, threshold: ir.Expr, kind: ir.Expr) -> ir.Expr:
-    """Whether what a node compares of a feature's value is above its threshold."""
+    """Emit whether a feature's value, as its kind says, is above a node's threshold."""
     dtype = str(value.ty.dtype)
     one, zero, large = (tirx.FloatImm(dtype, number) for number in (1.0, 0.0, float("inf")))
     missing = T.Bind(tirx.isnan(value))

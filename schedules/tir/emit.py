@@ -13,6 +13,9 @@ from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+TensorSpec = tuple[tuple[int, ...], str]
+"""Shape and dtype of a tensor."""
+
 
 def i64(value: int) -> tirx.IntImm:
     """Return an int64 constant."""
@@ -66,7 +69,7 @@ class Function:
 
 
 @contextmanager
-def kernel_function(name: str, arguments: Sequence[tuple[tuple[int, ...], str]]) -> Iterator[Function]:
+def kernel_function(name: str, arguments: Sequence[TensorSpec]) -> Iterator[Function]:
     """Opens a PrimFunc whose arguments are dense tensors that do not overlap.
 
     Args:

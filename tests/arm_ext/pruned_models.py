@@ -15,7 +15,7 @@ CONVOLUTIONS = {"conv1": 16, "conv2/depthwise": 16, "conv2/pointwise": 32, "conv
 def pruned_digits(
     form: Literal["fp32", "int8"], share: float, *, biases: bool = True
 ) -> tuple[onnx.ModelProto, dict[str, tuple[int, ...]]]:
-    """The model with a share of each convolution's filters set to 0, with their biases or without, and which."""
+    """Return the model with a share of each convolution's filters, and possibly biases, set to 0, and their indices."""
     model = onnx.load(digits.model_path(form))
     rng = np.random.default_rng(0)
     dead = {

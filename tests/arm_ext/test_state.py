@@ -67,7 +67,7 @@ def test_steps_are_main_with_the_states_that_it_returned(lstm: Package):
 
 
 def test_swapped_states_are_those_of_main(tmp_path: Path):
-    """Step by step, of two machines in turn, with a reset, a refused input and outputs that the caller writes to."""
+    """Steps of two machines in turn, with a reset, a refused input and outputs that the caller overwrites."""
     package = compiled(state_models.convolution(), tmp_path, {"buffer": "buffer_out"})
     module = tvm.runtime.load_module(str(package.so))
     rng = np.random.default_rng(3)

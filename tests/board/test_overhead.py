@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run costs beside its kernels, in instructions, which an emulator counts exactly."""
+"""Instructions of a run outside of its kernels, counted exactly by an emulator."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from arm_ext.api.bench import bound_inputs
 from arm_ext.board import open_board
 from arm_ext.common.trace import Section
 
-# Measured: 37 with three arguments.
+# Instructions per kernel call. Measured: 37 with three arguments.
 CALL = 50
-# Of a run without its calls, measured: 2,590, of which 1,100 are before the first of `main`.
+# Instructions of a run without its calls. Measured: 2,590, of which 1,100 are before the first of `main`.
 RUN = 2_700
-# Of a state, measured: 9.
+# Instructions per state. Measured: 9.
 STATE = 20
 FEW, MANY = 3, 9
 
@@ -34,7 +34,7 @@ def model(nodes: list[onnx.NodeProto], weights: int, states: int = 0) -> onnx.Mo
 
 
 def sections(made: onnx.ModelProto, folder: Path, states: int = 0) -> list[Section]:
-    """What runs in an inference, or in a step."""
+    """Return the sections of an inference, or of a step."""
     pairs = {f"s{k}": f"n{k}" for k in range(states)}
     package = arm_ext.compile(made, output=folder / "p", state=pairs or None).package
     with open_board("virtual", counting=True, calls=True) as board:
@@ -44,7 +44,7 @@ def sections(made: onnx.ModelProto, folder: Path, states: int = 0) -> list[Secti
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Section]]:
-    """By the number of kernel calls: the sections of a run."""
+    """Number of kernel calls → the sections of a run."""
     found = {}
     for calls in (FEW, MANY):
         nodes = [onnx.helper.make_node("MatMul", [f"y{k}", f"w{k}"], [f"y{k + 1}"]) for k in range(calls)]
@@ -54,7 +54,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Section]]:
 
 
 def around(sections: list[Section]) -> int:
-    """Instructions that are no kernel's."""
+    """Return the number of instructions outside of kernels."""
     return sum(block.instructions for each in sections if not each.symbol for block in each.blocks)
 
 
@@ -69,7 +69,7 @@ def test_a_run_allocates_its_outputs_alone(runs: dict[int, list[Section]]):
 
 def test_nothing_of_the_runtime_runs_between_two_kernels(runs: dict[int, list[Section]]):
     kernels = [index for index, section in enumerate(runs[MANY]) if section.symbol]
-    between = runs[MANY][kernels[0] : kernels[-2]]  # the last one's output is made before it
+    between = runs[MANY][kernels[0] : kernels[-2]]  # the output of the last call is allocated before it
     assert {block.image for section in between for block in section.blocks} == {"model.so"}
 
 

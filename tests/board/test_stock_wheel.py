@@ -65,3 +65,12 @@ def test_package_runs_under_the_stock_wheel_with_regions_for_an_npu(tmp_path: Pa
     assert cpu is not None
     stock_python().run(SCRIPT, [package.so, tmp_path / "inputs.npy", tmp_path / "outputs.npy"], cpu=cpu)
     np.testing.assert_array_equal(np.load(tmp_path / "outputs.npy"), np.stack(selftest.expected))
+
+
+@stock_only
+def test_a_script_leaves_the_stock_python_as_it_is() -> None:
+    """With a file more it would count as damaged, and be fetched again by the next process."""
+    python = stock_python()
+    before = {path for folder in (python.root, python.site) for path in folder.rglob("*")}
+    python.run("import this", [], cpu="max")
+    assert before == {path for folder in (python.root, python.site) for path in folder.rglob("*")}

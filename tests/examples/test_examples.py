@@ -69,7 +69,7 @@ def test_a_rule_and_a_kernel_from_outside_are_taken(said: str) -> None:
 @pytest.mark.long
 @example("pruning.py", "--board", "local", "--target", "host")
 def test_pruning_pays_on_both(said: str) -> None:
-    """Half of the channels are a third of the MACs or less; both networks are trained to nine of ten digits."""
+    """Half of the channels need a third of the MACs or less; both networks classify nine of ten digits correctly."""
     lines = said.splitlines()
     shares = [float(line.split(", ")[-1].partition("%")[0]) for line in lines if "trained on" in line]
     assert len(shares) == 2

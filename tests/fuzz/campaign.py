@@ -132,7 +132,7 @@ def shards(numbers: range, run_seed: int, jobs: int, *, npu: bool = False) -> It
 
 
 def _begin() -> None:
-    """Each process is one of as many as there are processors; what it has loaded is no garbage."""
+    """Set up one of several worker processes: one thread each, and no garbage collection of loaded modules."""
     os.environ["TVM_NUM_THREADS"] = "1"
     gc.freeze()
 

@@ -358,6 +358,11 @@ def _yaml(text: str | bytes, says: str = r"p\.yaml", **more: object) -> tuple[ob
     )
 
 
+def _channels(count: int) -> str:
+    """As many steps, which are no known ones, in a line."""
+    return f"inputs:\n  image:\n    frame: [8, 8, 3]\n    steps: [{'channels, ' * count}]\n"
+
+
 def _steps(*steps: str, frame: str = "[8, 8, 3]") -> str:
     return (
         f"inputs:\n  image:\n    frame: {frame}\n"
@@ -458,8 +463,10 @@ PREPROCESS = cases(
         ("argmax-axis", *_yaml(_ends("argmax: {axis: -3}"), r"axis|-3")),
         ("argmax-then-softmax", *_yaml(_ends("argmax: {axis: -1}", "softmax: {axis: -1}"), r"softmax|argmax", exits=frozenset({DONE, USAGE}), writes=_EVERY)),
         ("merge-key", *_yaml("x: &x {frame: [8, 8, 3]}\ninputs:\n  image:\n    <<: *x\n", r"x|p\.yaml")),
-        ("huge-text", *_yaml("# " + "x" * (20 << 20) + "\nnope: 1\n", r"nope", seconds=60)),
-        ("a-million-steps", *_yaml("inputs:\n  image:\n    frame: [8, 8, 3]\n    steps: [" + "channels, " * 100_000 + "]\n", r"channels|steps", seconds=60, lines=24)),
+        ("long-text", *_yaml("# " + "x" * (1 << 20) + "\nnope: 1\n", r"nope")),
+        ("huge-text", *_yaml("# " + "x" * (20 << 20) + "\nnope: 1\n", r"nope", seconds=90)),
+        ("ten-thousand-steps", *_yaml(_channels(10_000), r"channels|steps", lines=24)),
+        ("a-hundred-thousand-steps", *_yaml(_channels(100_000), r"channels|steps", seconds=90, lines=24)),
     ],
 )  # fmt: skip
 

@@ -19,10 +19,16 @@ from types import TracebackType
 from typing import Self
 
 from arm_ext.cli import main
+from arm_ext.cli.loading import load_tvm
 
-_MODULES = tuple(
-    f"arm_ext.cli.{verb}"
-    for verb in ("accuracy", "advise", "compile", "db", "profile", "quantize", "run", "tune")
+# Commands import what they run late, for the sake of --help.
+_MODULES = (
+    *(f"arm_ext.cli.{verb}" for verb in ("export_payload", "save_node")),
+    *(
+        f"arm_ext.api.{verb}"
+        for verb in ("accuracy", "advise", "compile", "profile", "quantize", "run", "tune")
+    ),
+    "arm_ext.tune.database_maintenance",
 )
 _WAIT = "wait"
 _LOG = 2000  # characters of what was printed that are shown
@@ -137,6 +143,7 @@ def _become(world: str, tmp: str, log: str) -> None:
 
 
 if __name__ == "__main__":
+    load_tvm()
     for name in _MODULES:
         importlib.import_module(name)
     asked = _serve()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of data quantised at run time as workloads, with what the definition gives, bit for bit."""
+"""Workloads of products of data quantised at run time, with the bit-exact results of the definition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _CLIP = (-3.0, 5.0)
 
 @dataclass(frozen=True)
 class Window:
-    """That of a convolution; `pads` are top, left, bottom, right."""
+    """Window of a convolution; `pads` are top, left, bottom, right."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
@@ -32,7 +32,7 @@ class Window:
 
     @property
     def attributes(self) -> tuple[tuple[str, str], ...]:
-        """Of the workload."""
+        """Attributes of the workload."""
         layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_layout": "NHWC"}
         numbers = {"strides": self.strides, "dilation": self.dilation, "padding": self.pads}
         lists = {name: encoded(value) for name, value in numbers.items()}
@@ -40,11 +40,11 @@ class Window:
 
 
 class Case:
-    """A workload, its operands, and what it should give.
+    """A workload, its operands, and the expected result.
 
     Attributes:
         workload: [*rows, depth] of int8 or uint8 by [depth, columns], or of images [*rows, depth] by a kernel.
-        expected: From the definition.
+        expected: Result of the definition.
     """
 
     def __init__(

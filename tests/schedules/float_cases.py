@@ -51,9 +51,9 @@ def conv2d(
 
 
 class Case:
-    """Operands of a workload and what it should give, with the bound of its error.
+    """Operands of a workload and the expected result, with an error bound.
 
-    Of the weights, a share is 0, and if it is above 0 all of a column; the workload then says how many are not.
+    A share of the weights is 0, including a whole column if it is above 0; the workload then counts nonzeros.
     """
 
     def __init__(self, workload: Workload, zeros: float = 0.0) -> None:

@@ -22,17 +22,17 @@ I8MM = {**BASELINE, "mattr": ["+dotprod", "+i8mm"]}
 
 @dataclass(frozen=True)
 class Quant:
-    """How output and data are quantised.
+    """Quantisation of output and data.
 
     Attributes:
         x: Dtype of the data.
         y: Dtype of the output.
-        zero_point: Of the output.
+        zero_point: Zero point of the output.
         border: Value of padding, the data's zero point.
         bounds: Least and greatest output, where a clamp was absorbed.
-        scale: Of the multipliers, whose parts of a power of two make ties.
+        scale: Scale of the multipliers; multiples of powers of two make ties.
         numerics: "qdq" or "tosa".
-        nine_bits: Whether the weights are those of uint8 less zero points.
+        nine_bits: Whether the weights are uint8 minus zero points.
     """
 
     x: str = "int8"
@@ -143,7 +143,7 @@ def _data(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> Array:
 def weights(
     rng: np.random.Generator, shape: Sequence[int], column_axis: int, *, nine_bits: bool = False
 ) -> Array:
-    """int8, or uint8 less a zero point a column, from one end of its range to the other."""
+    """Return random int8 weights, or uint8 minus a zero point per column, over the whole range."""
     if nine_bits:
         per_column = [-1 if axis == column_axis else 1 for axis in range(len(shape))]
         zero_points = np.linspace(0, 255, shape[column_axis]).astype(np.int64).reshape(per_column)
@@ -156,7 +156,7 @@ def weights(
 def convolution_sums(
     x: Array, w: Array, strides: tuple[int, int], dilation: tuple[int, int], groups: int
 ) -> Array:
-    """The sums of [N, H, W, C] by [O, H, W, C / groups], int64."""
+    """Return the int64 sums of a convolution of [N, H, W, C] by [O, H, W, C / groups]."""
     outputs, height, width, depth = w.shape
     rows = (x.shape[1] - (height - 1) * dilation[0] - 1) // strides[0] + 1
     columns = (x.shape[2] - (width - 1) * dilation[1] - 1) // strides[1] + 1

@@ -51,13 +51,13 @@ def assembly(func: tirx.PrimFunc, target: dict[str, Any]) -> str:
 
 
 def library(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
-    """A kernel's machine code, by the passes that make a package's."""
+    """Compile a kernel to machine code by the passes that are used for packages."""
     mod = tvm.IRModule({func.attrs["global_symbol"]: as_lowered(func)})
     return tvm.tirx.build(mod, target=target, pipeline=codegen.registered())
 
 
 def as_lowered(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """What lowering makes of a kernel; else half of the time goes into shrinking its buffers."""
+    """Put a kernel into a root block, as lowering does; without it, half of the time goes into compacting buffers."""
     return func if isinstance(func.body, SBlockRealize) else in_root_block(func)
 
 

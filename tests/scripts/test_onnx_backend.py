@@ -36,7 +36,7 @@ def test_case_of(operator: str):
     assert outcome.stage == "passed", outcome
 
 
-# Of ai.onnx.ml, four more have strings.
+# Four more ai.onnx.ml tests have strings.
 TABULAR = ("array_feature_extractor", "binarizer", "tree_ensemble_single_tree")
 
 

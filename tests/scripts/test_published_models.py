@@ -45,7 +45,7 @@ def test_a_row_tells_of_a_model_that_is_here_or_why_there_is_none(tmp_path: Path
     path = published_models.fetched(model, tmp_path)
     name, runtime, cold, warm, generic, *_ = published_models.row(model, path, "cortex-a53", peers=False)
     assert (name, runtime) == ("numbers digits", "onnxruntime")
-    assert float(cold) >= 0  # CPU seconds, which some sandboxes do not count for children
+    assert float(cold) >= 0  # CPU seconds of child processes, which some sandboxes do not count
     assert float(warm) >= 0
     assert generic == "0 %"
     path.write_bytes(b"none")

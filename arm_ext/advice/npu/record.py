@@ -15,7 +15,7 @@ class _Record(BaseModel):
 
 
 class Price(_Record):
-    """What one inference takes, divided between NPU and CPU; all of it are estimates."""
+    """Estimated cost of one inference, divided between NPU and CPU."""
 
     regions: int = Field(description="Parts of the model that the NPU runs.")
     operators: int = Field(description="Operators of the integer graph in them.")
@@ -60,7 +60,7 @@ class NpuPrice(_Record):
 
 
 class NpuAdvice(_Record):
-    """What a model would take on each Ethos-U with each of Vela's system configurations and memory modes."""
+    """Estimates of a model on each Ethos-U with each of Vela's system configurations and memory modes."""
 
     schema_version: Literal[1] = 1
     model: str = Field(description="Name of the model.")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """C sources that run a package's regions on an Ethos-U without an operating system.
 
-They call `ethosu_invoke_v3` of Arm's ethos-u-core-driver: its `base_addr[i]` is where region i lies, a multiple of 16,
-as the command stream's own address has to be; where the driver was given fast memory, it puts that in region 2.
+They call `ethosu_invoke_v3` of Arm's ethos-u-core-driver. Its `base_addr[i]` is the address of region i; these
+addresses and that of the command stream must be multiples of 16. A driver that was given fast memory uses it as
+region 2.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from arm_ext.ethosu.payload import Payload, Region, Tensor
 
-_ALIGNMENT = 16  # of commands and base addresses, checked by the driver
+_ALIGNMENT = 16  # alignment of commands and base addresses in bytes, which the driver checks
 
 _TYPES = """\
 #ifndef ARM_EXT_NPU_TENSOR
@@ -68,7 +69,7 @@ def source(model: str, payloads: Sequence[Payload]) -> str:
 
 
 def data(model: str, payloads: Sequence[Payload]) -> str:
-    """Return assembly that includes the files of commands and weights by .incbin, found along -I."""
+    """Return assembly that includes the files of commands and weights by .incbin, to be found by -I."""
     lines = []
     for number, payload in enumerate(payloads):
         for part, _ in parts(payload):
@@ -79,13 +80,13 @@ def data(model: str, payloads: Sequence[Payload]) -> str:
 
 
 def parts(payload: Payload) -> list[tuple[str, bytes]]:
-    """Return the constant data of a payload, by name."""
+    """Return the names and bytes of a payload's constant data: commands and weights, if not empty."""
     both = [("commands", payload.commands), ("weights", payload.weights)]
     return [(name, content) for name, content in both if content]
 
 
 def _memories(payload: Payload) -> list[Region]:
-    """Regions that the caller has to find memory for."""
+    """Return the memory regions that the caller has to provide."""
     return [region for region in payload.regions if region.kind != "weights" and region.size]
 
 
@@ -141,6 +142,6 @@ def _invoke(name: str, payload: Payload) -> Iterator[str]:
 
 
 def _string(text: str) -> str:
-    """A C string literal of its UTF-8."""
+    """Return a C string literal of a text's UTF-8 bytes."""
     plain = {*range(0x20, 0x7F)} - set(b'"\\?')
     return '"' + "".join(chr(c) if c in plain else f"\\{c:03o}" for c in text.encode()) + '"'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder `npu` of a package: payload, TOSA graph and self-test values of each region."""
+"""Writing of a package's folder `npu`: payload, TOSA graph and self-test values of each region."""
 
 import hashlib
 import importlib.metadata
@@ -15,15 +15,15 @@ from arm_ext.report.npu import NpuRegion
 
 
 def write_regions(folder: Path, divided: Sequence[Offloaded], values: Sequence[RegionValues]) -> manifest.Npu:
-    """Write the files of all regions into a package's folder, and return the part of its manifest.
+    """Write the files of all regions into a package's folder, and return the NPU part of the manifest.
 
     Args:
-        folder: The package's.
-        divided: What runs on the NPU, for each of the package's shapes.
-        values: Of each region in the self-test.
+        folder: The package folder.
+        divided: The regions and their report, for each of the package's shapes.
+        values: Inputs and outputs of each region in the self-test.
     """
     pairs = [pair for each in divided for pair in zip(each.offload.regions, each.report.regions, strict=True)]
-    if pairs:  # an empty folder would be in the way of the next package there
+    if pairs:  # an empty folder would keep the next package from being written there
         (folder / NPU).mkdir()
     regions = [
         _written(folder, number, *pair, found)
@@ -67,7 +67,7 @@ def _written(
 
 
 def _arena(payloads: Iterable[Payload]) -> int:
-    """Bytes of what regions write, each area as large as the largest of its number; the NPU's own SRAM is none."""
+    """Return the bytes of all writable memory areas, each sized for the largest region; excludes the NPU's own SRAM."""
     sizes: dict[int, int] = {}
     for area in (area for payload in payloads for area in payload.regions):
         if area.kind not in ("weights", "fast"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A functional model of Ethos-U55, U65 and U85: what a payload computes, from the payload's bytes alone.
+"""A functional model of Ethos-U55, U65 and U85, which computes a payload's outputs from the payload's bytes alone.
 
-`linux_driver` says as much of what Linux's driver accepts.
+`linux_driver` checks in the same way what Linux's driver accepts.
 """
 
 from arm_ext.ethosu.model.errors import StreamError

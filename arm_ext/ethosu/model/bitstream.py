@@ -72,7 +72,7 @@ class _Slice:
 
 @dataclass
 class _Chunks:
-    """What a slice's chunks hold, before they are put together."""
+    """Contents of a slice's chunks before they are combined."""
 
     unary0: list[int]
     unary1: list[int]

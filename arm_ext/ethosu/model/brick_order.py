@@ -31,7 +31,7 @@ class Volume:
         ofm_depth: Output channels.
         kernel: Height and width.
         ifm_depth: Input channels; 1 for depthwise.
-        traversal: What is innermost.
+        traversal: The innermost dimension.
         ifm_bits: Bits of an input element (8 or 16).
         ofm_block: Output channels of a block.
         ofm_ublock: Output channels of a micro-block.

@@ -168,7 +168,7 @@ class Command:
     """A kind of command.
 
     Attributes:
-        name: Of the register that it sets, or "op_…" of what it starts.
+        name: Name of the register that it sets, or "op_…" of what it starts.
         fields: The operand's fields.
         used: The operand's bits that some field covers.
     """

@@ -75,7 +75,7 @@ def accumulate(machine: Machine, total: Integers, joined: np.ufunc = np.add) -> 
 
     Args:
         machine: Registers, memory and accumulators.
-        total: What this operation computes by itself.
+        total: Sums of this operation alone.
         joined: A sum, or the maximum or minimum of those.
     """
     registers = machine.registers
@@ -102,7 +102,7 @@ def accumulate(machine: Machine, total: Integers, joined: np.ufunc = np.add) -> 
 
 
 def _wrapped(total: Integers, registers: Registers) -> Integers:
-    """As many low bits of the sums as an accumulator has."""
+    """Wrap sums to the width of the accumulators."""
     widths = _U85_BITS if registers.family == "u85" else _U55_BITS
     code = registers.get("acc_format", "bits")
     if code >= len(widths):

@@ -40,7 +40,7 @@ def dma(machine: Machine) -> None:
 def _rows(
     memory: Memory, registers: Registers, start: int, stop: int, length: int
 ) -> Iterator[tuple[int, int]]:
-    """Where each run of `length` bytes comes from and goes to."""
+    """Yield the source and destination of each run of `length` bytes."""
     u85 = registers.family == "u85"
     dimensions = registers.get("dma0_src_region" if u85 else "dma0_dst_region", "dimensions")
     gathers = u85 and registers.get("dma0_src_region", "indexed")

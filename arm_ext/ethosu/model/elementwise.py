@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NPU_OP_ELEMENTWISE."""
+"""Functional model of NPU_OP_ELEMENTWISE."""
 
 from collections.abc import Callable
 

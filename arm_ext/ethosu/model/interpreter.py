@@ -57,10 +57,10 @@ def step(machine: Machine, command: Step) -> bool:
 
 
 def run(payload: Payload, inputs: Sequence[Array], trace: list[Executed] | None = None) -> list[Array]:
-    """What the payload computes.
+    """Compute the outputs of a payload.
 
     Args:
-        payload: What runs; nothing else is looked at.
+        payload: The payload; nothing else is used.
         inputs: An array for each of its inputs, of its dtype and shape.
         trace: To which each operation that has run is appended.
 

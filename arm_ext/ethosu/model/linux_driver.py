@@ -9,11 +9,11 @@ from arm_ext.ethosu.payload import Payload
 
 _STRIDES = {f"{feature_map}_stride_{axis}" for feature_map in ("ifm", "ifm2", "ofm") for axis in "xyc"}
 _REGION = 0b111
-_SIGN = 1 << 7  # of 40 bits, of which the parameter holds the upper 8
+_SIGN = 1 << 7  # 40-bit addresses, whose upper 8 bits are in the command's parameter
 
 
 def refused_by_linux(payload: Payload) -> str:
-    """Return what in a payload's commands the driver rejects; "" if it accepts all."""
+    """Return why the driver rejects a payload's commands; "" if it accepts them."""
     used, indices = set(), set()
     for command in steps(unwrap(payload.commands), payload.npu.family):
         if command.name == "op_resize":
@@ -24,5 +24,5 @@ def refused_by_linux(payload: Payload) -> str:
             indices.add(command.value & _REGION)
         elif command.name.endswith("_region"):
             used.add(command.value & _REGION)
-    # Of indices it knows nothing, and a buffer for a region that it sees no use of it refuses.
+    # The driver does not know indices, and rejects a buffer for a region that it finds no use of.
     return "" if indices <= used else "a gather or scatter whose indices lie in a region of their own"

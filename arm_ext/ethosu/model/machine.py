@@ -18,9 +18,9 @@ class Executed:
     """An executed operation, with the registers, weights and scales that it used.
 
     Attributes:
-        index: Of its command's first word.
-        name: Of its command.
-        operand: Of its command.
+        index: Index of its command's first word.
+        name: Name of its command.
+        operand: Operand of its command.
         fields: Register fields that it read, "register.field" → value.
         weights: As decoded; output channels x height x width x input channels.
         scales: As decoded.
@@ -40,14 +40,14 @@ class Machine:
     Attributes:
         npu: Which one.
         memory: Regions and table memory.
-        registers: What is set.
+        registers: Values of the registers.
         running: The operation that runs.
-        accumulators: What the last operation left in them.
-        chained: What operations left in chain buffers (U85).
+        accumulators: Accumulators after the last operation.
+        chained: Contents of the chain buffers (U85).
     """
 
     def __init__(self, payload: Payload) -> None:
-        """As after reset, the weights loaded."""
+        """Set the state after a reset, with the weights loaded."""
         self.npu: Accelerator = payload.npu
         self.memory = Memory(payload)
         self.registers = Registers(payload.npu.family)

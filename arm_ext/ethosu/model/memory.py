@@ -107,8 +107,8 @@ class FeatureMap:
         """The feature map that the registers of "ifm", "ifm2" or "ofm" describe.
 
         Args:
-            registers: What is set.
-            name: Of the feature map.
+            registers: Values of the registers.
+            name: Name of the feature map.
             shape: Height, width and channels, which other registers imply.
         """
         dtype, zero_point = element(registers, name)

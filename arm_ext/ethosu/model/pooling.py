@@ -52,7 +52,7 @@ def _extreme(window: Window, sign: int) -> Integers:
 
 
 def _positions(machine: Machine, window: Window) -> None:
-    """Where the first maximum of each kernel lies, above 16 bits of the maximum itself."""
+    """Compute the position of the first maximum of each window, in the bits above the 16 of the maximum itself."""
     _, width = window.kernel.size
     best: Integers = np.full((*window.steps, window.values.shape[2]), -_FAR)
     found = np.zeros_like(best)

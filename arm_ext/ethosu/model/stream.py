@@ -45,11 +45,11 @@ class Stream:
 
 @dataclass(frozen=True)
 class Step:
-    """One command.
+    """A command with its parameters.
 
     Attributes:
-        index: Of its first word.
-        name: Of the register that it sets, or "op_…".
+        index: Index of its first word.
+        name: Name of the register that it sets, or "op_…".
         value: Parameter (bits 0-15) and data (from bit 16 on).
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices of the greatest or least value along an axis: ARGMAX, of -1 - x for the least.
+"""Index of the greatest or least value along an axis: ARGMAX; the least value of int8 x is the greatest of -1 - x.
 
 astype(argmax(x), "int32")    →    one argmax, whose indices are of 32 bits
 """
@@ -31,16 +31,16 @@ _KINDS = ("argmax", "argmin")
 
 @dataclass(frozen=True, kw_only=True)
 class Index(Attributes):
-    """Attributes of an index.
+    """Attributes of argmax and argmin.
 
     Attributes:
-        axis: Along which it looks, from the first.
+        axis: The axis that is searched, counted from the first.
     """
 
     axis: int
 
     def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
-        """Return what it looks among, and not the indices."""
+        """Return the tensor that is searched; the output holds indices, which are not quantised."""
         return inputs[:1]
 
 
@@ -49,7 +49,7 @@ def _attributes(call: Call, _: Reader) -> Index:
 
 
 def parse_narrowed(var: Var, value: Expr, reader: Reader) -> Operator[Index] | None:
-    """Parse a cast to int32 of indices that nobody else reads."""
+    """Parse an argmax or argmin whose int64 indices are only read by a cast to int32."""
     assert isinstance(value, Call), value
     if str(value.attrs.dtype) != "int32":
         return None
@@ -73,15 +73,15 @@ def _places(operator: Operator[Index]) -> int:
 
 _CONSTRAINTS: tuple[Constraint[Index], ...] = (
     Constraint(
-        "it looks among data of other than 8 bits", "int8", input_dtypes, lambda found: found == ("int8",),
+        "its data are not int8", "int8", input_dtypes, lambda found: found == ("int8",),
         "quantise its data to int8", MEASURED,
     ),
     Constraint(
-        "it looks along another axis than the channels, or along too many", "the last axis, at most 127 long", _depth,
+        "it searches another axis than the last, or too long a one", "the last axis, at most 127 long", _depth,
         lambda depth: 0 < depth <= 127, "put the axis last, or split it", SUPPORTED_OPS, EARLIER,
     ),
     Constraint(
-        "it gives too many indices", "at most 65536", _places, at_most(1 << 16), "split the data", SUPPORTED_OPS,
+        "it computes too many indices", "at most 65536", _places, at_most(1 << 16), "split the data", SUPPORTED_OPS,
         EARLIER,
     ),
 )  # fmt: skip
@@ -96,7 +96,7 @@ def emit(graph: TosaGraph, operator: Operator[Index], data: Value) -> Value:
             graph, data, graph.constant(np.arange(info.max, info.min - 1, -1).astype(data.dtype))
         )
     outer, inner = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
-    # Ethos-U55 and U65 look along the channels of one image.
+    # Ethos-U55 and U65 search along the channels of one image.
     rows = reshaped(
         graph, data, (1, outer, data.shape[axis]) if inner == 1 else (outer, data.shape[axis], inner)
     )

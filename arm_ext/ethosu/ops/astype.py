@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts between integers and truths: CAST."""
+"""Casts between integer and bool dtypes: CAST."""
 
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, TOSA, Constraint, change, dtypes
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_relax
@@ -15,7 +15,7 @@ _CONSTRAINTS: tuple[Constraint[Integers], ...] = (
         lambda found: set(found) <= {"bool", "int8", "int16", "int32"}, "another type", TOSA,
     ),
     Constraint(
-        "it narrows integers, or makes truths of them", "int8 to int16 or int32, int16 to int32", change,
+        "it narrows integers, or casts them to bool", "int8 to int16 or int32, int16 to int32", change,
         lambda pair: pair in _WIDENING, "requantise by a scale of 1", MEASURED, EARLIER,
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised functions of two tensors: RESCALE of each operand, ADD, SUB, MUL, MAXIMUM or MINIMUM in 32 bits, RESCALE.
+"""Quantised binary operators: RESCALE of each operand, ADD, SUB, MUL, MAXIMUM or MINIMUM in int32, RESCALE.
 
-The definition saturates the operands of a maximum or minimum; to saturate the result is the same.
+The numerics `tosa` saturate the operands of a maximum or minimum; saturating the result gives the same values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from schedules.numerics.tosa.binary import Term
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(Attributes):
-    """Attributes of a quantised function of two tensors, of which at most one is constant.
+    """Attributes of a quantised binary operator, of which at most one operand is constant.
 
     Attributes:
         a: First operand.
         b: Second operand.
-        y: RESCALE of the result.
-        zero_point: Of the result.
+        y: Scale of the result's RESCALE.
+        zero_point: Zero point of the result.
         low: Least value of the result.
         high: Greatest value of the result.
     """
@@ -46,7 +46,7 @@ class Binary(Attributes):
 
     @property
     def run_time(self) -> list[Term]:
-        """The operands that are no constants."""
+        """The operands that are computed at run time."""
         return [term for term in (self.a, self.b) if term.constant is None]
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
@@ -57,12 +57,12 @@ class Binary(Attributes):
 
 @dataclass(frozen=True)
 class _Form:
-    """A function.
+    """The TOSA operator for a binary operator.
 
     Attributes:
-        operator: TOSA's.
-        values: What it computes.
-        attributes: The serialiser's.
+        operator: TOSA operator code.
+        values: The same operator in numpy, for bounds of its result.
+        attributes: Further attributes that the TOSA serializer takes.
     """
 
     operator: Any
@@ -80,7 +80,7 @@ _FORMS: Mapping[str, _Form] = {
 
 
 def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Binary:
-    """The attributes; constants are the last of what the routine is given."""
+    """Return the attributes of a routine's call, whose constant operands are its last arguments."""
     held = [field.value.numpy() for field in given if isinstance(field, GenericConst)]
 
     def term(name: str) -> Term:
@@ -98,7 +98,7 @@ def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Binary:
 
 
 def _terms_fit(operator: Operator[Binary]) -> bool:
-    """Whether each RESCALE is defined for all values of its dtypes."""
+    """Whether each RESCALE is defined for all values of its operands' dtypes."""
     given, runtime = operator.attributes, list(operator.inputs)
     ends: list[Array] = []
     for term in (given.a, given.b):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concatenations, some of whose parts may be constants: CONCAT."""
+"""Concatenation of tensors and constants along an axis: CONCAT."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,8 @@ class Concat(Attributes):
     """Attributes of a concatenation.
 
     Attributes:
-        axis: From the first.
-        parts: Of each part its value if it is a constant, else None.
+        axis: The concatenated axis, counted from the first.
+        parts: For each part its value if it is constant, else None.
     """
 
     axis: int

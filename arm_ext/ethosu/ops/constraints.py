@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All constraints of the Ethos-U as one list that checks, tables in the docs and tests read, and the check itself."""
+"""All constraints of the Ethos-U as one list, which the check, the table in the docs and the tests read."""
 
 from typing import Any
 
@@ -20,16 +20,16 @@ _OF_ALL = (_IS_KNOWN, *OF_ALL)
 CONSTRAINTS: tuple[Constraint[Any], ...] = tuple(
     dict.fromkeys((*_OF_ALL, *(limit for operation in OPERATIONS for limit in operation.constraints)))
 )
-"""Those of all operators, then operator by operator; several share some of them."""
+"""The constraints of every operator, then those of each operator in turn; shared ones are listed once."""
 
 
 def kinds_of(constraint: Constraint[Any]) -> tuple[str, ...]:
-    """Return the kinds of operators that a constraint holds for; none if it holds for every one."""
+    """Return the operator kinds that a constraint holds for; empty if it holds for all."""
     return tuple(kind for kind, operation in BY_KIND.items() if constraint in operation.constraints)
 
 
 def violation(operator: Operator[Any], npu: Accelerator) -> Diagnostic | None:
-    """Return the first constraint of an accelerator that an operator does not meet, or None."""
+    """Return the first constraint of an accelerator that an operator violates, or None."""
     operator, operation = channels_last(operator), BY_KIND.get(operator.kind)
     for constraint in (*_OF_ALL, *(operation.constraints if operation else ())):
         if npu.family not in constraint.families:

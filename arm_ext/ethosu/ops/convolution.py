@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions over rows and columns with constant weights: CONV2D and DEPTHWISE_CONV2D.
+"""2D convolutions with constant weights: CONV2D and DEPTHWISE_CONV2D.
 
     requantize(conv2d(pad(x, zp), W) + offset)    →    a convolution with padding whose data has zp subtracted
 
-A border that holds zp is one of zeros once zp is subtracted; what that takes off each sum goes back into the bias.
-TOSA has no groups: one with several is a convolution per group. A depthwise convolution may have a multiplier per
-position, such as an average that divides by less at the borders: it is one sum for each area of outputs that share
-their multiplier, then CONCAT. The corners, edges and middle of a window that is padded are nine areas at most where it
-is no deeper padded than its stride.
+A border of zp is a border of zeros once zp is subtracted from the data; the bias makes up for the subtraction. TOSA has
+no groups: a grouped convolution becomes one CONV2D per group. The multipliers of a depthwise convolution may differ by
+position, as for an average that divides by fewer elements at the borders: outputs that share a multiplier are computed
+by one convolution, and CONCAT joins these areas. There are at most nine areas (corners, edges, middle) if the padding
+is no larger than the stride.
 """
 
 import math
@@ -21,7 +21,7 @@ from tvm.ir import Call, GenericConst, Var
 
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, SUPPORTED_OPS, Constraint, at_most
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks
-from arm_ext.ethosu.ops.common.convolutions import MAX_DILATION, OF_KERNELS, Convolved, convolved
+from arm_ext.ethosu.ops.common.convolutions import MAX_DILATION, OF_KERNELS, Convolved, convolved, layout_of
 from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Array, Reader, integers, reach_of, shape_of
 from arm_ext.ethosu.ops.common.sums import (
@@ -42,18 +42,11 @@ class Convolution(Weighted, Convolved):
     """Attributes of a convolution with weights [O, KH, KW, I], or [O, KD, KH, KW, I]."""
 
 
-# The layout of the weights that goes with one of the data.
-_KERNEL_LAYOUTS = {"NHWC": "OHWI", "NCHW": "OIHW", "NDHWC": "ODHWI", "NCDHW": "OIDHW"}
-
-
 def parse(call: Call, reader: Reader) -> Sum | None:
-    """Parse a convolution with two or three spatial dimensions, in either layout, with the pad that it reads."""
+    """Parse a convolution with two or three spatial axes, NCHW or NHWC, together with the pad that it reads."""
     attrs, (data, weight) = call.attrs, call.args
-    layout = str(attrs.data_layout)
-    known = (_KERNEL_LAYOUTS.get(layout), layout)
-    if (str(attrs.kernel_layout), str(attrs.out_layout or layout)) != known:
-        return None
-    if not isinstance(weight, GenericConst):
+    layout = layout_of(call)
+    if layout is None or not isinstance(weight, GenericConst):
         return None
     first = layout[1] == "C"
     w = weight.value.numpy()
@@ -97,7 +90,7 @@ def _kind(rank: int, groups: int, channels: int, out: int) -> str:
 
 
 def _border(pad: Call, layout: str) -> tuple[tuple[int, ...], int] | None:
-    """What a constant padding puts before, then after, the spatial axes, if it is of them alone; and its value."""
+    """Return the widths of a constant pad before, then after the spatial axes, and its value; None for other pads."""
     if pad.op.name != "relax.nn.pad" or str(pad.attrs.pad_mode) != "constant":
         return None
     widths = integers(pad.attrs.pad_width)
@@ -114,15 +107,15 @@ def _greatest_stride(operator: Operator[Convolution]) -> int:
 
 
 def _stride_in_place(operator: Operator[Convolution]) -> int:
-    """The greatest stride; 1 if windows have neither padding nor dilation, so that they can be gathered."""
+    """Return the greatest stride; 1 for windows without padding and dilation, whose data can be gathered first."""
     window = operator.attributes.window
     return 1 if not any(window.padding) and set(window.dilation) == {1} else max(window.strides)
 
 
 def _blind_dilation(operator: Operator[Convolution]) -> int:
-    """The dilation of a window that has a tap which only ever reads padding; 1 for other windows.
+    """Return the largest dilation along an axis with a tap that only ever reads padding; 1 if there is no such tap.
 
-    Windows of strides above 3 Vela computes one by one: there each counts.
+    Vela compiles windows with a stride above 3 one by one: there, a tap counts if it reads padding in one window.
     """
     found, window = 1, operator.attributes.window
     sides = zip(window.sides, operator.inputs[0].shape[1:3], operator.output.shape[1:3], strict=True)
@@ -145,13 +138,13 @@ _GREAT_STRIDE_DEPTHWISE: Constraint[Convolution] = Constraint(
     SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 _BLIND_TAPS: Constraint[Convolution] = Constraint(
-    "a tap of its dilated window sees nothing but padding", f"a dilation of at most {MAX_DILATION}", _blind_dilation,
+    "a tap of its dilated window only reads padding", f"a dilation of at most {MAX_DILATION}", _blind_dilation,
     at_most(MAX_DILATION), "less padding", MEASURED,
 )  # fmt: skip
 
 
 def emit(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
-    """Emit CONV2D for each group."""
+    """Emit one CONV2D per group."""
     padding = operator.attributes.window.padding
     return over_images(graph, data, padding, lambda image: _emit_groups(graph, operator, image))
 
@@ -174,7 +167,7 @@ def _emit_groups(graph: TosaGraph, operator: Operator[Convolution], data: Value)
 
 
 def emit_depthwise(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
-    """Emit DEPTHWISE_CONV2D of any channel multiplier, for each area of outputs with one RESCALE."""
+    """Emit DEPTHWISE_CONV2D of any channel multiplier, once per area of outputs that share a RESCALE multiplier."""
     padding = operator.attributes.window.padding
     return over_images(graph, data, padding, lambda image: _by_area(graph, operator, image, _emit_depthwise))
 
@@ -193,7 +186,7 @@ _Emitter = Callable[[TosaGraph, Operator[Convolution], Value], Value]
 
 
 def _by_area(graph: TosaGraph, operator: Operator[Convolution], data: Value, emitter: _Emitter) -> Value:
-    """Emit an operator for each area of outputs with one multiplier, and concatenate the results."""
+    """Emit an operator for each area of outputs that share a multiplier, and concatenate the results."""
     multiplier = operator.attributes.requantization.multiplier
     if not (multiplier.ndim == 4 and multiplier.shape[0] == multiplier.shape[3] == 1 < multiplier.size):
         return emitter(graph, operator, data)
@@ -210,7 +203,7 @@ def _by_area(graph: TosaGraph, operator: Operator[Convolution], data: Value, emi
 
 
 def _spans(lines: Array) -> list[tuple[int, int]]:
-    """Stretches of equal lines: first, and one past the last."""
+    """Return the runs of equal lines as (first, one past the last)."""
     cuts = 1 + np.flatnonzero((lines[1:] != lines[:-1]).any(axis=1))
     ends = [0, *cuts.tolist(), len(lines)]
     return list(pairwise(ends))
@@ -219,7 +212,7 @@ def _spans(lines: Array) -> list[tuple[int, int]]:
 def _area(
     graph: TosaGraph, operator: Operator[Convolution], data: Value, spans: Sequence[tuple[int, int]]
 ) -> tuple[Operator[Convolution], Value]:
-    """The operator and the data of one area, given its rows and columns."""
+    """Return the operator and the data of the area of outputs in these rows and columns."""
     given, window = operator.attributes, operator.attributes.window
     start, size, before, after = [0] * 4, list(data.shape), [], []
     for axis, (first, last) in enumerate(spans):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions over volumes: CONV2D of each image if windows are one image deep, else CONV3D, which Ethos-U85 has."""
+"""3D convolutions: CONV2D per image if the kernel has depth 1, else CONV3D, which only Ethos-U85 supports."""
 
 from dataclasses import replace
 
@@ -19,19 +19,19 @@ from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
 
 
 def is_flat(operator: Operator[Convolution]) -> bool:
-    """Whether windows are one image deep, so that each image is convolved separately."""
+    """Whether the kernel has depth 1, so that each image of the volume is convolved separately."""
     window = operator.attributes.window
     return window.kernel[0] == 1 and window.strides[0] == 1 and not any(window.sides[0])
 
 
 _FLAT: Constraint[Convolution] = Constraint(
-    "its windows are deeper than one image", "one image, one after the other", is_flat, bool,
+    "its windows span several images", "kernel depth and stride of 1, without padding", is_flat, bool,
     "convolve images one by one", SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 
 
 def emit(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
-    """Emit CONV2D for each image of a volume if windows are one image deep, else CONV3D; one group only."""
+    """Emit CONV2D for each image of the volume if the kernel has depth 1, else CONV3D of one group."""
     return _emit_images(graph, operator, data) if is_flat(operator) else _emit_volume(graph, operator, data)
 
 

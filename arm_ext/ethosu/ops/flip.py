@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reversals of an axis: REVERSE."""
+"""Reversal of the elements along an axis: REVERSE."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Flip(Attributes):
     """Attributes of a reversal.
 
     Attributes:
-        axis: From the first.
+        axis: The reversed axis, counted from the first.
     """
 
     axis: int

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relax's own arithmetic and shifts of integers, in the 32 bits that TOSA has them for.
+"""Arithmetic and shifts on integers that are not quantised values, in TOSA's int32.
 
     astype(right_shift(astype(x, "uint32"), amounts), "int32")    →    one logical_right_shift of int32
 
-TOSA leaves an overflow of 32 bits undefined, and a shift by more than 31, and a division by 0. So operators are taken
-only where a range analysis shows that there is none:
+TOSA does not define overflow of int32, shifts by more than 31, and division by 0. An operator is offloaded only if a
+range analysis excludes them:
 
-    add(astype(x, "int32"), 1000)    →    from 872 to 1127, for x of 8 bits
+    add(astype(x, "int32"), 1000)    →    range [872, 1127] for x of int8
 
-Ranges are of types, constants and casts alone; nothing is known of a tensor's values. Arithmetic on accumulators
-belongs to their sum, and is none here.
+Ranges follow from dtypes, constants and casts; the results of other operators have the whole range of their dtype.
+Arithmetic on accumulators is part of their sum and is not parsed here.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ from arm_ext.ethosu.ops.common.reading import Reader, constants, dtype_of, name_
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 Range = tuple[int, int]
-"""The least and the greatest value."""
+"""Least and greatest value, both included."""
 
 _FORMS: Mapping[str, Form] = {
     "integer_add": Form(ts.Op.ADD),
@@ -64,7 +64,7 @@ class Arithmetic(Integers):
     """Attributes of integer arithmetic.
 
     Attributes:
-        ranges: What each operand can be.
+        ranges: Range of each operand.
     """
 
     ranges: tuple[Range, ...]
@@ -80,7 +80,7 @@ def _ranges(call: Call, reader: Reader) -> tuple[Range, ...]:
 
 
 def parse_shifted_bits(var: Var, value: Expr, reader: Reader) -> Operator[Arithmetic] | None:
-    """Parse a right shift that casts to and from uint32 surround, which nobody else reads."""
+    """Parse a right shift between a cast to uint32 and one back to int32, whose results have no other use."""
     assert isinstance(value, Call), value
     if str(value.attrs.dtype) != "int32":
         return None
@@ -103,7 +103,7 @@ def range_of(arg: Expr, value: Expr | None) -> Range:
 
     Args:
         arg: The operand.
-        value: What computes it, if anything does.
+        value: The value that it is bound to; None for a parameter or constant.
     """
     if isinstance(arg, GenericConst):
         numbers = arg.value.numpy()
@@ -127,7 +127,7 @@ def result(kind: str, operands: tuple[Range, ...]) -> Range | None:
             return _ALL if _SHIFTS[0] <= least and most <= _SHIFTS[1] else None
         case "divide":
             least, most = operands[1]
-            # -2**31 / -1 is one too many.
+            # -2**31 / -1 exceeds int32 by one.
             safe = least > 0 or most < -1 or (most < 0 and operands[0][0] > _ALL[0])
             return _ALL if safe else None
     found = [_BY_ENDS[kind](a, b) for a, b in product(*operands)]
@@ -141,22 +141,22 @@ def is_defined(kind: str, operands: tuple[Range, ...]) -> bool:
 
 
 _ROUNDS: Constraint[Arithmetic] = Constraint(
-    "the accelerator rounds what it shifts right", "of Ethos-U85", lambda op: op.kind, lambda _: False,
+    "the accelerator rounds the result of right shifts", "of Ethos-U85", lambda op: op.kind, lambda _: False,
     "leave it to the CPU", SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 _OF_32_BITS: Constraint[Arithmetic] = Constraint(
-    "TOSA computes it in 32 bits alone", "int32", integer_dtypes, lambda found: found == (WIDE,), "widen it first",
+    "TOSA has it for int32 only", "int32", integer_dtypes, lambda found: found == (WIDE,), "widen it first",
     TOSA,
 )  # fmt: skip
 _DEFINED: Constraint[Arithmetic] = Constraint(
-    "its result may leave 32 bits, or is of no meaning", "operands of which TOSA says what they give",
-    lambda op: is_defined(op.kind, op.attributes.ranges), bool, "widen fewer bits, or divide and shift by constants",
-    TOSA,
+    "its result may overflow 32 bits or be undefined", "operands for which TOSA defines the result",
+    lambda op: is_defined(op.kind, op.attributes.ranges), bool,
+    "widen from fewer bits, or divide and shift by constants", TOSA,
 )  # fmt: skip
 
 
 def emit(graph: TosaGraph, operator: Operator[Arithmetic], *data: Value) -> Value:
-    """Emit the operator of `_FORMS`; a product with the shift that MUL takes, a negation with its zero points."""
+    """Emit the TOSA operator of `_FORMS`, with a shift of 0 for MUL and zero points of 0 for NEGATE."""
     operands, further = operands_of(graph, operator, data), list[Value]()
     if operator.kind == "integer_multiply":
         further = [graph.scalar(0, "int8")]
@@ -166,7 +166,7 @@ def emit(graph: TosaGraph, operator: Operator[Arithmetic], *data: Value) -> Valu
 
 
 def _operation(*kinds: str, on: tuple[Constraint[Arithmetic], ...] = ()) -> Operation[Arithmetic]:
-    """The operation of kinds; `on`: of which families it is."""
+    """Return the operation for kinds that share constraints; `on` is the constraint on families, if any."""
     own = [kind for kind in kinds if kind != "logical_right_shift"]
     patterns = {kind.removeprefix("integer_"): of_relax(kind, _attributes) for kind in own}
     if "logical_right_shift" in kinds:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maximum and minimum of the model's own integers: CLAMP with a constant number, else MAXIMUM or MINIMUM in 32 bits."""
+"""Maximum and minimum of integers that are not quantised: CLAMP for a constant scalar, else MAXIMUM or MINIMUM."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ _FORMS: Mapping[str, Form] = {
 
 
 def emit(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
-    """Emit CLAMP for a maximum or minimum with a constant of narrow integers; any other one in int32."""
+    """Emit CLAMP for a maximum or minimum of int8 or int16 with a constant; MAXIMUM or MINIMUM in int32 otherwise."""
     out, limit = operator.output, _limit(operator)
     if limit is not None and out.dtype != WIDE:
         info = np.iinfo(out.dtype)
@@ -41,7 +41,7 @@ def emit(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
 
 
 def _limit(operator: Operator[Integers]) -> int | None:
-    """The constant operand, if it is one number."""
+    """Return the constant operand if it is a scalar."""
     found = [held for held in operator.attributes.operands if held is not None]
     return int(found[0].item()) if found and found[0].size == 1 else None
 

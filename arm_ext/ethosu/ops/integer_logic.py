@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, logical and bitwise operators, and selections of the model's own integers and truths."""
+"""Comparisons, logical and bitwise operators, and SELECT, on integers and bools that are not quantised."""
 
 from collections.abc import Mapping
 
@@ -45,12 +45,12 @@ _FORMS = {**_COMPARISONS, **_LOGICAL, **_BITWISE}
 
 
 def emit(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
-    """Emit the operator of `_FORMS`."""
+    """Emit the TOSA operator of `_FORMS`."""
     return emit_form(graph, _FORMS[operator.kind], operator, operands_of(graph, operator, data))
 
 
 def emit_comparison(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
-    """Emit a comparison in 32 bits."""
+    """Emit a comparison of operands cast to int32."""
     operands = [cast(graph, operand, WIDE) for operand in operands_of(graph, operator, data)]
     return emit_form(graph, _FORMS[operator.kind], operator, operands)
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products with constant weights: a 1 x 1 convolution over the rows."""
+"""Matrix products with constant weights, as 1 x 1 CONV2D over the rows of the data."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from tvm.ir import Call, GenericConst
 
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks
 from arm_ext.ethosu.ops.common.convolutions import convolved
-from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Reader, reach_of, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_WEIGHTED,
@@ -30,13 +29,9 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 class Linear(Weighted):
     """Attributes of a product of data [..., K] and weights [N, K]."""
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
-        return ((output, self.requantization.zero_point),)
-
 
 def parse(call: Call, _: Reader) -> Sum | None:
-    """Parse a product with a constant matrix [K, N]."""
+    """Parse a matrix product with a constant matrix [K, N]."""
     data, weight = call.args
     if not isinstance(weight, GenericConst) or len(shape_of(weight)) != 2 or len(shape_of(data)) < 2:
         return None
@@ -56,7 +51,7 @@ def parse(call: Call, _: Reader) -> Sum | None:
 
 
 def emit(graph: TosaGraph, operator: Operator[Linear], data: Value) -> Value:
-    """Emit CONV2D over an image of one column."""
+    """Emit 1 x 1 CONV2D over the rows of the data as an image [1, rows, 1, K]."""
     given, own = operator.attributes, operator.attributes.requantization
     out, depth = given.weight.shape
     rows = reshaped(graph, data, (1, math.prod(data.shape[:-1]), 1, depth))

@@ -30,8 +30,8 @@ class MatMul(SumAttributes):
     """Attributes of a product of [..., M, K] and [..., K, N].
 
     Attributes:
-        a_zero_point: Of the first operand.
-        b_zero_point: Of the second operand.
+        a_zero_point: Zero point of the first operand.
+        b_zero_point: Zero point of the second operand.
     """
 
     a_zero_point: int
@@ -44,7 +44,7 @@ class MatMul(SumAttributes):
 
 
 def parse(call: Call, reader: Reader) -> Sum | None:
-    """Parse the routine of a product's sums."""
+    """Parse the call of the routine `qdq.matmul`, which computes the accumulators."""
     attrs = reader.routine(call)
     assert attrs is not None, call
     a, b = call.args[1].fields
@@ -71,7 +71,7 @@ _ONE_TYPE: Constraint[MatMul] = Constraint(
 
 
 def emit(graph: TosaGraph, operator: Operator[MatMul], a: Value, b: Value) -> Value:
-    """Emit MATMUL; a broadcast operand is repeated, or multiplied by all rows at once."""
+    """Emit MATMUL; a broadcast operand is tiled, or, if b is one matrix, all rows of a are multiplied at once."""
     given = operator.attributes
     left, right = _batches(graph, operator.output.shape[:-2], a, b)
     zeros = [graph.scalar(given.a_zero_point, a.dtype), graph.scalar(given.b_zero_point, b.dtype)]
@@ -83,7 +83,7 @@ def emit(graph: TosaGraph, operator: Operator[MatMul], a: Value, b: Value) -> Va
 
 
 def _batches(graph: TosaGraph, leading: Sequence[int], a: Value, b: Value) -> tuple[Value, Value]:
-    """The operands as as many matrices each."""
+    """Return both operands reshaped to rank 3 with equal batch sizes."""
     if math.prod(b.shape[:-2]) == 1:
         rows = reshaped(graph, a, (1, math.prod(a.shape[:-1]), a.shape[-1]))
         return rows, reshaped(graph, b, (1, *b.shape[-2:]))

@@ -14,11 +14,11 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 @dataclass(frozen=True, kw_only=True)
 class Pad(Attributes):
-    """Attributes of a padding.
+    """Attributes of a pad.
 
     Attributes:
-        widths: Before and after each axis.
-        value: What stands there.
+        widths: Number of elements before and after each axis.
+        value: Value of the border.
         mode: "constant"; `integerize` leaves other pads in float.
     """
 
@@ -36,7 +36,7 @@ def emit(graph: TosaGraph, operator: Operator[Pad], data: Value) -> Value:
     """Emit PAD.
 
     Raises:
-        ValueError: The pad is of another mode.
+        ValueError: The mode is not "constant".
     """
     given = operator.attributes
     if given.mode != "constant":

@@ -17,7 +17,7 @@ class Permutation(Attributes):
     """Attributes of a transposition.
 
     Attributes:
-        axes: Of the data, from the first, in the order of the result.
+        axes: For each axis of the result, the axis of the data, counted from the first.
     """
 
     axes: tuple[int, ...]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools over windows of rows and columns: AVG_POOL2D and MAX_POOL2D.
+"""2D pooling: AVG_POOL2D and MAX_POOL2D.
 
-An average that keeps its scale is a pool; it divides by the number of elements inside the data, so that padding counts
-for nothing. Any other average is a convolution by ones, or a sum over axes. It is found by `average_of` among sums.
+AVG_POOL2D takes averages whose result has the data's scale, and excludes padding from the divisor. Any other average is
+a convolution by ones, or a sum over axes. Averages arrive as sums with a requantisation, in which `average_of` finds
+them.
 """
 
 import math
@@ -32,10 +33,10 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa.requantize import divisors
 
 MAX_ROWS, MAX_AREA = 256, 1 << 16
-"""Of a pool's window on every Ethos-U (Vela 5.2, SUPPORTED_OPS.md)."""
+"""Limits of a pool's window on every Ethos-U: height, and height * width (Vela 5.2, SUPPORTED_OPS.md)."""
 
 MAX_PADDED = 8
-"""Rows or columns of the window of an average with padding (Vela 5.2, SUPPORTED_OPS.md)."""
+"""Largest height and width of the window of an average with padding (Vela 5.2, SUPPORTED_OPS.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class Pool(Windowed):
     """Attributes of a pool.
 
     Attributes:
-        ceil_mode: Whether a last window may begin in the data and end beyond their padding.
+        ceil_mode: Whether the output size is rounded up, so that the last window may end beyond the padding.
     """
 
     ceil_mode: bool = False
@@ -51,10 +52,10 @@ class Pool(Windowed):
 
 @dataclass(frozen=True, kw_only=True)
 class AveragePool(Pool, SumAttributes):
-    """Attributes of an average, whose result has its data's scale.
+    """Attributes of an average whose result has the scale of its data.
 
     Attributes:
-        input_zero_point: Of the data.
+        input_zero_point: Zero point of the data.
     """
 
     input_zero_point: int
@@ -65,12 +66,12 @@ class AveragePool(Pool, SumAttributes):
 
 
 def average_of(total: Sum, bias: Array, multiplier: Array) -> Sum:
-    """Return a sum that a requantisation makes an average: as a pool, if it is one.
+    """Return a sum as an average pool if its requantisation makes it one, else the sum itself.
 
     Args:
         total: A convolution by ones, or a sum over rows and columns; any other sum is returned.
-        bias: What the graph adds to it: all that the zero point adds to a window.
-        multiplier: By which the requantisation divides.
+        bias: The constant that the graph adds to it, which an average pool's zero point must account for.
+        multiplier: Multiplier of the requantisation.
     """
     window = total.window
     if window is None or _counts_padding(window, multiplier):
@@ -106,20 +107,20 @@ def _max_pool(call: Call, _: Reader) -> Pool:
 
 
 def _stride(operator: Operator[Pool]) -> int:
-    """The greatest stride along axes on which there are several windows; 1 if there is none."""
+    """Return the greatest stride along axes with several windows; 1 if there is only one window."""
     sizes, window = operator.inputs[0].shape[1:3], operator.attributes.window
     steps = zip(sizes, window.kernel, window.strides, strict=True)
     return max((stride for size, taps, stride in steps if taps < size), default=1)
 
 
 def _padded_stride(operator: Operator[Pool]) -> int:
-    """The greatest stride of a pool with padding or ceil mode; 1 for other pools."""
+    """Return the greatest stride of a pool with padding or ceil mode; 1 for other pools."""
     given = operator.attributes
     return _stride(operator) if any(given.window.padding) or given.ceil_mode else 1
 
 
 def _padded_kernel(operator: Operator[AveragePool]) -> int:
-    """The longer side of a padded window; 0 if there is no padding."""
+    """Return the longer side of the window of a padded pool; 0 if there is no padding."""
     window = operator.attributes.window
     return max(window.kernel) if any(window.padding) else 0
 
@@ -186,7 +187,7 @@ def _average(graph: TosaGraph, operator: Operator[AveragePool], data: Value) -> 
 
 
 def _windows(graph: TosaGraph, data: Value, out: Sequence[int], window: Window) -> tuple[Value, list[int]]:
-    """The data without what no window reaches, and TOSA's padding: what windows read beyond."""
+    """Return the data without trailing rows and columns that no window reaches, and the padding in TOSA's order."""
     size, padding = list(data.shape), []
     for axis in (0, 1):
         before, _ = window.sides[axis]
@@ -195,7 +196,7 @@ def _windows(graph: TosaGraph, data: Value, out: Sequence[int], window: Window) 
         size[1 + axis] += min(after, 0)
         padding += [before, max(after, 0)]
     kept = sliced(graph, data, [0] * len(size), size)
-    # Of a pool with greater strides Vela 5.2 makes several, which forget that what they read is a part of a tensor.
+    # Vela 5.2 splits a pool with greater strides into several, which read a slice of a tensor as if it were the whole.
     return unsliced(graph, kept) if max(window.strides) > MAX_STRIDE else kept, padding
 
 

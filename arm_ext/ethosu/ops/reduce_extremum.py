@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions to the greatest or least value: REDUCE_MAX or REDUCE_MIN; of truths REDUCE_ANY or REDUCE_ALL."""
+"""Maximum and minimum over axes: REDUCE_MAX or REDUCE_MIN, and for bools REDUCE_ANY or REDUCE_ALL."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ class Reduction(Attributes):
     """Attributes of a reduction.
 
     Attributes:
-        axes: From the first.
+        axes: The reduced axes, counted from the first.
     """
 
     axes: tuple[int, ...]
 
     def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
-        """Return the tensors, unless they are truths."""
+        """Return both tensors, unless they are bools."""
         return () if output.dtype == "bool" else (*inputs, output)
 
 
@@ -43,17 +43,17 @@ def _attributes(call: Call, _: Reader) -> Reduction:
 
 
 _MINIMUM_OF_8_BITS: Constraint[Reduction] = Constraint(
-    "Vela's minimum of 16 bits is another value", "int8", input_dtypes, lambda found: found != ("int16",),
+    "Vela computes the minimum of 16-bit data wrong", "int8", input_dtypes, lambda found: found != ("int16",),
     "quantise its data to int8", MEASURED, EARLIER,
 )  # fmt: skip
 _OF_INTEGERS: Constraint[Reduction] = Constraint(
-    "the accelerator reduces integers alone", "int8 or int16", dtypes, lambda found: found != ("bool",),
+    "the accelerator reduces only integers", "int8 or int16", dtypes, lambda found: found != ("bool",),
     "leave it to the CPU", SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 
 
 def emit(graph: TosaGraph, operator: Operator[Reduction], data: Value) -> Value:
-    """Emit a reduction axis by axis."""
+    """Emit one reduction per axis."""
     greatest, truths = operator.kind == "max", data.dtype == "bool"
     of_integers = ts.Op.REDUCE_MAX if greatest else ts.Op.REDUCE_MIN
     of_truths = ts.Op.REDUCE_ANY if greatest else ts.Op.REDUCE_ALL

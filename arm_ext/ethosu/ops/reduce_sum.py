@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over axes: over rows and columns a depthwise convolution by ones, any other sum REDUCE_SUM axis by axis."""
+"""Sums over axes: DEPTHWISE_CONV2D by ones for rows and columns of images, else one REDUCE_SUM per axis."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from tvm.ir import Call
 
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always
 from arm_ext.ethosu.ops.common.convolutions import MAX_AREA, MAX_ROWS, convolved
-from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Reader, farthest, integers, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_SUMS,
@@ -33,19 +32,15 @@ class ReduceSum(SumAttributes):
     """Attributes of a sum over axes.
 
     Attributes:
-        axes: From the first.
+        axes: The summed axes, counted from the first.
     """
 
     axes: tuple[int, ...]
     wide: ClassVar[bool] = False
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
-        return ((output, self.requantization.zero_point),)
-
 
 def parse(call: Call, reader: Reader) -> Sum | None:
-    """Parse a sum over axes of values that are widened first."""
+    """Parse a sum over axes together with the cast that widens its data."""
     wide = call.args[0]
     cast = reader.single(wide)
     if cast is None or cast.op.name != "relax.astype":
@@ -76,7 +71,7 @@ def _over_images(axes: tuple[int, ...], rank: int) -> bool:
 
 
 def emit(graph: TosaGraph, operator: Operator[ReduceSum], data: Value) -> Value:
-    """Emit DEPTHWISE_CONV2D by ones over windows that it can have; other sums and 16 bits axis by axis."""
+    """Emit DEPTHWISE_CONV2D by ones for int8 images within its window limits; one REDUCE_SUM per axis otherwise."""
     axes, own = operator.attributes.axes, operator.attributes.requantization
     window = data.shape[1:3]
     images = _over_images(axes, len(data.shape)) and accumulators(data) == "int32"
@@ -86,7 +81,7 @@ def emit(graph: TosaGraph, operator: Operator[ReduceSum], data: Value) -> Value:
         acc = convolved(graph, ts.Op.DEPTHWISE_CONV2D, data, ones, bias, Window(window))
     else:
         acc = widened(graph, data, 0)
-        # One element's sum is itself; where Vela 5.2 finds that too, it forgets how the value lies in memory.
+        # An axis of one element needs no sum; where Vela 5.2 removes it itself, it mistakes the tensor's memory layout.
         for axis in (axis for axis in axes if data.shape[axis] > 1):
             shape = [1 if at == axis else size for at, size in enumerate(acc.shape)]
             acc = graph.add(ts.Op.REDUCE_SUM, [acc], shape, "int32", axis)

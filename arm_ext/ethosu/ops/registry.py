@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator of the NPU, in the order in which the documentation names them and their patterns are tried."""
+"""The list of all NPU operators, in the order in which the docs list them and parsers try their patterns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -79,7 +79,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     integer_logic.LOGICAL,
     integer_logic.BITWISE,
     integer_logic.WHERE,
-    # A cast may be a part of those before.
+    # After the operators above, which may contain a cast.
     astype.OPERATION,
 )
 
@@ -89,5 +89,5 @@ BY_KIND: Mapping[str, Operation[Any]] = {
 
 
 def quirks_of(operator: Operator[Any]) -> Quirks:
-    """Return what Vela gets wrong of an operator."""
+    """Return the defects of Vela for an operator's kind."""
     return BY_KIND[operator.kind].quirks

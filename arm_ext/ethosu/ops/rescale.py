@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantisation of values to another scale: RESCALE and CLAMP."""
+"""Requantisation to another scale and zero point: RESCALE and CLAMP."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class Rescale(Attributes):
     """Attributes of a requantisation.
 
     Attributes:
-        input_zero_point: Of the data.
-        scale: By which it multiplies.
-        zero_point: Of the result.
+        input_zero_point: Zero point of the data.
+        scale: Multiplier and shift.
+        zero_point: Zero point of the result.
         low: Least value of the result.
         high: Greatest value of the result.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other shapes of the same elements in the same order: RESHAPE."""
+"""Change of shape without change of elements or their order: RESHAPE."""
 
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, no_attributes, of_relax
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator

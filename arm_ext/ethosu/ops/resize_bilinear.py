@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bilinear resize, as the numerics `tosa` defines it: RESIZE, or convolutions, which is all that U55 and U65 have.
+"""Bilinear resize, as the numerics `tosa` defines it: RESIZE, or convolutions, which Ethos-U55 and U65 require.
 
-RESIZE of U85 scales its sums by a power of two in passing; by any other scale they are written out in 32 bits, which
-takes two to four times as long as the convolutions.
+RESIZE on Ethos-U85 can scale its sums by a power of two in the same command; for any other scale the sums are written
+out in 32 bits, which takes two to four times as long as the convolutions.
 
-By a whole factor, output f * i + k is a sum of pixels i + start and i + start + 1 with the same two weights for all i.
-Each phase k is then a depthwise convolution by 2 x 2 weights, which has RESIZE's sums. The phases of the columns are
-channels beside each other, those of the rows rows behind each other, and a reshape puts them in their places:
+For a whole factor f, output f * i + k is a weighted sum of pixels i + start and i + start + 1, whose weights depend on
+the phase k alone. So each phase is a depthwise convolution by 2 x 2 weights with the same sums as RESIZE. Column phases
+are computed as adjacent channels, row phases as separate tensors, and a reshape interleaves them:
 
     [H, W, C]  →  edges repeated  →  [H + 2, W + 1, fx * C]  →  fy times [H, W, fx * C]  →  [H, fy * W, fx * C]
 """
@@ -30,21 +30,21 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale, scale_of
 
 MAX_WEIGHT = 127
-"""Of a convolution."""
+"""Largest weight that fits in the int8 weights of a convolution."""
 
 MAX_EXTENT = (1 << 14) - 1
-"""Rows or columns of RESIZE."""
+"""Largest height or width of RESIZE's image and result."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """RESIZE along rows or columns.
+    """Parameters of RESIZE along one axis, in units of 1 / n pixel.
 
     Attributes:
-        n: Units from one pixel to the next.
-        d: Units from one output to the next.
-        offset: Of the first output from the first pixel, in units.
-        border: Distance of the last output from the last pixel, in units.
+        n: Distance from one pixel to the next.
+        d: Distance from one output to the next.
+        offset: Position of the first output relative to the first pixel.
+        border: Position of the last output relative to the last pixel.
     """
 
     n: int
@@ -54,12 +54,12 @@ class Axis:
 
     @property
     def factor(self) -> Fraction:
-        """Outputs for a pixel."""
+        """Upscaling factor: outputs per pixel."""
         return Fraction(self.n, self.d)
 
     @property
     def phases(self) -> "list[Phase]":
-        """The interpolation of each output of a pixel; the factor must be whole."""
+        """The interpolation of each output of a pixel, for a whole factor."""
         found = (divmod(self.d * k + self.offset, self.n) for k in range(self.n // self.d))
         return [Phase(start, (self.n - part, part)) for start, part in found]
 
@@ -69,8 +69,8 @@ class Phase:
     """The interpolation of the k-th output of every pixel.
 
     Attributes:
-        start: The first of the two pixels that it lies between, counted from its own: 0 or -1.
-        weights: What the two count.
+        start: The first of the two interpolated pixels, relative to the output's own pixel: 0 or -1.
+        weights: The weights of the two pixels.
     """
 
     start: int
@@ -82,8 +82,8 @@ class Resize(Attributes):
     """Attributes of a bilinear resize.
 
     Attributes:
-        rows: Along rows.
-        columns: Along columns.
+        rows: Parameters along the height.
+        columns: Parameters along the width.
     """
 
     rows: Axis
@@ -103,7 +103,7 @@ class Resize(Attributes):
 
     @property
     def convolves(self) -> bool:
-        """Whether it can be computed by convolutions."""
+        """Whether the resize can be computed by convolutions."""
         return _are_whole(self.factors) and self.greatest_weight <= MAX_WEIGHT
 
 
@@ -115,7 +115,7 @@ def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> Resize:
 
 
 def _extent(operator: Operator[Resize]) -> int:
-    """The greatest height or width of the image or the result."""
+    """Return the greatest height or width of the image and the result."""
     return max(dim for tensor in operator.tensors for dim in tensor.shape[1:3])
 
 
@@ -131,11 +131,11 @@ _CONSTRAINTS: tuple[Constraint[Resize], ...] = (
         "split it", TOSA,
     ),
     Constraint(
-        "it shrinks too much", "less than 16 pixels to one", lambda op: min(op.attributes.factors),
+        "its resize factor is too small", "more than 1/16", lambda op: min(op.attributes.factors),
         lambda factor: factor > Fraction(1, 16), "resize in two steps", TOSA, ("u85",),
     ),
     Constraint(
-        "it grows too much", "at most 256 pixels from one", lambda op: max(op.attributes.factors),
+        "its resize factor is too large", "at most 256", lambda op: max(op.attributes.factors),
         lambda factor: factor <= Fraction(256), "resize in two steps", TOSA, ("u85",),
     ),
     Constraint(
@@ -143,7 +143,7 @@ _CONSTRAINTS: tuple[Constraint[Resize], ...] = (
         _are_whole, "resize by whole factors", _CONVOLVED, EARLIER,
     ),
     Constraint(
-        "a pixel counts more in it than a weight of 8 bits holds", f"at most {MAX_WEIGHT}",
+        "the weight of a pixel does not fit in 8 bits", f"at most {MAX_WEIGHT}",
         lambda op: op.attributes.greatest_weight, at_most(MAX_WEIGHT), "smaller factors, or other coordinates",
         _CONVOLVED, EARLIER,
     ),
@@ -151,7 +151,7 @@ _CONSTRAINTS: tuple[Constraint[Resize], ...] = (
 
 
 def emit(graph: TosaGraph, operator: Operator[Resize], data: Value) -> Value:
-    """Emit RESIZE and RESCALE, or convolutions if the accelerator has no RESIZE or they are faster."""
+    """Emit RESIZE and RESCALE, or convolutions where the accelerator lacks RESIZE or they are faster."""
     given, rows, columns = operator.attributes, operator.attributes.rows, operator.attributes.columns
     units = rows.n * columns.n
     scale, is_power = scale_of(1 / units), units & (units - 1) == 0
@@ -179,12 +179,12 @@ def _by_phases(graph: TosaGraph, operator: Operator[Resize], data: Value, scale:
         results.append(rescale(graph, total, scale, data.dtype))
     whole = (images, height * len(rows), width * len(columns), channels)
     grown = reshaped(graph, joined(graph, results, 2), whole)
-    # Of aligned corners nothing lies behind the last pixel.
+    # With aligned corners, no output lies beyond the last pixel.
     return sliced(graph, grown, (0, 0, 0, 0), operator.output.shape)
 
 
 def _edged(graph: TosaGraph, image: Value, axis: int, phases: Sequence[Phase]) -> Value:
-    """With the first row or column repeated in front, if phases start there, and the last one behind."""
+    """Return the image with its last row or column repeated, and its first one if a phase starts before it."""
     last = [0] * len(image.shape)
     last[axis] = image.shape[axis] - 1
     edge = list(image.shape)
@@ -199,7 +199,7 @@ def _front(phases: Sequence[Phase]) -> int:
 
 
 def _shifted(graph: TosaGraph, edged: Value, axis: int, phases: Sequence[Phase], phase: Phase) -> Value:
-    """What a phase's windows see of an image with edges."""
+    """Return the slice of an image with repeated edges that the windows of a phase read."""
     start, size = [0] * len(edged.shape), list(edged.shape)
     start[axis] = phase.start + _front(phases)
     size[axis] -= _front(phases)
@@ -207,7 +207,7 @@ def _shifted(graph: TosaGraph, edged: Value, axis: int, phases: Sequence[Phase],
 
 
 def _convolved(graph: TosaGraph, image: Value, row: Phase, columns: Sequence[Phase], channels: int) -> Value:
-    """Sums of one phase of the rows and every phase of the columns, which are channels."""
+    """Return the sums of one row phase and all column phases, which become adjacent channels."""
     weights = np.stack([np.outer(row.weights, column.weights) for column in columns], 2)
     weights = np.repeat(weights, channels, 2)[..., None].astype(np.int8)
     images, height, width, depth = image.shape

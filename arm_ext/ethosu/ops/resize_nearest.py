@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resizes that repeat each pixel: RESIZE by whole factors, of half-pixel or of asymmetric coordinates."""
+"""Nearest-neighbour resize by whole factors, with half-pixel or asymmetric coordinates: RESIZE."""
 
 from dataclasses import dataclass
 
@@ -16,12 +16,12 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 @dataclass(frozen=True, kw_only=True)
 class Resize(Attributes):
-    """Attributes of a resize of Relax.
+    """Attributes of relax.image.resize2d.
 
     Attributes:
-        method: Such as "nearest_neighbor".
-        coordinates: Where an output lies among the pixels.
-        rounding: Which pixel that is.
+        method: Interpolation, such as "nearest_neighbor".
+        coordinates: Coordinate transformation mode, such as "half_pixel".
+        rounding: Rounding of coordinates to pixels.
     """
 
     method: str
@@ -40,7 +40,7 @@ def _attributes(call: Call, _: Reader) -> Resize:
 
 
 def _factors(operator: Operator[Resize]) -> tuple[int, int]:
-    """The upscaling factors of rows and columns; 0 for a factor that is not whole."""
+    """Return the upscaling factors of rows and columns; 0 for a factor that is not whole."""
     rows, columns = (
         out // own if out % own == 0 else 0
         for out, own in zip(operator.output.shape[1:3], operator.inputs[0].shape[1:3], strict=True)
@@ -49,7 +49,7 @@ def _factors(operator: Operator[Resize]) -> tuple[int, int]:
 
 
 def _form(operator: Operator[Resize]) -> str:
-    """Method, coordinates and rounding, with "repeats: " in front if each pixel is repeated."""
+    """Return method, coordinates and rounding as text, prefixed by "repeats: " if the resize repeats each pixel."""
     given = operator.attributes
     found = f"{given.method}, {given.coordinates}, {given.rounding}"
     exact = given.method == "nearest_neighbor" and 0 not in _factors(operator) and _repeats(operator)
@@ -57,11 +57,11 @@ def _form(operator: Operator[Resize]) -> str:
 
 
 def _repeats(operator: Operator[Resize]) -> bool:
-    """Whether output i shows pixel i // factor, along both axes."""
+    """Whether output i is pixel i // factor along both axes."""
     mode, rounding = operator.attributes.coordinates, operator.attributes.rounding
     if mode == "asymmetric" and rounding == "floor":
         return True
-    # The centres of the outputs fall between those of the pixels, never on the middle for even factors.
+    # For even factors, no output's centre lies halfway between two pixels, so the rounding does not matter.
     odd_or_half = all(factor == 1 or factor % 2 == 0 for factor in _factors(operator))
     return (
         mode == "half_pixel"
@@ -86,7 +86,7 @@ def emit(graph: TosaGraph, operator: Operator[Resize], data: Value) -> Value:
     """Emit RESIZE."""
     rows, columns = _factors(operator)
     if rows == columns == 1:
-        return copied(graph, data)  # as RESIZE Vela 5.2 computes it wrong for Ethos-U85
+        return copied(graph, data)  # Vela 5.2 miscompiles this RESIZE for Ethos-U85
     inputs = [
         data,
         graph.sizes([2 * rows, 2, 2 * columns, 2]),

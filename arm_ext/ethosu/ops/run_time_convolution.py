@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions whose weights are computed at run time, which Vela compiles as matrix products, for Ethos-U85 alone.
+"""Convolutions with weights that are computed at run time: CONV2D that Vela compiles as matrix products, for Ethos-U85.
 
 requantize(conv2d(widen(x) - zx, widen(w) - zw) + offset)    →    CONV2D with both zero points
 """
@@ -14,7 +14,7 @@ from tvm.ir import Call, Expr, GenericConst, Var
 
 from arm_ext.ethosu.ops.common.constraint import EARLIER, SUPPORTED_OPS, TOSA, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always
-from arm_ext.ethosu.ops.common.convolutions import OF_KERNELS, ONE_GROUP, Convolved, placed
+from arm_ext.ethosu.ops.common.convolutions import OF_KERNELS, ONE_GROUP, Convolved, layout_of, placed
 from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Reader, farthest, integers, shape_of
 from arm_ext.ethosu.ops.common.sums import (
@@ -35,21 +35,16 @@ class RunTimeConvolution(Convolved):
     """Attributes of a convolution of data and weights [O, KH, KW, I].
 
     Attributes:
-        weight_zero_point: Of the weights.
+        weight_zero_point: Zero point of the weights.
     """
 
     weight_zero_point: int
 
 
-_KERNEL_LAYOUTS = {"NHWC": "OHWI", "NCHW": "OIHW"}
-
-
 def parse(call: Call, reader: Reader) -> Sum | None:
-    """Parse a convolution of two tensors that are widened, and less their zero points, first."""
-    attrs, layout = call.attrs, str(call.attrs.data_layout)
-    if isinstance(call.args[1], GenericConst) or (
-        (str(attrs.kernel_layout), str(attrs.out_layout or layout)) != (_KERNEL_LAYOUTS.get(layout), layout)
-    ):
+    """Parse a convolution of two run-time tensors, together with the casts and zero points before it."""
+    attrs, layout = call.attrs, layout_of(call)
+    if layout not in ("NHWC", "NCHW") or isinstance(call.args[1], GenericConst):
         return None
     operands = [_centred(arg, reader) for arg in call.args]
     if None in operands:
@@ -83,7 +78,7 @@ def parse(call: Call, reader: Reader) -> Sum | None:
 
 
 def _centred(wide: Expr, reader: Reader) -> tuple[Expr, int, tuple[tuple[Var, Call], ...]] | None:
-    """What a tensor widens, the zero point that it takes off, and the calls that do; None of any other tensor."""
+    """Parse astype(x) or astype(x) - zero; returns x, the zero point and the covered calls, or None."""
     call, zero = reader.single(wide), 0
     if call is None:
         return None

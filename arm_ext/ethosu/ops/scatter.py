@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes of rows or single elements at constant indices: SCATTER, of the tensor as rows of what one index writes."""
+"""Writes of rows or single elements at constant indices: SCATTER on the tensor reshaped to [1, rows, row size]."""
 
 import math
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter(Attributes):
-    """Attributes of a write.
+    """Attributes of scatter_elements and scatter_nd.
 
     Attributes:
-        reduction: How an update is combined with what is there; "update" replaces it.
-        rows: That are written, in the order of the updates; None for run-time indices.
-        values: What is written to, if that is a constant.
-        updates: What is written, if that is a constant.
+        reduction: How an update is combined with the old value; "update" replaces it.
+        rows: Indices of the written rows, in the order of the updates; None if they are computed at run time.
+        values: The tensor that is written to, if it is constant.
+        updates: The written values, if they are constant.
     """
 
     reduction: str
@@ -34,12 +34,12 @@ class Scatter(Attributes):
     updates: Array | None
 
     def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
-        """Return the result, and not the indices."""
+        """Return the output; indices are not quantised."""
         return (output,)
 
 
 def _elements(call: Call, _: Reader) -> Scatter:
-    """The attributes of a write of single elements, each at its own place but along one axis."""
+    """Return the attributes of scatter_elements, where one row is one element."""
     given, axis = shape_of(call.args[0]), int(call.attrs.axis)
 
     def places(indices: Array) -> list[Array]:
@@ -51,7 +51,7 @@ def _elements(call: Call, _: Reader) -> Scatter:
 
 
 def _rows(call: Call, _: Reader) -> Scatter:
-    """The attributes of a write of all that the last axis of the indices, a place, leads to."""
+    """Return the attributes of scatter_nd, where one row is the slice that the last axis of the indices selects."""
     found = constant(call.args[1])
     if found is None:
         return _written(call, (), None)
@@ -74,19 +74,19 @@ def _written(call: Call, sizes: tuple[int, ...], places: list[Array] | None) -> 
 def _distinct(operator: Operator[Scatter]) -> str:
     rows = operator.attributes.rows
     if rows is None:
-        return "indices of run time"
-    return "distinct constants" if len(set(rows.tolist())) == rows.size else "an index that is there twice"
+        return "indices computed at run time"
+    return "distinct constants" if len(set(rows.tolist())) == rows.size else "a repeated index"
 
 
 _CONSTRAINTS: tuple[Constraint[Scatter], ...] = (
     OF_U85,
     Constraint(
-        "it combines what it writes with what is there", "update", lambda op: op.attributes.reduction,
+        "it combines updates with the old values", "update", lambda op: op.attributes.reduction,
         lambda reduction: reduction == "update", "leave it to the CPU", TOSA, ("u85",),
     ),
     Constraint(
         "it may write an element twice", "distinct constants", _distinct, lambda found: found == "distinct constants",
-        "make its indices constants, each there once", TOSA, ("u85",),
+        "use distinct constant indices", TOSA, ("u85",),
     ),
 )  # fmt: skip
 

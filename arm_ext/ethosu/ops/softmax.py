@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax, as the numerics `tosa` defines it, in operators on 32 bits around two tables of exponentials."""
+"""Softmax, as the numerics `tosa` defines it: int32 operators around two tables of exponentials."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ from schedules.numerics.tosa import Scale, scale_of
 
 _LEAST, _MOST = -128, 127
 _LOW_BITS = 7
-"""Of an exponential of 15 bits that the second table holds."""
+"""Number of low bits of a 15-bit exponential, which the second table holds."""
 
 _MAX_RANK = 4
-"""Of tensors of 32 bits beyond which Vela 5.2 loses its way on Ethos-U55 and U65."""
+"""Largest rank of int32 tensors that Vela 5.2 compiles correctly for Ethos-U55 and U65."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +31,11 @@ class Softmax(Attributes):
     """Attributes of a softmax.
 
     Attributes:
-        axis: Along which shares add up to 1.
-        exponentials: By the distance from the greatest value.
-        reciprocals: By the upper bits of a sum.
-        scale: Of the result.
-        zero_point: Of the result.
+        axis: The normalised axis.
+        exponentials: Table of exponentials, indexed by max - q.
+        reciprocals: Table of first estimates of 1 / sum, indexed by the upper bits of the sum.
+        scale: Scale of the result's RESCALE.
+        zero_point: Zero point of the result.
     """
 
     axis: int
@@ -61,7 +61,7 @@ def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Softmax:
 
 
 def emit(graph: TosaGraph, operator: Operator[Softmax], data: Value) -> Value:
-    """Emit the operators of the definition one by one, with the names of `schedules.numerics.tosa.softmax`."""
+    """Emit the steps of `schedules.numerics.tosa.softmax` one by one, under the same names."""
     given, axis = operator.attributes, operator.attributes.axis % len(data.shape)
     if len(data.shape) > _MAX_RANK:
         inner = math.prod(data.shape[axis + 1 :])
@@ -80,12 +80,12 @@ def emit(graph: TosaGraph, operator: Operator[Softmax], data: Value) -> Value:
 
 
 def _exponentials(graph: TosaGraph, data: Value, axis: int, entries: Array) -> Value:
-    """The table e of max - q, its upper and lower bits looked up apart."""
+    """Emit e = exponentials[max - q] by two table look-ups, one for its upper and one for its lower bits."""
     one = tuple(1 if at == axis else size for at, size in enumerate(data.shape))
     top = graph.add(ts.Op.REDUCE_MAX, [data], one, data.dtype, axis, IGNORE_NAN)
     away = graph.add(ts.Op.SUB, [widened(graph, data, 0), widened(graph, top, 0)], data.shape, "int32")
     index = rescale(graph, away, ONE, "int8", zero_point=_MOST)
-    # Index 127 is distance 0.
+    # Index 127 stands for max - q = 0.
     by_index = entries[::-1]
     upper = _looked_up(graph, index, (by_index >> _LOW_BITS) + _LEAST, scale_of(1 << _LOW_BITS), _LEAST)
     lower = _looked_up(graph, index, by_index & ((1 << _LOW_BITS) - 1), ONE, 0)
@@ -93,7 +93,7 @@ def _exponentials(graph: TosaGraph, data: Value, axis: int, entries: Array) -> V
 
 
 def _inverse(graph: TosaGraph, total: Value, zeros: Value, entries: Array) -> Value:
-    """R of the definition."""
+    """Emit R of the definition, the reciprocal of the sum."""
     one = total.shape
 
     def combined(kind: Any, a: Value, b: Value, *attributes: Any) -> Value:
@@ -105,7 +105,7 @@ def _inverse(graph: TosaGraph, total: Value, zeros: Value, entries: Array) -> Va
 
     up = combined(ts.Op.SUB, zeros, _number(graph, 1, one))
     n = combined(ts.Op.LOGICAL_LEFT_SHIFT, total, up)
-    # From -2**29 on: what 8 bits hold after the shift.
+    # Centred at 0, so that int8 holds it after the shift.
     centred = combined(ts.Op.SUB, n, _number(graph, (1 << 30) + (1 << 29), one))
     index = rescale(graph, centred, scale_of(2.0**-22), "int8")
     r = _looked_up(graph, index, entries + _LEAST, ONE, _LEAST)
@@ -115,13 +115,13 @@ def _inverse(graph: TosaGraph, total: Value, zeros: Value, entries: Array) -> Va
 
 
 def _looked_up(graph: TosaGraph, index: Value, entries: Array, scale: Scale, zero_point: int) -> Value:
-    """TABLE of 8 bits, less a zero point, times a scale, as int32."""
+    """Emit TABLE with int8 entries, and RESCALE of (entry - zero_point) * scale to int32."""
     found = graph.add(ts.Op.TABLE, [index, graph.constant(entries.astype(np.int8))], index.shape, "int8")
     return rescale(graph, found, scale, "int32", input_zero_point=zero_point)
 
 
 def _number(graph: TosaGraph, value: int, shape: Sequence[int]) -> Value:
-    """A constant that broadcasts to a shape."""
+    """Add an int32 constant of one element with the rank of a shape."""
     return graph.constant(np.full((1,) * len(shape), value, np.int32))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One part of a split, each part an operator of its own: SLICE."""
+"""Parts of a split, each of which is one operator: SLICE."""
 
 import math
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ class Split(Attributes):
     """Attributes of a part of a split.
 
     Attributes:
-        axis: From the first.
-        start: Of the part, along the axis.
+        axis: The split axis, counted from the first.
+        start: First element of the part along the axis.
     """
 
     axis: int
@@ -28,7 +28,7 @@ class Split(Attributes):
 
 
 def parse(var: Var, value: Expr, reader: Reader) -> Operator[Split] | None:
-    """Parse an item of a split; the split itself belongs to each of its items."""
+    """Parse an item of a split's result; the binding of the split is part of each item's operator."""
     assert isinstance(value, TupleGetItem), value
     split = reader.value(value.tuple_value)
     if not isinstance(split, Call) or name_of(split) != "split":

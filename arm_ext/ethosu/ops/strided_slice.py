@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices: SLICE, then every n-th element of each axis, reversed for a negative stride."""
+"""Strided slices: SLICE, then every n-th element along each axis, and REVERSE for negative strides."""
 
 import math
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 @dataclass(frozen=True)
 class Steps:
-    """What is selected along one axis.
+    """Slice along one axis.
 
     Attributes:
-        axis: From the first.
-        begin: The first element.
-        step: From one to the next; not 0.
+        axis: The axis, counted from the first.
+        begin: The first selected element.
+        step: Distance from one selected element to the next; not 0.
     """
 
     axis: int
@@ -35,7 +35,7 @@ class Slice(Attributes):
     """Attributes of a slice.
 
     Attributes:
-        steps: By axis; of others everything is selected.
+        steps: Slice of each sliced axis; other axes stay whole.
     """
 
     steps: tuple[Steps, ...]
@@ -54,12 +54,12 @@ def _attributes(call: Call, _: Reader) -> Slice:
 
 
 def _numbers(expr: Any) -> list[int]:
-    """Prim values of a tuple."""
+    """Convert a tuple of prim values to Python integers."""
     return integers(expr.fields)
 
 
 def emit(graph: TosaGraph, operator: Operator[Slice], data: Value) -> Value:
-    """Emit SLICE, and for strides PAD, RESHAPE, SLICE and REVERSE."""
+    """Emit SLICE; for strides also PAD, RESHAPE and SLICE, and REVERSE for negative ones."""
     start, size, strided = [0] * len(data.shape), list(data.shape), []
     for along in operator.attributes.steps:
         axis, step = along.axis, along.step
@@ -77,7 +77,7 @@ def emit(graph: TosaGraph, operator: Operator[Slice], data: Value) -> Value:
 
 
 def _every(graph: TosaGraph, value: Value, axis: int, step: int, count: int) -> Value:
-    """The first of each `step` elements along an axis, the last of which stands alone."""
+    """Return every `step`-th element along an axis of (count - 1) * step + 1 elements."""
     shape = value.shape
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     rows = reshaped(graph, value, (outer, shape[axis], inner))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one value, such as activations: TABLE of 256 entries, or of 513 of 16 bits with RESCALE.
+"""Unary functions of quantised values, such as activations: TABLE with 256 entries, or with 513 of int16 and RESCALE.
 
-On Ethos-U85 Vela 5.2 hands what a table of 16 bits gives on to the next operator inside of the accelerator: where that
-has another such table, both lie in the one place that the table memory has.
+On Ethos-U85, Vela 5.2 chains a 16-bit TABLE with the next operator without writing its result to memory. If that one
+is a 16-bit TABLE, too, both tables are loaded to the same place of the table memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ from schedules.numerics.tosa import scale_of
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Attributes):
-    """Attributes of a table.
+    """Attributes of a table look-up.
 
     Attributes:
-        entries: 256 of the output's dtype; of 16-bit data 513 of int16, between which it interpolates.
-        shift: Of what a table of 16-bit data gives.
-        zero_point: Of the output of a table of 16-bit data.
+        entries: 256 entries of the output's dtype; for 16-bit data 513 of int16, between which TABLE interpolates.
+        shift: Right shift of the result, for 16-bit data.
+        zero_point: Zero point of the result, for 16-bit data.
     """
 
     entries: Array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections by index: SLICEs for constant indices in a few runs, else GATHER, which Ethos-U55 and U65 lack."""
+"""Selection by index: SLICEs for constant indices in few runs, else GATHER, which Ethos-U55 and U65 lack."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from arm_ext.ethosu.tosa.common import joined, reshaped, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 MAX_RUNS = 8
-"""Of a constant index: as many slices cost less than a gather."""
+"""Runs of consecutive constant indices up to which slices cost less than a GATHER."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,10 @@ class Take(Attributes):
     """Attributes of a selection.
 
     Attributes:
-        shape: Of what is selected from.
-        axis: Along which, from the first.
-        values: What is selected from, if that is a constant.
-        indices: From the front, flat, if they are constants.
+        shape: Shape of the tensor that is indexed.
+        axis: The indexed axis, counted from the first.
+        values: The tensor that is indexed, if it is constant.
+        indices: Flat non-negative indices, if they are constant.
     """
 
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Take(Attributes):
     indices: Array | None
 
     def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
-        """Return what is selected, and not the indices."""
+        """Return the output; indices are not quantised."""
         return (output,)
 
     @property
@@ -59,13 +59,13 @@ def _attributes(call: Call, _: Reader) -> Take:
 
 
 def _index_runs(operator: Operator[Take]) -> int | None:
-    """The number of runs of consecutive indices; None for run-time indices."""
+    """Return the number of runs of consecutive indices; None for run-time indices."""
     runs = operator.attributes.runs
     return None if runs is None else len(runs)
 
 
 def _gathered_row(operator: Operator[Take]) -> int | None:
-    """The number of elements that GATHER reads per index; None if slices are used."""
+    """Return the number of elements that GATHER reads per index; None if SLICEs are emitted."""
     given = operator.attributes
     if given.runs is not None and len(given.runs) <= MAX_RUNS:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repetitions: TILE."""
+"""Repetition of a whole tensor (tile) or of each element along an axis (repeat): TILE."""
 
 import math
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ _KINDS = ("broadcast_to", "tile")
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat(Attributes):
-    """Attributes of a repetition of each element.
+    """Attributes of relax.repeat.
 
     Attributes:
-        before: Elements of the axes up to the repeated one.
+        before: Product of the sizes of the axes up to and including the repeated one.
     """
 
     before: int
@@ -32,13 +32,13 @@ def _repeat(call: Call, _: Reader) -> Repeat:
 
 
 def emit(graph: TosaGraph, operator: Operator[Attributes], data: Value) -> Value:
-    """Emit TILE of all of a tensor."""
+    """Emit TILE of a whole tensor."""
     out = operator.output.shape
     return tiled(graph, of_rank(graph, data, len(out)), out)
 
 
 def emit_repeat(graph: TosaGraph, operator: Operator[Repeat], data: Value) -> Value:
-    """Emit TILE of a new axis behind the repeated one; of all elements where no axis is named."""
+    """Emit TILE along a new axis after the repeated one; after the flattened data if the call names no axis."""
     before, out = operator.attributes.before, operator.output.shape
     rows = reshaped(graph, data, (before, 1, math.prod(data.shape) // before))
     times = math.prod(out) // math.prod(data.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposed convolutions with constant weights: TRANSPOSE_CONV2D of one group, without dilation."""
+"""Transposed 2D convolutions with constant weights: TRANSPOSE_CONV2D of one group, without dilation."""
 
 import math
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ class TransposedConvolution(Weighted, Convolved):
     """Attributes of a transposed convolution with weights [O, KH, KW, I].
 
     Attributes:
-        output_padding: Rows and columns behind the last ones that a window writes.
+        output_padding: Rows and columns after the last ones that a window writes.
     """
 
     output_padding: tuple[int, int]
 
 
 def parse(call: Call, reader: Reader) -> Sum | None:
-    """Parse the routine of a transposed convolution's sums."""
+    """Parse the call of the routine `qdq.conv2d_transpose`, which computes the accumulators."""
     attrs = reader.routine(call)
     assert attrs is not None, call
     data, weight = call.args[1].fields
@@ -74,7 +74,7 @@ _UNDILATED: Constraint[TransposedConvolution] = Constraint(
     lambda dilation: dilation == (1, 1), "no dilation", TOSA,
 )  # fmt: skip
 _STRIDES: Constraint[TransposedConvolution] = Constraint(
-    "its strides are not among those that there are", "(1, 1) or (2, 2)", lambda op: op.attributes.window.strides,
+    "its strides are not supported", "(1, 1) or (2, 2)", lambda op: op.attributes.window.strides,
     lambda found: found in ((1, 1), (2, 2)), "strides of 1 or 2", SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 

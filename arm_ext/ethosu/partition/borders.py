@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The borders of NPU regions: for each tensor that crosses one, the operators on the other side and why they are there.
+"""The borders of NPU regions: for each tensor that crosses one, the operator on the other side and the reason.
 
-Beyond it is an input or output of the model, an operator that stays on the CPU for the reason that its fallback has, or
-another region: one that waits for the CPU, which waits for the first, or one that Vela does not compile, or not right,
-together with what it reads.
+On the other side is an input or output of the model, an operator that stays on the CPU (its fallback has the reason),
+or another region. Two regions cannot be one if an operator on the CPU depends on the one and feeds the other, or if
+Vela does not compile, or miscompiles, an operator together with its producer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,9 +22,9 @@ def borders(graph: Graph, divided: Offload, fallbacks: Sequence[Diagnostic]) -> 
     """Return the borders of each region.
 
     Args:
-        graph: That was divided.
-        divided: The regions, and the reasons of everything else.
-        fallbacks: The report's, which all have reasons.
+        graph: The divided graph.
+        divided: The regions, and the reasons why other operators stay on the CPU.
+        fallbacks: The fallbacks of the report, each with its reason.
     """
     sides = _Sides(graph, divided, fallbacks)
     return [(*sides.entering(number), *sides.leaving(number)) for number in range(len(divided.regions))]
@@ -32,15 +32,15 @@ def borders(graph: Graph, divided: Offload, fallbacks: Sequence[Diagnostic]) -> 
 
 @dataclass
 class _Sides:
-    """What stands where.
+    """Index of which region or CPU call computes and reads each variable.
 
     Attributes:
         graph: See `borders`.
         divided: See `borders`.
         fallbacks: See `borders`.
-        region: Of each variable that a region computes, its number.
-        caller: Of each variable that a call on the CPU computes, the call.
-        readers: Of each variable, those whose values read it.
+        region: Variable → number of the region that computes it.
+        caller: Variable → the operator on the CPU that computes it.
+        readers: Variable → the variables whose values read it.
     """
 
     graph: Graph
@@ -81,7 +81,7 @@ class _Sides:
                     yield self._border(var, "out", None if other is None else (number, other))
 
     def _computed(self, var: Var) -> Iterator[Var]:
-        """The variable, or where it is but another's name or part, that one."""
+        """Yield the variable, or, if it is an alias, a tuple or an item of one, the variables that it comes from."""
         if var in self.region or var in self.caller or var not in self.graph.reads:
             yield var
             return
@@ -89,7 +89,7 @@ class _Sides:
             yield from self._computed(source)
 
     def _read(self, var: Var) -> Iterator[Var | None]:
-        """What reads a variable, also by other names; None for the end of the model."""
+        """Yield the variables whose values read a variable, directly or by aliases; None for an output of the model."""
         for reader in self.readers.get(var, ()):
             if reader in self.region or reader in self.caller:
                 yield reader
@@ -109,14 +109,14 @@ class _Sides:
         return NpuBorder(way=way, sources=call.nodes, reason=self._why(call))
 
     def _why(self, call: Operator[Any] | Unread) -> str:
-        """The reason that the report has for what stays on the CPU."""
+        """Return the report's reason why a call stays on the CPU."""
         nodes = set(call.nodes)
         found = [f for f in self.fallbacks if nodes & set(f.nodes)]
         exact = [f for f in found if set(f.nodes) == nodes]
         return "; ".join(dict.fromkeys(f.why() for f in exact or found))
 
     def _between(self, first: int, second: int) -> str:
-        """Why two regions are not one."""
+        """Return the reason why two regions could not be merged."""
         later = self.divided.regions[second].part
         for operator in later.operators:
             if operator in self.divided.apart and self._reads_a_region(operator):
@@ -138,7 +138,7 @@ class _Sides:
         return any(var in self.region for tensor in operator.inputs for var in self._computed(tensor.var))
 
     def _regions_before(self, var: Var) -> set[int]:
-        """The regions that a variable waits for."""
+        """Return the numbers of the regions that a variable depends on."""
         found: set[int] = set()
         seen, left = {var}, [var]
         while left:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU cycles of each operator, from the estimates of the kernels that the same graph was lowered to.
+"""CPU cycles of each operator, from the estimates of the kernels that the same graph is lowered to.
 
     cycles(op) = sum over the calls of kernels that compute it:  cycles(call) * work(op) / work of all that it computes
     work(op) = multiply-accumulates + elements of its output
 
-A call computes the operators that it has the greatest part of the source nodes of; neighbours often have one in common.
-One without an estimate, of loops that nobody scheduled, takes a cycle for each piece of work.
+A call is attributed to the operators of which it has the largest share of source nodes, since neighbours often have a
+source node in common. A call without an estimate, of loops without a schedule, takes one cycle per unit of work.
 """
 
 import math
@@ -35,9 +35,9 @@ def cpu_cycles(
     """Return the estimated CPU cycles of each operator on one core.
 
     Args:
-        lowered: `main` calls kernels, each call with its source nodes.
-        kernels: The kernels' records.
-        operators: Of the graph that was lowered.
+        lowered: The lowered module, whose `main` calls kernels; each call has its source nodes.
+        kernels: The records of the kernels.
+        operators: The operators of the graph that was lowered.
     """
     by_symbol = {kernel.symbol: kernel for kernel in kernels}
     owners: dict[str, list[Operator[Any]]] = {}
@@ -65,7 +65,7 @@ def _calls(lowered: IRModule, kernels: Mapping[str, KernelCall]) -> Iterable[_Ca
         if isinstance(binding.value, relax.Call):
             for symbol in global_callees(binding.value):
                 kernel = kernels[symbol]
-                # `plan` makes a view of the same bytes of it.
+                # The phase `plan` replaces this call by a view of the same bytes.
                 is_view = has_reshape_pattern(lowered[symbol])
                 yield _Call(sources_of(binding.value), 0 if is_view else kernel.selection_cost)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a division between NPU and CPU that the user asked for: no fallbacks, an SRAM budget."""
+"""Checks of the division that the user asked for by options: no fallbacks, an SRAM budget."""
 
 from collections.abc import Collection, Mapping
 
@@ -8,17 +8,17 @@ from arm_ext.errors import ModelError
 from arm_ext.report.npu import NpuReport, reason_table, reasons_of
 from schedules.diagnostic import Diagnostic
 
-_SRAM = "Sram"  # Vela's name of it, in every system configuration
-_WIDEST = 5  # layers that a message names, as many as of --memory-budget
-_NAMED = 20  # fallbacks that a message names one by one: a screen
+_SRAM = "Sram"  # Vela's name of the SRAM in every system configuration
+_WIDEST = 5  # layers that a message lists, as many as for --memory-budget
+_NAMED = 20  # fallbacks that a message lists one by one: as many as fit on a screen
 
 
 def check_fallbacks(report: NpuReport, watched: Collection[str], macs: Mapping[str, int]) -> None:
     """Raise ModelError if an operator, or one of those watched, falls back to the CPU.
 
     Args:
-        report: The division.
-        watched: Kinds and source nodes; if empty all but conversions at the border to float.
+        report: The report of the division.
+        watched: Operator kinds and source nodes; if empty, all but conversions at the border to float.
         macs: Source node → multiply-accumulates.
 
     Raises:

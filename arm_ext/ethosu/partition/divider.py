@@ -23,7 +23,7 @@ from arm_ext.ethosu.partition.parts import Part, Wishes
 from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.partition.region_values import region_values
 from arm_ext.ethosu.partition.two_of_four import sparsity
-from arm_ext.ethosu.partition.unsupported import IN_64_BITS
+from arm_ext.ethosu.partition.unsupported import CONVERSIONS, IN_64_BITS
 from arm_ext.ethosu.vela.compiler import Compiled, MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela.config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
@@ -38,15 +38,12 @@ from relay_passes.programs.control_flow import has_control_flow
 from schedules.diagnostic import Diagnostic
 from schedules.numerics import tosa
 
-# What stands between float and integers; at the ends of a model they are no operators that an NPU could take over.
-_BORDERS = ("quantize", "dequantize")
-
 
 def check_divisible(model: ImportedModel) -> None:
     """Raise an error if a model is not quantised, or has control flow.
 
     Raises:
-        UsageError: It is not.
+        UsageError: The model is float, or has control flow.
     """
     if not model.quantized:
         raise UsageError(
@@ -62,13 +59,13 @@ def check_divisible(model: ImportedModel) -> None:
 
 @dataclass(frozen=True)
 class Offloaded:
-    """The regions of a model, with their report.
+    """A divided model with its report.
 
     Attributes:
-        offload: The regions.
-        report: The part of the report.
-        integer: The graph that was divided.
-        on_error: What a failed run leads to.
+        offload: The regions, and the operators that stay on the CPU.
+        report: The NPU part of the report.
+        integer: The integer graph that was divided.
+        on_error: What the runtime does if a run on the NPU fails.
     """
 
     offload: Offload
@@ -82,9 +79,9 @@ class Offloaded:
         """Compute the self-test, and the values of each region in it, on this machine.
 
         Args:
-            model: As imported.
-            inputs: Of the self-test.
-            without: Names of kernels that are not to be used.
+            model: The imported model.
+            inputs: Inputs of the self-test.
+            without: Names of kernels that must not be used.
         """
         parts = [region.part for region in self.offload.regions]
         host = PhaseOptions(baseline_host(), without=without, numerics=tosa.NUMERICS)
@@ -99,7 +96,7 @@ class Divider:
     """Divides models between NPU and CPU by the user's options, which are checked first.
 
     Raises:
-        UsageError: The accelerator, a configuration file or a section of it is not there.
+        UsageError: The accelerator, a configuration file or a section of it does not exist.
     """
 
     def __init__(self, options: NpuOptions) -> None:
@@ -129,14 +126,14 @@ class Divider:
 
         Args:
             nodes: Source node → operator.
-            macs: Source node → multiply-accumulates.
-            integer: As `integerize` leaves it.
-            lowered: The same graph as `lower` leaves it.
-            first: The number of the first region.
+            macs: Source node → number of multiply-accumulates.
+            integer: Result of the phase `integerize`.
+            lowered: Result of the phase `lower` for the same graph.
+            first: Number of the first region.
 
         Raises:
             UsageError: An option names an operator that the model does not have.
-            ModelError: Operators fall back to the CPU that must not, or a region takes too much SRAM.
+            ModelError: Operators fall back to the CPU against --fail-on-fallback, or a region exceeds the SRAM budget.
         """
         options, graph = self.options, read(integer)
         kinds = {*BY_KIND, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
@@ -200,7 +197,7 @@ class Divider:
 
 
 def _fallbacks(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
-    """Why each operator stays on the CPU; `unfit` if it only converts at an end of the model."""
+    """Yield why each operator stays on the CPU; `unfit` if it only converts between float and integers."""
     for operator, why in divided.refused.items():
         yield replace(why, nodes=operator.nodes, operator=operator.kind)
     for call in left_float:
@@ -208,15 +205,15 @@ def _fallbacks(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[D
         yield replace(call, limit=call.limit or "integers", actual=call.actual or "float", hint=hint)
     told = {node for call in left_float for node in call.nodes}
     for unread in divided.unread:
-        if unread.operator in _BORDERS:
+        if unread.operator in CONVERSIONS:
             yield replace(unread.why, reason="it converts between float and integers", unfit=True)
-        # The integerize phase says more of what it left in float.
+        # For calls left in float, the phase `integerize` has given a more precise reason above.
         elif not told.issuperset(unread.nodes):
             yield replace(unread.why, unfit=_widens_an_index(unread))
 
 
 def _widens_an_index(unread: Unread) -> bool:
-    """Whether it is what a model that counts in 64 bits has between its indices and those of an NPU."""
+    """Whether a call is a cast between int64 indices of a model and int32 ones of the NPU."""
     return unread.operator == "astype" and unread.why.reason == IN_64_BITS
 
 
@@ -250,5 +247,5 @@ def _region(number: int, region: Region, ends: tuple[NpuBorder, ...], options: V
 
 
 def _memories(memories: Sequence[MemoryUse]) -> list[MemoryUse]:
-    """Those in use, in an order of ours: Vela's differs from run to run."""
+    """Return the memories in use, sorted by name, since Vela's order differs from run to run."""
     return sorted((memory for memory in memories if memory.peak_bytes), key=lambda memory: memory.name)

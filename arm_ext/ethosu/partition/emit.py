@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emission of a region of operators as a TOSA graph, around what Vela gets wrong of them beside each other."""
+"""Emission of the operators of a region as a TOSA graph, with workarounds for Vela's defects (see `Quirks`)."""
 
 import math
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ def emit(
 ) -> bytes:
     """Return the TOSA 1.0 flatbuffer of operators that meet the constraints.
 
-    Values that an operator computes are named after its output, "name/1", so that Vela's words lead back to it.
+    Values that an operator computes are named after its output ("name/1"), so that Vela's layers can be attributed.
 
     Args:
-        operators: In program order.
-        inputs: What they read from outside, in the order of the graph's inputs.
-        outputs: What is read of them outside, in the order of the graph's outputs.
-        family: Of the accelerators that it is for; what a graph computes is the same for all.
+        operators: The operators in program order.
+        inputs: Tensors that they read from outside the region, in the order of the graph's inputs.
+        outputs: Tensors that are read outside the region, in the order of the graph's outputs.
+        family: Family of the accelerator; the graph's result is the same for all.
     """
     graph = TosaGraph(family)
     values: dict[Var, Value] = {tensor.var: graph.input(tensor.shape, tensor.dtype) for tensor in inputs}
@@ -50,14 +50,14 @@ def emit(
     forgotten = _forgotten(operators)
     for tensor in outputs:
         graph.scope, value = tensor.name, values[tensor.var]
-        # What a graph is given it cannot give.
+        # An input of the graph cannot be its output without a copy.
         again = tensor.var in forgotten or graph.made(value) is None
         graph.output(copied(graph, value) if again else value)
     return graph.serialize()
 
 
 def _forgotten(operators: Sequence[Operator[Any]]) -> set[Var]:
-    """Values that Vela may forget to keep as outputs, because it joins who computes them with who reads them."""
+    """Return the variables that Vela may fail to keep as outputs, since it fuses their producer with a consumer."""
     every = any(quirks_of(operator).joins_all for operator in operators)
     return {tensor.var for op in operators if every or quirks_of(op).joined for tensor in op.inputs}
 
@@ -72,7 +72,7 @@ def _emitted(graph: TosaGraph, operator: Operator[Any], data: Sequence[Value]) -
 
 
 def _swapped(graph: TosaGraph, image: Value, shape: tuple[int, ...], *, to_front: bool = False) -> Value:
-    """An image [N, C, ...] as [N, ..., C], or the other way round: a transposition of three axes."""
+    """Transpose an image [N, C, ...] to [N, ..., C], or, if `to_front`, the other way round."""
     batch, channels = image.shape[0], image.shape[-1] if to_front else image.shape[1]
     pixels = math.prod(image.shape) // (batch * channels)
     before = (batch, pixels, channels) if to_front else (batch, channels, pixels)

@@ -8,11 +8,11 @@ from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.partition.parts import Part
 from arm_ext.ethosu.vela.compiler import LayerCost
 
-_INPUT = "input-"  # and a number: what the serialiser calls the inputs of a graph
+_INPUT = "input-"  # the prefix of a graph's inputs in the TOSA serializer; a number follows
 
 
 def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Operator[Any] | None]]:
-    """Yield each layer with its operator; None if none of its names is known."""
+    """Yield each layer with the operator that it belongs to, or None if its names match no operator."""
     computed = {operator.output.name: operator for operator in part.operators}
     readers = {
         f"{_INPUT}{index}": next(op for op in part.operators if tensor in op.inputs)
@@ -20,7 +20,7 @@ def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, 
     }
     by_source: dict[int, Operator[Any]] = {}
     for layer in layers:
-        # Vela appends to names what it splits off, "y/3_int32" and "input-0_copy", or makes them up.
+        # Vela appends suffixes to names of layers that it splits off, "y/3_int32", "input-0_copy", or makes names up.
         scope, inside, _ = layer.name.partition("/")
         operator = computed.get(scope) if inside else readers.get(scope.partition("_")[0])
         if operator is not None:
@@ -30,7 +30,7 @@ def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, 
 
 
 def cycles_by_operator(part: Part, layers: Sequence[LayerCost]) -> Mapping[Operator[Any], int]:
-    """Return Vela's cycles of each operator; 0 for one that Vela fused into another."""
+    """Return Vela's cycle estimate of each operator; 0 for one that Vela fused into another."""
     found = dict.fromkeys(part.operators, 0)
     for layer, operator in owned(part, layers):
         if operator is not None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offloading of an integer graph: claim operators, grow regions, emit TOSA, compile by Vela, and compare with the CPU.
 
-What Vela does not compile although the constraints allow it is found by compiling its operators one by one; they stay
-on the CPU with Vela's words, and the rest grows again. Where each compiles alone, it is company that Vela fails at: a
-bisection finds the first operator with which the part's beginning fails, and it begins a part of its own. Of a region
-that does not gain, operators that are dearer on the NPU than on the CPU are taken out, and the rest grows again; where
-none is, the whole region stays on the CPU. Every round leaves fewer operators or more parts, so there is a last one.
+If Vela rejects a part although its operators meet the constraints, they are compiled one by one; those that fail stay
+on the CPU with Vela's message, and parts are grown again. If each compiles alone, Vela fails on their combination: a
+bisection finds the first operator with which a prefix of the part fails, and this operator begins a new part. If a
+region is slower than the CPU, its operators that are slower than on the CPU are removed and parts are grown again; if
+there are none, the whole region stays on the CPU. Each round leaves fewer operators or more parts, so the loop ends.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +28,10 @@ class Region:
     """A compiled region.
 
     Attributes:
-        part: Its operators.
-        tosa: Its TOSA flatbuffer.
+        part: The operators of the region.
+        tosa: The TOSA flatbuffer.
         compiled: Vela's result.
-        worth: What it takes there and on the CPU.
+        worth: Estimated times on the NPU and on the CPU.
     """
 
     part: Part
@@ -45,10 +45,10 @@ class Offload:
     """The division of a graph into regions and operators that stay on the CPU.
 
     Attributes:
-        regions: For the NPU.
-        refused: Operators that stay on the CPU, in program order, and why.
-        unread: Calls that are no operators of an NPU, and why.
-        apart: Operators that begin a part of their own, with Vela's words of why.
+        regions: Regions that run on the NPU.
+        refused: Operators that stay on the CPU, in program order, with the reason.
+        unread: Calls that were not parsed as NPU operators, with the reason.
+        apart: Operators that must begin a new part, with the reason.
     """
 
     regions: tuple[Region, ...]
@@ -63,11 +63,11 @@ class Offloader:
 
     Attributes:
         npu: The accelerator.
-        options: Vela's.
-        wishes: What goes where whatever it costs.
-        clocks: What cycles are worth.
-        cpu_cycles: What an operator takes on the CPU.
-        weigh: Whether regions must gain.
+        options: Options of Vela.
+        wishes: The user's assignment of operators, which overrides cost.
+        clocks: Clock rates and hand-over time.
+        cpu_cycles: Returns the estimated CPU cycles of an operator.
+        weigh: Whether only regions that are faster than the CPU are offloaded.
     """
 
     npu: Accelerator
@@ -80,7 +80,7 @@ class Offloader:
     _compiled: dict[bytes, Compiled] = field(default_factory=dict)
 
     def divide(self, graph: Graph) -> Offload:
-        """Return the regions that gain, and for every other operator why it stays on the CPU."""
+        """Return the regions that are faster on the NPU, and for every other operator why it stays on the CPU."""
         claimed, refused = claim(graph, self.npu, self.wishes)
         apart = solitary(claimed, self.npu.family)
         while True:
@@ -98,7 +98,7 @@ class Offloader:
     def _compile_all(
         self, graph: Graph, parts: Sequence[Part]
     ) -> tuple[list[Region], dict[Operator[Any], Diagnostic], dict[Operator[Any], str]]:
-        """The regions of parts; of those that Vela does not take, operators to take out, or to put apart and why."""
+        """Compile parts; return regions, operators that Vela rejects alone, and operators that must begin a part."""
         regions: list[Region] = []
         lost: dict[Operator[Any], Diagnostic] = {}
         misfits: dict[Operator[Any], str] = {}
@@ -113,7 +113,7 @@ class Offloader:
         return regions, lost, misfits
 
     def _losses(self, region: Region) -> dict[Operator[Any], Diagnostic]:
-        """What is taken out of a region that does not gain, and why."""
+        """Return the operators to remove from a region that is slower than the CPU, with the reason."""
         if region.worth.gains or not self.weigh or self._wished(region.part):
             return {}
         there = cycles_by_operator(region.part, region.compiled.layers)
@@ -128,10 +128,10 @@ class Offloader:
         return bool(self.wishes.npu) and any(self.wishes.npu & {op.kind, *op.nodes} for op in part.operators)
 
     def _compile(self, part: Part) -> Region:
-        """The region of a part.
+        """Compile a part to a region.
 
         Raises:
-            VelaError: Vela does not take it.
+            VelaError: Vela rejects it.
         """
         tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
         compiled = self._vela(part, tosa)
@@ -139,9 +139,9 @@ class Offloader:
         return Region(part, tosa, compiled, worth(part, compiled.cycles, cycles, self.clocks))
 
     def _misfit(self, graph: Graph, part: Part) -> Operator[Any]:
-        """The operator with which a beginning of a part does not compile, though it does without it and alone.
+        """Return the operator with which a prefix of a part fails to compile, while the prefix without it compiles.
 
-        It reads something of that beginning: else it would be in no part with it.
+        The operator reads a value of that prefix, since otherwise the two would not be in one part.
         """
         fits, fails = 1, len(part.operators)
         while fails - fits > 1:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The offload cost of a region: Vela's cycles and the hand-over, compared with the CPU kernels' estimates.
+"""The offload cost of a region: Vela's estimate plus the hand-over, compared with the estimates of CPU kernels.
 
     there = NPU cycles / NPU clock + hand-over + bytes in and out / (CPU clock * bytes a cycle)
     here  = CPU cycles / CPU clock
 
-All of it are estimates, of one core and of a memory that nobody else uses. Nothing of it was measured on a board with
-an NPU: the hand-over and the bytes a cycle are assumptions, the clocks are those of one chip of each kind. A user who
-knows better sets hand-over and clocks.
+These are estimates for one core and a memory without other traffic. None was measured on a board with an NPU: hand-over
+and bytes per cycle are assumptions, and the clocks are those of one chip of each family. Users can set hand-over and
+clocks by options.
 """
 
 import math
@@ -19,17 +19,17 @@ from arm_ext.ethosu.partition.parts import Part
 from schedules.diagnostic import Diagnostic
 
 COPY_BYTES = 8
-"""Bytes a CPU cycle that copying into and out of the arena is assumed to move, cache maintenance included."""
+"""Assumed bytes per CPU cycle of copies into and out of the arena, cache maintenance included."""
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """Clock rates and hand-over time, by which cycles become seconds.
+    """Clock rates and hand-over time, which convert cycles to seconds.
 
     Attributes:
-        cpu: MHz.
-        npu: MHz.
-        handover: Microseconds of one region's submission and completion.
+        cpu: Clock of the CPU in MHz.
+        npu: Clock of the NPU in MHz.
+        handover: Time of one region's submission and completion in microseconds.
     """
 
     cpu: float
@@ -49,7 +49,7 @@ class Worth:
 
     @property
     def gains(self) -> bool:
-        """Whether the NPU is faster."""
+        """Whether the region is faster on the NPU."""
         return self.there < self.here
 
     def loss(self) -> Diagnostic:
@@ -67,9 +67,9 @@ def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Diagnostic | N
     """Return why an operator that is slower on the NPU stays on the CPU; None if it is faster there.
 
     Args:
-        npu_cycles: Vela's estimate.
-        cpu_cycles: The kernels' estimate.
-        clocks: MHz.
+        npu_cycles: Vela's estimate for the operator.
+        cpu_cycles: The kernels' estimate for the operator.
+        clocks: Clock rates.
     """
     there, here = npu_cycles / clocks.npu, cpu_cycles / clocks.cpu
     if there <= here:
@@ -87,10 +87,10 @@ def worth(part: Part, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Wor
     """Return the estimated times of a part on the CPU and on the NPU.
 
     Args:
-        part: The operators; their inputs and outputs are copied.
-        npu_cycles: Vela's estimate.
-        cpu_cycles: The kernels' estimates.
-        clocks: MHz.
+        part: The operators; inputs and outputs of the part are copied.
+        npu_cycles: Vela's estimate for the part.
+        cpu_cycles: The sum of the kernels' estimates for its operators.
+        clocks: Clock rates and hand-over time.
     """
     moved = sum(
         math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize for tensor in (*part.inputs, *part.outputs)

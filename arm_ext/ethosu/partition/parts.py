@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partitioning of a graph into NPU regions, as large as they can be without cycles through the CPU.
+"""Partitioning of a graph into the largest NPU regions without dependency cycles through the CPU.
 
-claim      operators that meet the constraints, and that nobody sends to the CPU
-solitary   of them those that Vela computes correctly only if they are not fused with what they read
-grow       parts of them that share values, and whose paths all stay inside
+claim      operators that meet the constraints and that no option keeps on the CPU
+solitary   claimed operators that Vela compiles correctly only if they are not fused with their producers
+grow       convex parts of connected claimed operators
 """
 
 from collections.abc import Collection, Sequence
@@ -24,9 +24,9 @@ class Part:
     """A convex set of operators that run on the NPU in one submission.
 
     Attributes:
-        operators: In program order.
-        inputs: What they read from outside, each once.
-        outputs: What is read of them outside.
+        operators: The operators in program order.
+        inputs: Tensors that they read from outside the part, each once.
+        outputs: Tensors of the part that are read outside.
     """
 
     operators: tuple[Operator[Any], ...]
@@ -47,7 +47,7 @@ class Wishes:
     """The user's assignment of operators to NPU or CPU, by kind or source node.
 
     Attributes:
-        npu: Only these may go to the NPU, if there are any.
+        npu: If not empty, only these may run on the NPU.
         cpu: These stay on the CPU.
     """
 
@@ -104,15 +104,16 @@ def solitary(claimed: Collection[Operator[Any]], family: Family) -> dict[Operato
 def grow(
     graph: Graph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]] = ()
 ) -> tuple[Part, ...]:
-    """Return convex parts of the claimed operators, without cycles through the CPU, in program order.
+    """Return convex parts of the claimed operators, without dependency cycles through the CPU, in program order.
 
-    Every value has a level: even on the CPU, odd on the NPU, the least that no input exceeds. A path that leaves the
-    NPU and returns ends two levels up, so operators of one level may run at one go; those that share no value need not.
+    Every value has a level, even on the CPU and odd on the NPU: the smallest of its parity that is not below any
+    input's level. A path that leaves the NPU and returns ends two levels higher, so all operators of one level can run
+    in one submission. Operators of a level that share no value form separate parts.
 
     Args:
-        graph: The whole.
+        graph: The whole graph.
         claimed: Operators that run on the NPU.
-        apart: Those of them that are in no part with what they read.
+        apart: Claimed operators that must not be in one part with their producers.
     """
     level = _levels(graph, claimed, apart)
     groups: list[list[Operator[Any]]] = []

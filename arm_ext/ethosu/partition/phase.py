@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phase `partition`: NPU regions of a model become functions, with payloads that may compute them."""
+"""The phase `partition`: NPU regions of a model become functions, each with a payload that the NPU can run instead."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from arm_ext.report.npu import fallback_name
 from relay_passes import Offer, Part, outline
 
 RUN = "arm_ext_npu_run"
-"""Of model.so: (region, whether a failed run is an error, payload, inputs, outputs) → whether it ran on the NPU."""
+"""Function in model.so: (region, whether a failed run is an error, payload, inputs, outputs) → ran on the NPU."""
 
 _ON_ERROR: dict[OnNpuError, int] = {"fallback": 0, "fail": 1}
 
@@ -26,10 +26,10 @@ class Partitioner:
     """Divides a model between NPU and CPU.
 
     Attributes:
-        divider: How.
-        model: The model.
-        macs: Source node → multiply-accumulates.
-        first: The number of the first region: those of all of a package's shapes are numbered through.
+        divider: The divider with the user's options.
+        model: The imported model.
+        macs: Source node → number of multiply-accumulates.
+        first: Number of the first region; regions are numbered through all of a package's shapes.
     """
 
     divider: Divider
@@ -40,7 +40,7 @@ class Partitioner:
     def __call__(self, integer: PhaseResult, options: PhaseOptions) -> PhaseResult:
         """Move the regions of an integer graph into functions; the result's `division` is an `Offloaded`.
 
-        The whole graph is lowered for the estimates, and again when it is divided.
+        The whole graph is lowered here for the estimates, and again after the division.
         """
         lowered = lowered_for_estimates(integer, options)
         found = self.divider.divide(self.model.nodes, self.macs, integer.mod, lowered, self.first)
@@ -60,7 +60,7 @@ class Partitioner:
 def lowered_for_estimates(integer: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Lower an integer graph for the CPU alone.
 
-    What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours.
+    The CPU cost of an operator depends on the kernel that it is lowered to, together with its neighbours.
     """
     return last(
         run_phases(integer, replace(options, divide=None, record=None), after="integerize", until="lower")
@@ -68,7 +68,7 @@ def lowered_for_estimates(integer: PhaseResult, options: PhaseOptions) -> PhaseR
 
 
 def part_of(name: str, region: Region) -> Part:
-    """Return the part of `main` that becomes a region's function."""
+    """Return the variables of `main` that become a region's function."""
     part = region.part
     return Part(
         name,
@@ -79,6 +79,6 @@ def part_of(name: str, region: Region) -> Part:
 
 
 def offer_of(number: int, on_error: OnNpuError, region: Region) -> Offer:
-    """Return the call that runs the region of a number on the NPU."""
+    """Return the call of `RUN` that runs a region on the NPU."""
     payload = np.frombuffer(region.compiled.payload.to_bytes(), np.uint8)
     return Offer(RUN, (relax.prim_value(number), relax.prim_value(_ON_ERROR[on_error]), relax.const(payload)))

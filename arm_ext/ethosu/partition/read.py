@@ -3,8 +3,8 @@
 
 requantize(add(conv2d(pad(x, zp), W), offset))    →    one conv2d with padding, bias and RESCALE
 
-Relax's own call on integers whose operator the NPU does not have is an operator too, of that name: its reason to stay
-on the CPU is that it is not known.
+A Relax call on integers that no pattern matches becomes an operator of that name, too, which the constraints then
+reject as unknown.
 """
 
 from collections import Counter
@@ -29,10 +29,9 @@ from arm_ext.ethosu.ops.common.reading import (
 from arm_ext.ethosu.ops.common.sums import Requantization, Sum
 from arm_ext.ethosu.ops.pooling import average_of
 from arm_ext.ethosu.ops.registry import OPERATIONS
-from arm_ext.ethosu.partition.unsupported import unread
+from arm_ext.ethosu.partition.unsupported import CONVERSIONS, unread
 from relay_passes.ir.sources import bindings_of, sources_of, union
 
-_BORDERS = ("call_tir", "quantize", "dequantize")
 _ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum")
 _SUMS = ("matmul", "sum", "nn.conv1d", "nn.conv2d", "nn.conv3d")
 
@@ -54,7 +53,7 @@ def read(mod: IRModule) -> Graph:
 
 
 class _Reader:
-    """One function."""
+    """Parser of one function; implements `Reader`."""
 
     def __init__(self, mod: IRModule) -> None:
         self._mod = mod
@@ -70,10 +69,10 @@ class _Reader:
                 self._readers.setdefault(var, []).append(value)
 
     def graph(self) -> Graph:
-        """Return all operators, and the calls that are no operators."""
+        """Return all operators, and the calls that are not part of any."""
         found: list[Operator[Any]] = []
         covered: set[Var] = set()
-        # From the end: what an operator takes in is none of its own.
+        # From the end, so that calls that are part of a later operator are not parsed as operators of their own.
         for var, value in reversed(self._definitions.items()):
             if var not in covered and (operator := self._operator(var, value)):
                 found.insert(0, operator)
@@ -91,7 +90,7 @@ class _Reader:
         return dict(attrs.items()) if attrs and "numerics" in attrs else None
 
     def value(self, expr: Expr) -> Expr | None:
-        """Return what computes a variable; None for an input, or what is no variable."""
+        """Return the value that a variable is bound to; None for a parameter, or an expression that is no variable."""
         return self._definitions.get(expr) if isinstance(expr, Var) else None
 
     def single(self, expr: Expr) -> Call | None:
@@ -100,15 +99,15 @@ class _Reader:
         return value if isinstance(value, Call) and self._uses[expr] == 1 else None
 
     def stands_alone(self, var: Var, call: Call) -> bool:
-        """Whether a Relax call reads integers, and is no part of a sum of products."""
+        """Whether a Relax call reads integers and is not part of a sum with requantisation."""
         name, inputs = name_of(call), read_by(call)
-        if name in (*_BORDERS, *_SUMS) or not inputs or not all(is_integer(x) for x in inputs):
+        if name in ("call_tir", *CONVERSIONS, *_SUMS) or not inputs or not all(is_integer(x) for x in inputs):
             return False
         reads = [self.value(x) for x in inputs]
         of_sums = any(name_of(value) in (*_SUMS, "call_tir") and _is_wide(value) for value in reads)
         if name in _ARITHMETIC:
             return not of_sums
-        # Operands of sums are widened, and their results narrowed.
+        # A cast of a sum's operands or of its result is part of the sum.
         into_sums = any(name_of(reader) in _SUMS for reader in self._readers.get(var, []))
         return name != "astype" or not (of_sums or into_sums)
 
@@ -130,7 +129,7 @@ class _Reader:
         return None
 
     def _sum(self, var: Var, value: Expr, attrs: Mapping[str, Any]) -> Operator[Any] | None:
-        """A sum with its requantisation, between which may be a constant that is added."""
+        """Parse a requantisation with the sum that it reads and the bias that may be added in between."""
         total, multiplier = value.args[1].fields
         chain = [(var, value)]
         call, bias = self.single(total), np.zeros(1, np.int64)
@@ -139,7 +138,7 @@ class _Reader:
             total, bias = call.args[0], call.args[1].value.numpy().astype(np.int64)
             call = self.single(total)
             if call is not None and name_of(call) == "astype":
-                # Accumulators whose bias alone needs more bits.
+                # The accumulators are widened only for their bias.
                 chain.insert(0, (total, call))
                 total, call = call.args[0], self.single(call.args[0])
         found = None if call is None else self._anchor(call)
@@ -169,7 +168,7 @@ class _Reader:
         )
 
     def _anchor(self, call: Call) -> Sum | None:
-        """The sum that a call computes; None if it is no known sum."""
+        """Parse a call as the accumulators of a sum; None if no parser knows it."""
         attrs = self.routine(call)
         parsers = _ANCHORS.get(str(attrs["numerics"]) if attrs else name_of(call), ())
         return next((found for parse in parsers if (found := parse(call, self)) is not None), None)
@@ -185,10 +184,10 @@ def _is_wide(value: Expr | None) -> bool:
 
 
 def _channels_last(values: Array) -> Array:
-    """Values of an output with its channels in front, or one for all."""
+    """Move the channel axis of constants [1, C, ...] last; scalars and vectors are returned as they are."""
     return np.moveaxis(values, 1, -1) if values.ndim > 1 else values
 
 
 def _flat(bias: Array) -> Array:
-    """A bias of the output's rank along the last axis alone, if it varies along no other."""
+    """Return a bias [..., C] as [C] if it varies along the last axis only."""
     return bias.reshape(-1) if bias.size in (1, bias.shape[-1]) else bias

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and outputs of each NPU region as the CPU computes them, against which payloads are checked."""
+"""Inputs and outputs of each NPU region as computed by the CPU kernels, for checks of the payloads."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,10 +26,10 @@ def region_values(
     """Run a model by the CPU's kernels on this machine; return its outputs, and the values of its regions.
 
     Args:
-        integer: As `integerize` leaves it.
-        parts: The regions.
-        inputs: Of the model.
-        options: For this machine.
+        integer: Result of the phase `integerize`.
+        parts: Operators of each region.
+        inputs: Inputs of the model.
+        options: Phase options with this machine as target.
 
     Returns:
         The model's outputs, and the values by region.
@@ -51,12 +51,12 @@ def region_values(
 def value_runner(
     integer: tvm.IRModule, variables: Sequence[relax.Var], options: PhaseOptions
 ) -> Callable[[Sequence[npt.NDArray[Any]]], dict[relax.Var, npt.NDArray[Any]]]:
-    """Return a function of a model's inputs that gives the values of variables by the CPU's kernels.
+    """Return a function from a model's inputs to the values of variables, computed by the CPU's kernels.
 
     Args:
-        integer: As `integerize` leaves the model.
-        variables: Of its `main`.
-        options: For this machine.
+        integer: Result of the phase `integerize`.
+        variables: Variables of its `main`.
+        options: Phase options with this machine as target.
     """
     params = integer["main"].params
     wanted = [var for var in dict.fromkeys(variables) if var not in params]

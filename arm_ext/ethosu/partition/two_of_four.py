@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""2:4 sparse weights, which Ethos-U85 multiplies at up to twice the rate of others.
+"""2:4 sparse weights, which Ethos-U85 multiplies at up to twice the rate of dense ones.
 
-Of four input channels one after another, at most two have a weight other than 0, in each filter and each tap. Vela 5.2
-finds that by itself, in convolutions and matrix products, and writes the weights in a format of their own; it does not
-say so. What it wrote is read from the commands, and what it saves is Vela's estimate of the same commands with dense
-weights.
+In each filter and tap, at most two of four consecutive input channels have a weight other than 0. Vela 5.2 detects such
+weights of convolutions and matrix products and stores them in a sparse format, without reporting it. Whether it did is
+read from the command stream; the saving is the difference to Vela's estimate for the same operators with dense weights.
 """
 
 from dataclasses import replace
@@ -26,11 +25,14 @@ from arm_ext.report.npu import NpuSparsity
 from relay_passes.ir.sources import union
 
 GROUP, LARGEST = 4, 2
-"""Input channels of a group, and how many of them may have a weight."""
+"""Input channels per group, and the largest number of nonzero weights among them."""
 
 
 def is_two_of_four(weights: npt.NDArray[Any]) -> bool:
-    """Whether weights are 2:4 along their last axis, and not for being so few; a shorter last group counts as one."""
+    """Whether weights are 2:4 sparse along their last axis; false for all zeros and for two channels or fewer.
+
+    A shorter last group counts as a group.
+    """
     channels = weights.shape[-1]
     if channels <= LARGEST or not weights.any():
         return False
@@ -40,7 +42,7 @@ def is_two_of_four(weights: npt.NDArray[Any]) -> bool:
 
 
 def sparse_operators(part: Part) -> tuple[Operator[Attributes], ...]:
-    """Return the operators of a part whose weights are 2:4."""
+    """Return the operators of a part whose weights are 2:4 sparse."""
     return tuple(
         operator
         for operator in part.operators
@@ -51,7 +53,7 @@ def sparse_operators(part: Part) -> tuple[Operator[Attributes], ...]:
 
 
 def sparse_convolutions(payload: Payload) -> tuple[int, int]:
-    """Return how many convolution commands take sparse weights, and how many there are."""
+    """Return the number of convolution commands with sparse weights, and the number of all convolution commands."""
     family = payload.npu.family
     registers, sparse, found = Registers(family), 0, 0
     for command in steps(unwrap(payload.commands), family):
@@ -63,7 +65,7 @@ def sparse_convolutions(payload: Payload) -> tuple[int, int]:
 
 
 def sparsity(part: Part, compiled: Compiled, options: VelaOptions) -> NpuSparsity | None:
-    """Return what the 2:4 weights of a compiled part save; None if none are, or the accelerator has no use for them."""
+    """Return the savings by 2:4 weights of a compiled part; None if there are none or Vela did not use them."""
     operators = sparse_operators(part)
     commands, convolutions = sparse_convolutions(compiled.payload)
     if not operators or not commands:
@@ -81,7 +83,7 @@ def sparsity(part: Part, compiled: Compiled, options: VelaOptions) -> NpuSparsit
 
 
 def _dense(operator: Operator[Attributes]) -> Operator[Attributes]:
-    """An operator without zeros among its weights."""
+    """Return an operator whose zero weights are replaced by 1."""
     given = operator.attributes
     assert isinstance(given, Weighted)
     weight = np.where(given.weight == 0, given.weight.dtype.type(1), given.weight)

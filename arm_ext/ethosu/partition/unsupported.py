@@ -13,31 +13,32 @@ from arm_ext.ethosu.ops.constraints import KNOWN, LEAVE, NO_FORM
 from relay_passes.ir.sources import sources_of
 from schedules.diagnostic import Diagnostic
 
-IN_64_BITS = "it counts in more bits than an NPU"
-_BORDERS = ("quantize", "dequantize")
+IN_64_BITS = "its integers have 64 bits"
+CONVERSIONS = ("quantize", "dequantize")
+"""Operators between float and quantised values, which no NPU has."""
 
 
 def unread(
     var: Var, value: Call, routine: Mapping[str, Any] | None, readers: Sequence[Expr], macs: int
 ) -> Unread:
-    """Return the record of a call that is no NPU operator.
+    """Return the record of a call that was not parsed as an NPU operator.
 
     Args:
-        var: What it computes.
+        var: The variable that it is bound to.
         value: The call.
-        routine: The attributes of the routine that it calls, if it does.
+        routine: The attributes of the numerics routine that it calls, if it calls one.
         readers: The values that read its result.
-        macs: Multiply-accumulates, of an integer sum.
+        macs: Number of multiply-accumulates, if it is an integer sum.
     """
     name = str(routine["numerics"]).partition(".")[2] if routine else name_of(value)
     dtypes = sorted({str(getattr(x.ty, "dtype", "")) for x in (*read_by(value), var)})
     floats, long = [d for d in dtypes if d.startswith("float")], [d for d in dtypes if d in LONG]
     if floats:
-        advice = "have integers on both sides" if name in _BORDERS else "quantise it, or what it reads"
+        advice = "have integers on both sides" if name in CONVERSIONS else "quantise it, or what it reads"
         why = Diagnostic("it computes in float", "integers", ", ".join(floats), hint=advice)
         macs = 0
     elif long:
-        why = Diagnostic(IN_64_BITS, "at most 32 bits", ", ".join(long), hint="count in 32 bits")
+        why = Diagnostic(IN_64_BITS, "at most 32 bits", ", ".join(long), hint="use int32")
     elif routine:
         why = Diagnostic(NO_FORM, KNOWN, name, hint=LEAVE)
     else:

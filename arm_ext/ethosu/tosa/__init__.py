@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TOSA 1.0: graphs under construction, what emission of operators shares, and the reference model."""
+"""TOSA 1.0: construction of graphs, emission helpers that operators share, and the reference model."""

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 ONE = scale_of(1.0)
 IGNORE_NAN = ts.NanPropagationMode.PROPAGATE
-"""What integer operators have to say of NaN, which they do not know."""
+"""NaN mode that the serializer requires of integer operators, on which it has no effect."""
 
 
 def rescale(
@@ -31,10 +31,10 @@ def rescale(
     """Emit RESCALE by one scale, or by a multiplier per channel with one shift.
 
     Args:
-        graph: Where to.
+        graph: The TOSA graph.
         x: Its last axis are the channels.
         scale: One, or multipliers [channels] and their shift; multipliers of 15 bits where x is int48.
-        dtype: Of the result, which is rounded half up, shifted by `zero_point`, then saturated.
+        dtype: Dtype of the result, which is rounded half up, shifted by `zero_point`, then saturated.
         input_zero_point: Subtracted first.
         zero_point: Added last.
 
@@ -63,7 +63,7 @@ def widened(graph: TosaGraph, x: Value, zero_point: int) -> Value:
 
 
 def clamped(graph: TosaGraph, x: Value, low: int, high: int) -> Value:
-    """Emit CLAMP from `low` to `high`, unless these are the dtype's limits."""
+    """Emit CLAMP to [low, high], unless these are the dtype's limits."""
     info = np.iinfo(x.dtype)
     if (low, high) == (info.min, info.max):
         return x

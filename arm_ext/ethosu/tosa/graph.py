@@ -12,7 +12,7 @@ import tosa_serializer as ts
 from arm_ext.target.npu import Family
 
 VERSION = (1, 0, 0)
-"""Of TOSA: the serialiser's default is a draft, which Vela rejects."""
+"""TOSA version of graphs; the serializer's default is a draft, which Vela rejects."""
 
 DTYPES: dict[str, Any] = {
     "bool": ts.DType.BOOL,
@@ -44,9 +44,9 @@ class Made:
     """The operator that computed a value.
 
     Attributes:
-        operator: Of `tosa_serializer.Op`.
-        inputs: In TOSA's order.
-        attributes: In the serialiser's order.
+        operator: Operator code, a member of `tosa_serializer.Op`.
+        inputs: Inputs in TOSA's order.
+        attributes: Attributes in the serialiser's order.
     """
 
     operator: Any
@@ -58,8 +58,8 @@ class TosaGraph:
     """Operators are added in the order in which they run.
 
     Attributes:
-        family: Of the accelerators that it is for.
-        scope: What names of computed values begin with, up to a slash: Vela tells of them by these names.
+        family: Family of the accelerators that it is for.
+        scope: Prefix of the names of computed values, up to a slash; Vela reports layers by these names.
     """
 
     def __init__(self, family: Family) -> None:
@@ -114,11 +114,11 @@ class TosaGraph:
         """Add an operator with one output.
 
         Args:
-            operator: Of `tosa_serializer.Op`.
-            inputs: In TOSA's order.
-            shape: Of the output.
-            dtype: Of the output.
-            attributes: What the serialiser asks of this operator, in its order.
+            operator: Operator code, a member of `tosa_serializer.Op`.
+            inputs: Inputs in TOSA's order.
+            shape: Shape of the output.
+            dtype: Dtype of the output.
+            attributes: The operator's attributes in the serializer's order.
         """
         tensor = self._serializer.addIntermediate(list(shape), DTYPES[dtype])
         tensor.name = f"{self.scope}/{len(self._tensors)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TOSA's reference model: what its specification says that a graph computes."""
+"""TOSA's reference model, which executes graphs as the specification defines them."""
 
 import io
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ def run_reference(tosa: bytes, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.N
     """Run a TOSA flatbuffer.
 
     Args:
-        tosa: The graph.
-        inputs: In its order.
+        tosa: The flatbuffer.
+        inputs: Inputs in the graph's order.
 
     Raises:
-        InternalError: The model finds the graph invalid, or its result unpredictable.
+        InternalError: The reference model finds the graph invalid, or its result unpredictable.
     """
     said = io.BytesIO()
     with stdout_to(said):

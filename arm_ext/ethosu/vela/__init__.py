@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vela, Arm's compiler for Ethos-U: its configuration, and a compile in process."""
+"""Vela, Arm's compiler for Ethos-U: its configuration, and compilation in this process."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vela's compiler in process: a TOSA or TFLite flatbuffer to a payload and what Vela estimates of it."""
+"""Compilation by Vela in this process: a TOSA or TFLite flatbuffer to a payload with Vela's estimates."""
 
 import importlib.metadata
 import io
@@ -22,23 +22,23 @@ from arm_ext.target.npu import Accelerator
 
 Format = Literal["TOSA", "TFLITE"]
 
-_IDENTIFIERS = {"TOSA": b"TOSA", "TFLITE": b"TFL3"}  # of a flatbuffer, at byte 4
+_IDENTIFIERS = {"TOSA": b"TOSA", "TFLITE": b"TFL3"}  # file identifier of a flatbuffer, at byte 4
 
-# Regions of separate inputs and outputs; scratch and fast scratch are as Vela's model says.
+# Kinds of the regions for separate inputs and outputs; Vela defines those of scratch and fast scratch.
 _INPUT_REGION, _OUTPUT_REGION = 3, 4
 
 
-# Columns of the performance table, in the order of LayerCost's fields.
+# Columns of Vela's performance table, in the order of LayerCost's fields.
 _LAYER_FIGURES = ("op_cycles", "npu_cycles", "mac_count", "staging_usage", "source_id")
 
 
 class VelaError(ModelError):
-    """Vela does not compile a network, or not to what its accelerator has; the message is its own, or says what."""
+    """Vela fails to compile a network, or its result exceeds the accelerator; the message is Vela's or says what."""
 
 
 @dataclass(frozen=True)
 class Io:
-    """An input or output with the network's name, dtype and shape, which Vela does not keep."""
+    """Name, dtype and shape of an input or output of the network, which Vela does not keep."""
 
     name: str
     dtype: str
@@ -59,13 +59,13 @@ class LayerCost:
     """Vela's estimate for one operation that it scheduled.
 
     Attributes:
-        operator: Vela's name of it.
-        name: Of the tensor that it computes, from the network.
-        cycles: From begin to end, with what it waits for memory.
-        npu_cycles: Of the MAC and elementwise engines alone.
-        macs: Multiply-accumulates.
-        staging_bytes: Fast memory in use while it runs.
-        source: Which operator of the network it comes from; a number that its other operations share.
+        operator: Vela's name of the operation.
+        name: Name of the network's tensor that it computes.
+        cycles: Cycles from begin to end, memory stalls included.
+        npu_cycles: Cycles of the MAC and elementwise engines alone.
+        macs: Number of multiply-accumulates.
+        staging_bytes: Bytes of fast memory in use while it runs.
+        source: Number of the network's operator that it comes from; several operations may share one.
     """
 
     operator: str
@@ -79,18 +79,18 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A payload, with Vela's estimate.
+    """A payload with Vela's estimates.
 
     Attributes:
-        payload: What runs.
-        version: Of Vela.
-        system_config: That the estimate is for.
-        memory_mode: Likewise.
-        cycles: Of the whole.
-        npu_cycles: Without what waits for memory.
-        macs: Multiply-accumulates.
-        memories: By memory.
-        layers: By operation, in Vela's order.
+        payload: Commands, weights, inputs and outputs.
+        version: Version of Vela.
+        system_config: System configuration that the estimates are for.
+        memory_mode: Memory mode that the estimates are for.
+        cycles: Cycles of the whole network.
+        npu_cycles: Cycles without memory stalls.
+        macs: Number of multiply-accumulates.
+        memories: Use of each memory.
+        layers: Estimates by operation, in Vela's order.
     """
 
     payload: Payload
@@ -105,7 +105,7 @@ class Compiled:
 
 
 def vela_version() -> str:
-    """The installed Vela's version."""
+    """Return the version of the installed Vela."""
     return importlib.metadata.version("ethos-u-vela")
 
 
@@ -118,24 +118,25 @@ def compile_network(
     inputs: Sequence[Io] | None = None,
     outputs: Sequence[Io] | None = None,
 ) -> Compiled:
-    """Compiles a network whole for an accelerator.
+    """Compile a whole network for an accelerator.
 
     Args:
         network: The flatbuffer.
-        format_: Of which kind it is.
+        format_: Format of the flatbuffer.
         npu: The accelerator.
-        options: How; defaults as ExecuTorch's.
-        inputs: What the inputs are called, in the network's order; else input0, … of a signed type in six dimensions.
-        outputs: Likewise, output0, ….
+        options: Options of Vela; the defaults are those of ExecuTorch.
+        inputs: Names, dtypes and shapes of the inputs in the network's order; by default input0, … of a signed dtype
+            with six dimensions.
+        outputs: The same of the outputs; by default output0, ….
 
     Raises:
-        VelaError: Vela fails, or leaves an operator to a CPU; the message is Vela's. Or it puts a table beyond the
-            memory of tables, as Vela 5.2 for ethos-u55-32 does where it makes several commands of what computes the
-            table's input.
-        UsageError: A configuration file, or a section in it, is not there.
+        VelaError: Vela fails, or leaves an operator to a CPU; the message is Vela's. Or it places a table beyond the
+            table memory, as Vela 5.2 does for ethos-u55-32 where the producer of the table's input becomes several
+            commands.
+        UsageError: A configuration file, or a section in it, does not exist.
     """
     if network[4:8] != _IDENTIFIERS[format_]:
-        # Vela would read it all the same, and crash the process.
+        # Vela does not check it, and would crash the process.
         raise VelaError(f"{len(network)} bytes are no {format_} flatbuffer: they lack its identifier")
     config = configuration(npu, options or VelaOptions())
     said = io.BytesIO()
@@ -164,10 +165,10 @@ def compile_network(
 
 
 def check_configuration(npu: Accelerator, options: VelaOptions) -> None:
-    """Compile a minimal network, to detect memory configurations with which Vela compiles none.
+    """Compile a minimal network, to detect memory configurations with which Vela cannot compile any network.
 
     Raises:
-        UsageError: Vela does not compile it; the message is Vela's.
+        UsageError: Vela fails; the message is Vela's.
     """
     graph = TosaGraph(npu.family)
     image = [1, 1, 1, 16]
@@ -213,7 +214,7 @@ def _payload(
 
 
 def _tensors(compiled: Sequence[Any], named: Sequence[Io] | None, role: str) -> tuple[Tensor, ...]:
-    """Where Vela has put the inputs or outputs, under the names and types that the network has for them."""
+    """Return the places that Vela gave to inputs or outputs, with the network's names and dtypes."""
     if named is None:
         named = [Io(f"{role}{i}", f"int{8 * t.element_size}", tuple(t.shape)) for i, t in enumerate(compiled)]
     if role == "output" and len(compiled) < len(named):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vela's configuration: system configuration, memory mode and options, as the text that Vela reads."""
+"""Vela's configuration: system configuration, memory mode and options, in Vela's text format."""
 
 import configparser
 import functools
@@ -14,7 +14,7 @@ from arm_ext.common.names import near
 from arm_ext.errors import UsageError
 from arm_ext.target.npu import Accelerator
 
-# Width of a family's addresses (Vela's architecture_features.py), where nothing else limits the arena.
+# Address width of a family in bits (Vela's architecture_features.py): the limit of the arena without another one.
 _ADDRESS_BITS = {"u55": 32, "u65": 40, "u85": 40}
 
 _HZ_PER_MHZ = 1e6
@@ -27,10 +27,10 @@ class VelaOptions:
     Attributes:
         system_config: Name of a [System_Config.…] section.
         memory_mode: Name of a [Memory_Mode.…] section.
-        config: A vela.ini with both, other than Vela's own.
-        arena_cache_size: Bytes of SRAM to aim at, where the memory mode does not say less.
+        config: Path of a vela.ini with both sections, in place of Vela's own file.
+        arena_cache_size: Target for SRAM use in bytes, unless the memory mode has a smaller limit.
         optimise: "Performance", or "Size" for the smallest arena.
-        separate_io: Inputs and outputs in regions of their own, which makes a COP2 container.
+        separate_io: Whether inputs and outputs have their own regions, which makes a COP2 container.
     """
 
     system_config: str | None = None
@@ -48,9 +48,9 @@ class Configuration:
     Attributes:
         system_config: Name of the system configuration.
         memory_mode: Name of the memory mode.
-        system: Vela's text of the accelerator, and of all configurations.
-        compiler: Vela's text of how to compile.
-        core_mhz: The NPU's clock in the system configuration.
+        system: Vela's text for the accelerator, with all sections of the configuration file.
+        compiler: Vela's text for the compiler options.
+        core_mhz: The NPU's clock in the system configuration, in MHz.
     """
 
     system_config: str
@@ -64,7 +64,7 @@ def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
     """Return Vela's configuration for an accelerator.
 
     Raises:
-        UsageError: A configuration file, or a section in it, is not there or malformed.
+        UsageError: A configuration file, or a section in it, does not exist or is malformed.
     """
     path = options.config or _own()
     system_config = options.system_config or npu.system_config
@@ -104,16 +104,16 @@ def _names(parser: configparser.ConfigParser, kind: str) -> list[str]:
 
 
 def _writable(path: Path, parser: configparser.ConfigParser, system: str, port: str | None) -> bool:
-    """Whether the NPU can write to the memory at a port, such as Axi1."""
+    """Whether the NPU can write to the memory behind a port such as Axi1."""
     section = f"System_Config.{system}"
     memory = _inherited(path, parser, section, f"{port}_port")
     return _inherited(path, parser, section, f"{memory}_max_writes") != "0"
 
 
 def _read(path: Path) -> str:
-    """The text of a configuration file."""
+    """Return the text of a configuration file."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a named pipe would be waited for
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a named pipe would block
             raise UsageError(f"{path}: Vela's configuration is a file, and this is none")
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -124,14 +124,14 @@ def _read(path: Path) -> str:
 
 @functools.cache
 def _own() -> Path:
-    """Vela's own configuration: to find it among its files takes longer than to compile a small graph."""
+    """Return the path of Vela's own configuration, cached since the search takes longer than a small compile."""
     files = importlib.metadata.files("ethos-u-vela") or ()
     return Path(str(next(f for f in files if f.match("config_files/Arm/vela.ini")).locate()))
 
 
 def _sections(path: Path, ini: str, system_config: str, memory_mode: str) -> configparser.ConfigParser:
-    """The configuration, which both sections are in."""
-    parser = configparser.ConfigParser(interpolation=None)  # Vela has none
+    """Parse a configuration, and check that it has both sections."""
+    parser = configparser.ConfigParser(interpolation=None)  # as Vela parses it
     try:
         parser.read_string(ini, str(path))
     except configparser.Error as error:
@@ -145,7 +145,7 @@ def _sections(path: Path, ini: str, system_config: str, memory_mode: str) -> con
 
 
 def _clock(path: Path, parser: configparser.ConfigParser, system_config: str) -> float:
-    """The NPU's clock in Hz."""
+    """Return the NPU's clock in Hz."""
     section = f"System_Config.{system_config}"
     text = _inherited(path, parser, section, "core_clock")
     if text is None:
@@ -160,7 +160,7 @@ def _clock(path: Path, parser: configparser.ConfigParser, system_config: str) ->
 
 
 def _arena_cache_size(path: Path, parser: configparser.ConfigParser, memory_mode: str) -> int | None:
-    """What the memory mode limits the arena to."""
+    """Return the memory mode's limit of the arena in bytes, or None."""
     section = f"Memory_Mode.{memory_mode}"
     text = _inherited(path, parser, section, "arena_cache_size")
     if text is None:
@@ -171,7 +171,7 @@ def _arena_cache_size(path: Path, parser: configparser.ConfigParser, memory_mode
 
 
 def _inherited(path: Path, parser: configparser.ConfigParser, section: str, key: str) -> str | None:
-    """The value of a key in a section, or in those that it inherits from."""
+    """Return the value of a key in a section or in those that it inherits from, or None."""
     seen = [section]
     while key not in parser[seen[-1]]:
         parent = parser[seen[-1]].get("inherit")

@@ -21,7 +21,7 @@ def run_apart(reference: Reference, runtime: str, inputs: Sequence[npt.NDArray[A
     Args:
         reference: It can be pickled.
         runtime: Its name, for the reason.
-        inputs: In the model's order.
+        inputs: Inputs in the model's order.
     """
     # Not multiprocessing: its child begins with the caller's script.
     command = [sys.executable, "-P", "-m", __name__]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters of operators that users bring; all front ends ask here before they look into their own tables."""
+"""Converters of custom operators, which plugins bring. All front ends look here before their own tables."""
 
 import linecache
 import traceback
@@ -24,15 +24,16 @@ from schedules.tir.emit import in_root_block
 
 @dataclass(frozen=True)
 class CustomOp:
-    """An operator of a model for a converter of a plugin.
+    """A custom operator of a model, which a plugin's converter takes.
 
     Attributes:
-        type: Its name, as a refusal has it: "com.example.Swirl" of ONNX, "CUSTOM.Swirl" of TFLite,
-            "mylib.swirl.default" of PyTorch, "stablehlo.custom_call @swirl" of StableHLO.
-        name: The node's, for messages.
-        inputs: Its operands, variables or constants of Relax; None where an optional one is absent.
-        attributes: By name: numbers, texts, lists of them, arrays. Of a TFLite operator its "custom_options", bytes.
-        builder: Of the function that is being built.
+        type: Name of the operator as in error messages: "com.example.Swirl" for ONNX, "CUSTOM.Swirl" for TFLite,
+            "mylib.swirl.default" for PyTorch, "stablehlo.custom_call @swirl" for StableHLO.
+        name: Name of the node, for messages.
+        inputs: Operands as Relax variables or constants; None for an absent optional one.
+        attributes: Attributes by name: numbers, strings, lists of them, arrays. A TFLite operator has the bytes of its
+            "custom_options".
+        builder: Builder of the Relax function that the model is imported to.
     """
 
     type: str
@@ -42,7 +43,7 @@ class CustomOp:
     builder: relax.BlockBuilder
 
     def emit(self, expr: relax.Expr) -> relax.Var:
-        """Add a call of a Relax operator, and return its value."""
+        """Add a call of a Relax operator, and return the variable that it is bound to."""
         return self.builder.emit(expr)
 
     def call(
@@ -52,13 +53,13 @@ class CustomOp:
         shape: Sequence[int],
         dtype: str = "float32",
     ) -> relax.Var:
-        """Add a call of a function in TensorIR, as it is.
+        """Add a call of a TensorIR function, which is compiled without further scheduling.
 
         Args:
-            func: Its arguments are the inputs in order, then the output.
-            inputs: What it reads.
-            shape: Of the output.
-            dtype: Of the output.
+            func: The function; its arguments are the inputs in order, then the output.
+            inputs: The inputs.
+            shape: Shape of the output.
+            dtype: Dtype of the output.
         """
         func = func if isinstance(func.body, SBlockRealize) else in_root_block(func)
         func = func.with_attr("op_pattern", FUSED_ALONE)
@@ -72,10 +73,10 @@ class CustomOp:
         return tuple(int(dim) for dim in operand.ty.shape)
 
     def array(self, index: int) -> npt.NDArray[Any]:
-        """Return the value of an input that is constant.
+        """Return the value of a constant input.
 
         Raises:
-            ModelError: It is computed at run time.
+            ModelError: The input is computed at run time.
         """
         operand = self.inputs[index]
         if not isinstance(operand, relax.Constant):
@@ -83,7 +84,7 @@ class CustomOp:
         return np.asarray(operand.value.numpy())
 
     def refuse(self, why: str) -> NoReturn:
-        """Refuse the model because of this node.
+        """Raise the error that refuses the model because of this node.
 
         Raises:
             ModelError: Always.
@@ -92,14 +93,14 @@ class CustomOp:
 
 
 Convert = Callable[[CustomOp], relax.Expr | Sequence[relax.Expr]]
-"""Returns the operator's value, or all of its values in order."""
+"""Converter: returns the operator's value, or its values in order."""
 
 _GIVEN: ContextVar[Mapping[str, Convert]] = ContextVar("converters", default=MappingProxyType({}))
 
 
 @contextmanager
 def converters(given: Mapping[str, Convert]) -> Iterator[None]:
-    """Have all imports inside of it take converters, by `CustomOp.type`."""
+    """Open a context in which imports use these converters, keyed by `CustomOp.type`."""
     token = _GIVEN.set(given)
     try:
         yield
@@ -108,20 +109,20 @@ def converters(given: Mapping[str, Convert]) -> Iterator[None]:
 
 
 def converter_for(kind: str) -> Convert | None:
-    """Return the converter that a user brought for an operator, or None."""
+    """Return the plugin's converter for an operator, or None."""
     return _GIVEN.get().get(kind)
 
 
 def convert_custom(op: CustomOp, outputs: int) -> list[relax.Var]:
-    """Convert an operator by what the user brought for it; returns its values.
+    """Convert an operator by the plugin's converter, and return its values.
 
     Args:
-        op: Of which `converter_for` knows a converter.
-        outputs: How many values it has.
+        op: An operator that has a converter.
+        outputs: Number of values that the operator has.
 
     Raises:
-        UsageError: The converter fails, or returns something else.
-        ModelError: It refuses the node.
+        UsageError: The converter fails, or returns something other than that many Relax expressions.
+        ModelError: The converter refuses the node.
     """
     convert = _GIVEN.get()[op.type]
     with blaming(convert, f"{op.type} node '{op.name}'"):
@@ -139,20 +140,20 @@ def convert_custom(op: CustomOp, outputs: int) -> list[relax.Var]:
 
 @contextmanager
 def blaming(function: Any, doing: str) -> Iterator[None]:
-    """Report what goes wrong inside as an error of a plugin, with file and line.
+    """Open a context that turns exceptions into an error of a plugin, with file and line.
 
     Args:
-        function: Of the plugin.
-        doing: What it was called for.
+        function: The plugin's function that is called.
+        doing: What it is called for, as the message says it.
 
     Raises:
-        UsageError: With the innermost line of the function's file.
+        UsageError: An exception was raised; the message names the innermost line in the function's file.
     """
     try:
         yield
     except ArmExtError:
         raise
-    except Exception as err:  # a plugin's own, of any type
+    except Exception as err:  # plugin code can raise any type
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         path = code.co_filename if code is not None else ""
         lines = [frame.lineno for frame in traceback.extract_tb(err.__traceback__) if frame.filename == path]

@@ -82,9 +82,9 @@ class ImportedModel:
             With control flow it has more functions: those with `if` hold nothing but calls of others and tuples.
         name: Short name, from the file.
         format: "onnx", "stablehlo", "tflite" or "torch".
-        sha256: Of the model file's bytes.
-        inputs: In the model's order.
-        outputs: In the model's order.
+        sha256: SHA-256 of the model file's bytes.
+        inputs: Inputs in the model's order.
+        outputs: Outputs in the model's order.
         nodes: Source node name → its operator, for every node of the source, in the source's order.
         quantized: Whether the source holds quantised operators (QDQ).
         reference: The source's own runtime: inputs → outputs (none where it cannot run), its name and settings.

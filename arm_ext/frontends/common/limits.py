@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from arm_ext.frontends.common.imported import TensorSpec
 
 MOST = 2**31 - 1
-"""Of a number that says how to compute: TVM's attributes, and most formats' own, have 32 bits."""
+"""Largest number among an operator's attributes: TVM's attributes, and those of most formats, have 32 bits."""
 
 MOST_AXES = 64
-"""Of a tensor: as numpy has it, in which samples are drawn and references computed."""
+"""Largest rank of a tensor: the limit of numpy, which draws samples and computes references."""
 
 MOST_BYTES = 2**40
-"""Of a tensor: more than any Arm machine has memory for, and far from where products of sizes overflow."""
+"""Largest tensor in bytes: more than the memory of any Arm machine, and far below where products of sizes overflow."""
 
 _SHARE = 4
 """Of this machine's memory, the part that a tensor can take: the self-test holds some, and copies of some."""
@@ -41,7 +41,7 @@ MOST_CALLS = 50_000
 """Nodes of a program, its functions and loops written out: beyond it, compiling takes hours."""
 
 MOST_ROUNDS = 2**24
-"""Of a loop whose number of them is known: the self-test, and each call of the package, go through them all."""
+"""Largest known number of rounds of a loop, since the self-test and each call of the package run all of them."""
 
 ELEMENT_TYPES = frozenset(
     (
@@ -152,8 +152,8 @@ def check_window(
         site: The node.
         image: Sizes of the moved-over axes.
         window: In order of these, its sizes.
-        dilations: In the same order.
-        pads: In the same order, those of both sides in one.
+        dilations: Dilations in the same order.
+        pads: Pads in the same order, those of both sides in one.
 
     Raises:
         ModelError: It is.
@@ -185,10 +185,10 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
     """Raise ModelError for a tensor with an invalid size, or one larger than this machine's memory.
 
     Args:
-        of: What messages begin with, such as a `Site`.
+        of: Prefix of messages, such as a `Site`.
         what: Names the tensor.
         shape: Its dimensions.
-        item_bytes: Of an element.
+        item_bytes: Bytes of an element.
 
     Raises:
         ModelError: It is such a tensor.

@@ -105,7 +105,7 @@ def _is_mark(step: tirx.Stmt) -> bool:
 
 
 def _next_round(mark: tirx.Evaluate) -> list[tirx.Stmt]:
-    """What the next round is given, in the registers of the parameters."""
+    """Return the stores of the next round's arguments to the registers of the parameters."""
     items: list[Expr] = list(mark.value.args)[1:]
     return [
         tirx.Evaluate(

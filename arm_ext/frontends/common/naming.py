@@ -13,7 +13,7 @@ def name_calls(mod: tvm.IRModule, last_binding: Mapping[relax.Var, str]) -> tvm.
     """Give each binding of `main` the name of the node whose last binding follows it.
 
     Args:
-        mod: In A-normal form, its bindings in the order of the source's nodes.
+        mod: Module in A-normal form, its bindings in the order of the source's nodes.
         last_binding: The variable of a node's last binding → the node's name.
     """
     names: dict[relax.Var, str] = {}

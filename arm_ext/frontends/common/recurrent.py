@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers over whole sequences in Relax: one product with the data, then one call that walks the steps.
+"""Recurrent layers over whole sequences in Relax: one matrix product with the data, then one call for all steps.
 
     x [steps, batch, input]    →    call_tir(cell, x W + b, R, states)    [steps + states, batch, hidden]
 
-`schedules.numerics.recurrent` defines the call, and `recurrent_dynamic` that of integers. Its code does not grow with
-the steps.
+`schedules.numerics.recurrent` defines the call for float weights, `recurrent_dynamic` that for integer weights. The
+size of its code does not depend on the number of steps.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ class Weights:
     """The constants of one direction, float32, gates in the order of `schedules.numerics.recurrent`.
 
     Attributes:
-        data: What the data are multiplied by, [input, gates * hidden].
-        state: What the state is multiplied by, [hidden, gates * hidden].
-        data_bias: Of the first product, [gates * hidden].
-        state_bias: Of the second.
+        data: Weights of the product with the data, [input, gates * hidden].
+        state: Weights of the product with the state, [hidden, gates * hidden].
+        data_bias: Bias of the first product, [gates * hidden].
+        state_bias: Bias of the second.
     """
 
     data: Array
@@ -42,18 +42,19 @@ class Weights:
 
     @property
     def hidden(self) -> int:
-        """Units."""
+        """Number of units."""
         return len(self.state)
 
 
 @dataclass(frozen=True)
 class Integers:
-    """What the state, quantised anew before each step, is multiplied by.
+    """Integer weights of the product with the state, which is quantised before each step.
 
     Attributes:
-        weights: Less their zero points, [hidden, gates * hidden], gates in the order of `schedules.numerics.recurrent`.
-        scale: Of their columns, float32 [gates * hidden].
-        rounding: Of the state.
+        weights: Integers minus zero points, [hidden, gates * hidden], gates in the order of
+            `schedules.numerics.recurrent`.
+        scale: Scale of each column, float32 [gates * hidden].
+        rounding: How the state is quantised.
     """
 
     weights: npt.NDArray[np.integer[Any]]
@@ -63,7 +64,7 @@ class Integers:
 
 @dataclass(frozen=True)
 class Walked:
-    """What a direction gives.
+    """Results of one direction.
 
     Attributes:
         y: The output of each step, [steps, batch, hidden].
@@ -85,7 +86,7 @@ def run_sequence(
     """Emit one direction of a recurrent layer.
 
     Args:
-        builder: Of the function.
+        builder: Builder of the function.
         cell: What each step computes.
         x: Data of static shape, [steps, batch, input], float32.
         weights: Constants.
@@ -113,19 +114,19 @@ def run_sequence_of_integers(
     states: Sequence[relax.Expr | None],
     lengths: relax.Expr | None = None,
 ) -> Walked:
-    """Emit one direction of a recurrent layer whose product with the data is known.
+    """Emit one direction of a recurrent layer with integer weights, given its product with the data.
 
     Args:
-        builder: Of the function.
-        cell: What each step computes; no GRU that is linear before the reset.
-        product: With the data, biases included, [steps, batch, gates * hidden], float32.
-        integers: Constants.
+        builder: Builder of the Relax function.
+        cell: What each step computes; a GRU must not be linear before the reset.
+        product: Product with the data, biases included, float32 [steps, batch, gates * hidden].
+        integers: The weights of the product with the state.
         states: See `run_sequence`.
         lengths: See `run_sequence`.
     """
     steps, batch = (int(dim) for dim in list(product.ty.shape)[:2])
     sizes, wide = (steps, batch, len(integers.weights)), integers.weights
-    # uint8 less a zero point may have nine bits.
+    # uint8 minus a zero point may need nine bits.
     narrow = wide.astype(np.int8 if (wide == wide.astype(np.int8)).all() else np.int16)
     routine = recurrent_dynamic_routine(
         cell, sizes, str(narrow.dtype), integers.rounding, lengths=lengths is not None
@@ -142,7 +143,7 @@ def _walked(
     states: Sequence[relax.Expr | None],
     others: Sequence[relax.Expr],
 ) -> Walked:
-    """Emit the call of a routine: products and weights, states, and what follows them."""
+    """Emit the call of a routine on `held` (products, weights), states and `others`, and split its result."""
     steps, batch, width = (int(dim) for dim in held[0].ty.shape)
     hidden = width // cell.gates
     zeros = np.zeros((batch, hidden), np.float32)

@@ -25,7 +25,7 @@ def refuse_operators(
     Args:
         missing: Operator → names of the nodes that cannot be compiled.
         advice: Operator → what to write instead.
-        hint: What else to do, a sentence.
+        hint: Further advice, a sentence.
 
     Raises:
         ModelError: Lists all of them, with counts and node names.
@@ -51,7 +51,7 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> Mod
     Args:
         node: Its name.
         operators: Source node → operator.
-        err: What was raised.
+        err: The exception.
     """
     reason = reason_of(err)
     if _NO_SHAPE in reason:
@@ -66,15 +66,15 @@ def reason_of(err: Exception, line: int = -1) -> str:
 
 
 def refuse_unknown_inputs(names: Iterable[str], inputs: Collection[str], option: str = "--shape") -> None:
-    """Refuse names that are no inputs.
+    """Refuse names of inputs that the model does not have.
 
     Args:
-        names: What an option names.
-        inputs: Of the model.
-        option: Which it is, for the message.
+        names: The names that an option gives.
+        inputs: Names of the model's inputs.
+        option: The option, for the message.
 
     Raises:
-        UsageError: Lists them, and the inputs.
+        UsageError: There are unknown names; the message lists them and the model's inputs.
     """
     if unknown := sorted(set(names) - set(inputs)):
         raise UsageError(

@@ -27,9 +27,9 @@ class Rounds:
         symbol: Its name.
         source: The node that it comes from.
         body: Computes a round.
-        number: What the body calls the number of its round, an int64 scalar.
+        number: Name in the body of the round number, an int64 scalar.
         states: Name → type, in order.
-        fixed: What the body reads beside: name → type.
+        fixed: Further values that the body reads: name → type.
         wholes: Types of what rows are written to.
         writers: Kernels that write a row, by name; of each whole, in order.
     """

@@ -120,7 +120,7 @@ def _ordered(model: ImportedModel, states: tuple[State, ...]) -> ImportedModel:
 
 
 def _order(names: Sequence[str], last: Sequence[str]) -> list[int]:
-    """Where each one comes from: those named last in their order, the others as they are."""
+    """Return the permutation that moves the names `last` to the end, in their order, and keeps the others' order."""
     return [k for k, name in enumerate(names) if name not in last] + [names.index(name) for name in last]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensembles of decision trees as models write them, checked and brought to one form.
+"""Validation of decision tree ensembles and their conversion to the normal form of `schedules.numerics.tree_ensemble`.
 
     x <= t    →    right (false) if x > t
     x < t     →    right (false) if x > the number below t
@@ -7,7 +7,7 @@
     x >= t    →    right (true) if x > the number below t
     x == t    →    false if x > t, else true if x > the number below t, else false
 
-`schedules.numerics.tree_ensemble` says what the form computes.
+Every comparison of a model becomes x > threshold; an equality becomes two.
 """
 
 from dataclasses import dataclass
@@ -22,30 +22,30 @@ from schedules.numerics.tree_ensemble import IDENTITY, IS_NAN, NAN_IS_LARGE, VAL
 Array = npt.NDArray[Any]
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "LEAF")
-"""Modes of nodes, as ONNX names them."""
+"""Modes of nodes under their ONNX names."""
 
 LEQ, LT, GTE, GT, EQ, NEQ, LEAF = range(len(MODES))
 
 DEEPEST = 10_000
-"""Levels of a tree at most; those that are trained have some ten."""
+"""Largest number of levels of a tree; trained trees typically have about ten."""
 
 MOST_VALUES = 2**27
-"""Values of leaves at most: half a gigabyte."""
+"""Largest number of float32 leaf values: half a gigabyte."""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of all trees, an array each.
+    """The nodes of all trees, one array per attribute.
 
     Attributes:
         mode: Index in `MODES`.
-        feature: What is compared.
-        threshold: With what, in the dtype of the data.
-        true: Index of the node that follows a comparison that holds; any in leaves.
-        false: Of the other.
-        missing: Whether NaN goes where a comparison that holds goes; else a comparison with NaN is as in IEEE 754.
-        tree: How the model calls the tree, for messages.
-        node: How the model calls the node.
+        feature: Column of the data that is compared.
+        threshold: Value that it is compared with, in the dtype of the data.
+        true: Index of the child for a comparison that holds; undefined for leaves.
+        false: Index of the child for a comparison that fails; undefined for leaves.
+        missing: Whether NaN always takes the child `true`; if not, comparisons with NaN follow IEEE 754.
+        tree: The model's number of the tree, for messages.
+        node: The model's number of the node, for messages.
     """
 
     mode: Array
@@ -58,18 +58,18 @@ class Nodes:
     node: Array
 
     def name(self, index: int) -> str:
-        """Return how messages call a node."""
+        """Return a node's name in messages."""
         return f"node {self.node[index]} of tree {self.tree[index]}"
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What leaves give, an array each.
+    """The weights of leaves, one array per attribute.
 
     Attributes:
-        leaf: Index of the leaf.
-        target: Of which result.
-        value: How much.
+        leaf: Index of the leaf among the nodes.
+        target: Index of the result that the weight is added to.
+        value: The weight.
     """
 
     leaf: Array
@@ -79,12 +79,12 @@ class Weights:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """An ensemble in one form.
+    """An ensemble in normal form.
 
     Attributes:
-        forest: Its sizes.
-        trees: Its numbers.
-        scored: Of each target, whether a tree has it in all its leaves, so that each row has a score of it.
+        forest: Sizes of the ensemble.
+        trees: Thresholds, children, leaf values and other arrays.
+        scored: For each target, whether all leaves of some tree have a weight of it, so that every row gets a score.
     """
 
     forest: Forest
@@ -94,11 +94,11 @@ class Ensemble:
 
 @dataclass(frozen=True)
 class _Walked:
-    """All nodes that can be reached, level by level.
+    """Position of each node in its tree.
 
     Attributes:
-        tree: Number of each node's tree; -1 for nodes that are not reached.
-        steps: Comparisons from its root, of which an equality takes two.
+        tree: Index of each node's tree; -1 for unreachable nodes.
+        steps: Number of comparisons on the path from the root; an equality counts as two.
     """
 
     tree: Array
@@ -114,19 +114,19 @@ def ensemble(
     aggregate: str = "sum",
     base: Array | None = None,
 ) -> Ensemble:
-    """Check an ensemble and bring it to one form.
+    """Check an ensemble and convert it to normal form.
 
     Args:
-        nodes: Of all trees.
-        roots: The first node of each tree.
-        weights: What leaves give.
-        columns: Features of a row.
-        targets: Results of a row.
-        aggregate: "sum", "min" or "max" of what the trees give.
-        base: What is added to a sum, one for each target.
+        nodes: The nodes of all trees.
+        roots: Index of each tree's root.
+        weights: The weights of leaves.
+        columns: Number of features per row.
+        targets: Number of results per row.
+        aggregate: How the trees' values are combined: "sum", "min" or "max".
+        base: Start value of the aggregate for each target; by default its neutral element.
 
     Raises:
-        ModelError: It is no ensemble of trees; says at which node.
+        ModelError: The nodes are no trees; the message names the node.
     """
     _check(nodes, roots, columns)
     walked = _walk(nodes, roots)
@@ -142,7 +142,7 @@ def ensemble(
     reached = leaf & (walked.tree >= 0)
 
     def totals(values: Array) -> Array:
-        """Sums over the leaves of each tree."""
+        """Return the sum of values over the reachable leaves of each tree."""
         return np.bincount(walked.tree[reached], values[reached], len(roots))
 
     levels = np.zeros(len(roots), np.int64)
@@ -191,7 +191,7 @@ def _check(nodes: Nodes, roots: Array, columns: int) -> None:
 
 
 def _walk(nodes: Nodes, roots: Array) -> _Walked:
-    """Go through the trees, of which each node has one parent: no walk comes to a node twice."""
+    """Traverse the trees level by level. Every node has one parent, so none is visited twice."""
     count = len(nodes.mode)
     tree, steps = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     tree[roots] = np.arange(len(roots))
@@ -210,7 +210,7 @@ def _walk(nodes: Nodes, roots: Array) -> _Walked:
 def _leaves(
     nodes: Nodes, walked: _Walked, weights: Weights, trees: int, targets: int, nothing: float
 ) -> tuple[Array, Array, Array | None, tuple[bool, ...]]:
-    """Rows of values, the row of each node, each tree's target (None if several share a leaf), and what is scored."""
+    """Return the leaf value rows, each node's row, each tree's target (None if leaves have several), and `scored`."""
     if len(wrong := np.flatnonzero((weights.target < 0) | (weights.target >= targets))):
         where = nodes.name(weights.leaf[wrong[0]])
         raise ModelError(
@@ -246,15 +246,15 @@ def _leaves(
 
 @dataclass(frozen=True)
 class _Table:
-    """Comparisons v > threshold: those of all nodes, then second ones of equalities.
+    """Comparisons v > threshold: one for each node, followed by the second comparisons of equalities.
 
     Attributes:
-        kind: What v is.
-        feature: Of which feature.
-        threshold: See above.
-        left: Index of the node for no; any in leaves.
-        right: For yes.
-        order: Indices of the comparisons that are reached, trees one after the other, level by level.
+        kind: What v is of the feature's value: VALUE, NAN_IS_LARGE or IS_NAN.
+        feature: Column of the data.
+        threshold: Threshold of the comparison.
+        left: Index of the comparison or leaf that follows if it fails; undefined for leaves.
+        right: Index of the comparison or leaf that follows if it holds; undefined for leaves.
+        order: Indices of the reachable comparisons, tree by tree, and level by level within a tree.
     """
 
     kind: Array
@@ -266,17 +266,17 @@ class _Table:
 
 
 def _comparisons(nodes: Nodes, walked: _Walked) -> _Table:
-    """Write each node as one comparison, and an equality as two."""
+    """Convert each inner node to one comparison, and each equality to two."""
     mode, count = nodes.mode, len(nodes.mode)
     equal = np.flatnonzero(np.isin(mode, (EQ, NEQ)))
     second = np.full(count, -1, np.int64)
     second[equal] = count + np.arange(len(equal))
-    yes = np.where(mode == NEQ, nodes.false, nodes.true)  # of x == t, where that is asked
+    yes = np.where(mode == NEQ, nodes.false, nodes.true)  # children of x == t; BRANCH_NEQ has them exchanged
     no = np.where(mode == NEQ, nodes.true, nodes.false)
     upward = np.isin(mode, (GT, GTE))
     left, right = np.where(upward, no, yes), np.where(upward, yes, no)
     left[equal] = second[equal]
-    # NaN equals nothing: it takes the side of a comparison that fails, of NEQ of one that holds.
+    # NaN equals nothing: without `missing`, it takes the child `false`, and of BRANCH_NEQ the child `true`.
     to_true = nodes.missing | (mode == NEQ)
     nan_right = to_true == upward
     nan_right[equal] = to_true[equal] == (mode[equal] == NEQ)
@@ -301,16 +301,14 @@ def _comparisons(nodes: Nodes, walked: _Walked) -> _Table:
 def _normal(
     threshold: Array, below: Array, upward: Array, nan_right: Array, left: Array, right: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Kinds, thresholds and children of comparisons x > t, or x > the number below t."""
+    """Return kinds, thresholds and left and right children of comparisons x > t or x > the number below t."""
     with np.errstate(over="ignore"):
         bound = np.where(below, np.nextafter(threshold, np.array(-np.inf, threshold.dtype)), threshold)
-    unordered = np.isnan(
-        threshold
-    )  # no comparison with NaN holds: x <= NaN fails and goes right, x > NaN left
+    unordered = np.isnan(threshold)  # comparisons with NaN fail: x <= NaN goes right, x > NaN goes left
     always = np.where(unordered, ~upward, below & np.isneginf(threshold))
     never = np.where(unordered, upward, np.isposinf(bound))
     kind = np.where(nan_right, NAN_IS_LARGE, VALUE)
-    # What sends all numbers one way asks for NaN alone, if at all.
+    # A comparison with the same result for all numbers can only tell NaN apart.
     asks = always | (never & nan_right)
     kind[asks] = IS_NAN
     bound = np.where(always & nan_right, -1.0, np.where(asks, 0.5, bound)).astype(threshold.dtype)
@@ -320,7 +318,7 @@ def _normal(
 
 
 def _slots(table: _Table, roots: Array) -> tuple[Array, Array]:
-    """Where nodes lie: the roots, then pairs of children; returns each one's comparison and its children's place."""
+    """Lay out the nodes, roots first, then pairs of children; return each place's comparison and its first child."""
     order = table.order
     source = np.concatenate([roots, np.stack([table.left[order], table.right[order]], 1).ravel()])
     place = np.full(len(table.kind), -1, np.int64)

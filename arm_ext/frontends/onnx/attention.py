@@ -149,7 +149,7 @@ def lowest(e: Expansion, query: str) -> float:
 
 
 def _causal(e: Expansion, steps: int, total: int, query: str) -> str:
-    """What keeps a step from those after it, [1, 1, steps, total], if the node wants it."""
+    """Emit the causal mask [1, 1, steps, total] if the node has one."""
     if not e.attribute("unidirectional", 0):
         return ""
     later = np.triu(np.ones((steps, total), np.bool_), total - steps + 1)

@@ -117,7 +117,7 @@ def _repeated(e: Expansion, rows: str, total: int, times: int) -> str:
 
 
 def _window(e: Expansion, before: str, steps: int, total: int, query: str) -> str:
-    """What keeps a step from those after it, and from those far before it: [batch, 1, steps, total]."""
+    """Emit the mask [batch, 1, steps, total] of a causal local window."""
     window = int(e.attribute("local_window_size", -1))
     rows = np.arange(total)[None, None, None, :] - np.arange(steps)[None, None, :, None]
     # How far each key lies behind the step; at most 0 is seen.

@@ -60,7 +60,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     try:
         onnx.checker.check_model(light)
     except onnx.checker.ValidationError as err:
-        # What a plugin brings may stand in a domain of which the checker knows all operators.
+        # A plugin's operator may be in a standard domain, in which the checker rejects unknown operators.
         if not _unsupported(light.graph.node) and not any(map(is_custom, light.graph.node)):
             first, *rest = str(err).strip().splitlines()
             # The checker says below which node it was at.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacements of ai.onnx.ml operators on numbers, by standard ones; `trees` has those of decision trees.
+"""Replacement of numeric ai.onnx.ml operators by standard ONNX operators; see `trees` for decision trees.
 
-A package has tensors of numbers: strings and maps are refused, with what to do.
+A package only has tensors of numbers: strings and maps are refused with advice.
 """
 
 from typing import Any
@@ -18,6 +18,7 @@ from arm_ext.frontends.onnx.forms import like, reduce, reshape
 from arm_ext.frontends.onnx.scores import (
     above,
     both_classes,
+    effective_transform,
     labels_of,
     put_labels,
     transform_of,
@@ -29,16 +30,16 @@ Array = npt.NDArray[Any]
 DOMAIN = "ai.onnx.ml"
 
 _NAN_IS_A_KEY = 4
-"""From this version of ai.onnx.ml on, NaN equals NaN to a LabelEncoder."""
+"""Since this version of ai.onnx.ml, a LabelEncoder finds NaN among its keys."""
 
 
 def _float(e: Expansion, x: str) -> str:
-    """The value, or a float32 of it if it is no float32."""
+    """Emit a cast to float32 unless the value is float32."""
     return x if e.dtype(x) == np.float32 else e.emit("Cast", [x], to=onnx.TensorProto.FLOAT)
 
 
 def _row(e: Expansion, name: str, columns: int, dtype: Any = np.float32) -> Array:
-    """An attribute with one number for all columns, or one for each."""
+    """Return an attribute that has one number for all columns, or one per column."""
     found = np.array(e.numbers(name), dtype)
     if len(found) not in (1, columns):
         raise ModelError(f"its {name} has {len(found)} entries for {columns} columns")
@@ -57,9 +58,9 @@ def _normalizer(e: Expansion) -> None:
     if norm not in kinds:
         raise ModelError(f"its norm '{norm}' is none of {', '.join(kinds)}")
     x = _float(e, e.node.input[0])
-    # As onnxruntime has it: MAX of the values themselves, not of their sizes.
+    # As in onnxruntime, MAX is the maximum of the values, not of their absolute values,
     size = reduce(e, kinds[norm], x, [-1 + e.rank(x)])
-    # And rows of zeros stay.
+    # and rows of zeros are returned unchanged.
     zero = e.emit("Equal", [size, like(e, 0, size)])
     e.emit("Div", [x, e.emit("Where", [zero, like(e, 1, size), size])], e.node.output[0])
 
@@ -89,7 +90,7 @@ def _array_feature_extractor(e: Expansion) -> None:
 
 
 def _feature_vectorizer(e: Expansion) -> None:
-    """All inputs side by side; the attribute tells how many columns each has."""
+    """Concatenate all inputs along the columns; the attribute `inputdimensions` has their numbers of columns."""
     sizes = [int(size) for size in e.numbers("inputdimensions")]
     values = []
     for index, x in enumerate(e.node.input):
@@ -101,7 +102,7 @@ def _feature_vectorizer(e: Expansion) -> None:
 
 
 def _linear(e: Expansion, rows: int) -> str:
-    """The product with the coefficients, [rows, columns] as they are written, and the intercepts."""
+    """Emit the product with the coefficients [rows, columns] plus the intercepts."""
     x = _float(e, e.node.input[0])
     if e.rank(x) == 1:
         x = reshape(e, x, 1, -1)
@@ -121,11 +122,11 @@ def _linear(e: Expansion, rows: int) -> str:
 def _linear_regressor(e: Expansion) -> None:
     targets, transform = int(e.attribute("targets", 1)), transform_of(e)
     scores = _linear(e, targets)
-    transformed(e, scores, transform if targets > 1 or transform == "PROBIT" else "NONE", e.node.output[0])
+    transformed(e, scores, effective_transform(transform, targets), e.node.output[0])
 
 
 def _linear_classifier(e: Expansion) -> None:
-    labels = labels_of(e, "classlabels_ints", "classlabels_strings")
+    labels = labels_of(e, "classlabels_ints")
     rows, transform = len(e.numbers("intercepts")), transform_of(e)
     if not rows or len(labels) not in (rows, 2):
         raise ModelError(f"it has {rows} intercepts for {len(labels)} labels")
@@ -147,7 +148,7 @@ def _tensor(attribute: onnx.AttributeProto) -> Array:
 
 
 def _mapped(e: Expansion, side: str) -> Array:
-    """The keys or values of a LabelEncoder."""
+    """Return the keys or values of a LabelEncoder."""
     for attribute in e.node.attribute:
         name = attribute.name.removeprefix(f"{side}_")
         if name == attribute.name or name not in (*_KINDS, "strings"):
@@ -164,7 +165,7 @@ def _mapped(e: Expansion, side: str) -> Array:
 
 
 def _default(e: Expansion, dtype: np.dtype[Any]) -> Array:
-    """What is given for a value that is no key."""
+    """Return the default of a LabelEncoder for values that are no keys."""
     for attribute in e.node.attribute:
         if attribute.name == "default_tensor":
             return _tensor(attribute).reshape(()).astype(dtype)
@@ -173,14 +174,14 @@ def _default(e: Expansion, dtype: np.dtype[Any]) -> Array:
 
 
 def _label_encoder(e: Expansion) -> None:
-    """Look up each value among the keys: a comparison with each, the greatest of which tells the place."""
+    """Compare each value with every key, and gather by the number of the key that is equal; 0 is the default."""
     if e.texts("classes_strings"):
         raise ModelError("it is of ai.onnx.ml 1, for strings: encode them before the package")
     x, keys, values = e.node.input[0], _mapped(e, "keys"), _mapped(e, "values")
     if len(keys) != len(values) or not len(keys):
         raise ModelError(f"it has {len(keys)} keys and {len(values)} values")
     keys = keys.astype(e.dtype(x))
-    # Of a key that is there twice the last counts.
+    # Of equal keys, the last one counts.
     _, last = np.unique(keys[::-1], return_index=True)
     kept = np.sort(len(keys) - 1 - last)
     keys, values = keys[kept], np.append(_default(e, values.dtype), values[kept])
@@ -195,7 +196,7 @@ def _label_encoder(e: Expansion) -> None:
 
 
 def _zip_map(e: Expansion) -> None:
-    """Read by name: maps are no tensors, but the scores are one, whose columns are the keys."""
+    """Refuse a ZipMap, whose output is no tensor."""
     raise ModelError(
         "its output is a list of maps: read the tensor of scores before it, whose columns are the classes in their "
         "order (skl2onnx: options={'zipmap': False})"

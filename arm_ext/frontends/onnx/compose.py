@@ -189,7 +189,7 @@ class Composition:
         return self._block.fields(rounds.symbol, call(rounds.symbol, given, func.ret_ty, [source]))
 
     def _whole(self, node: NodeProto, row: relax.TensorType) -> tuple[Var, str]:
-        """What all rows are written to, and the name of the kernel that writes one."""
+        """Return the tensor that all rows are written to, and the name of the kernel that writes one row."""
         rows = int(numpy_helper.to_array(self._surroundings.constants[node.input[0]]).reshape(()))
         shape, dtype = [int(dim) for dim in row.shape.values], str(row.dtype)
         symbol = self._functions.symbol(node.name, "write_row")

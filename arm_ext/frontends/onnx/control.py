@@ -17,10 +17,10 @@ from arm_ext.frontends.onnx.forms import at, ints, stack
 from arm_ext.frontends.onnx.subgraphs import adopt_graph
 
 _MOST_STEPS, _MOST_NODES = 1024, 2048
-"""Steps that are unrolled at most, and nodes in all of them: each is a call of its own. What has more stays a loop."""
+"""Largest number of steps that are unrolled, and of nodes in all of them together. A larger loop stays a loop."""
 
 _BATCHED_SCAN = 8
-"""In this opset Scan has a batch axis, and lengths."""
+"""The opset in which Scan has a batch axis and sequence lengths."""
 
 
 def constant_if(e: Expansion) -> None:

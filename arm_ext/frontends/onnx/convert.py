@@ -52,7 +52,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
 
 
 def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mapping[str, str]) -> tvm.IRModule:
-    """Import a model, of which upstream or `converter_of` has a converter for each operator.
+    """Import a model whose operators are all known to TVM's importer or to `converter_of`.
 
     Args:
         proto: Its nodes have names.
@@ -60,7 +60,7 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
         operators: Source → its operator.
 
     Raises:
-        ModelError: Upstream's importer fails at a node.
+        ModelError: TVM's importer fails at a node.
     """
     importer = _NamingImporter(sources, proto.graph)
     try:
@@ -68,7 +68,7 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mod = importer.from_onnx(proto.graph, opset_of(proto))
-    except UsageError:  # of a plugin
+    except UsageError:  # raised by a plugin's converter
         raise
     except Exception as err:
         raise not_imported(importer.node, operators, err) from err

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of operators that are converted to Relax here, not by upstream's importer; those of plugins beside them.
+"""Operators that are converted to Relax here instead of by TVM's importer: a fixed table, and operators of plugins.
 
-They stay as they are, or are what others have been replaced by.
+The table has standard ONNX operators and those of the domain `OWN`, which replace others during expansion.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,22 +19,22 @@ from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
 from arm_ext.frontends.onnx.trees import TREES, convert_trees
 
 Convert = Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | None]], relax.Expr]
-"""Emits a node, of a function that is being built, with its inputs; returns its output, or a tuple of them."""
+"""Converter: takes a builder, a node and its inputs; returns the node's output, or a tuple of its outputs."""
 
 CONVERTERS: dict[tuple[str, str], Convert] = {
     **{("", kind): sequences for kind in DEFAULTS},
     (OWN, TREES): convert_trees,
 }
-"""(domain, operator) → what converts it."""
+"""(domain, operator) → its converter."""
 
 
 def is_custom(node: onnx.NodeProto) -> bool:
-    """Whether a plugin converts a node."""
+    """Whether a plugin has a converter for a node."""
     return converter_for(qualified(node)) is not None
 
 
 def converter_of(node: onnx.NodeProto) -> Convert | None:
-    """Return what converts a node here, or None: upstream does, or nothing."""
+    """Return the converter of a node; None if it is left to TVM's importer."""
     return _custom if is_custom(node) else CONVERTERS.get((domain_of(node), node.op_type))
 
 
@@ -48,7 +48,7 @@ def _custom(
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as Python has it."""
+    """Convert an attribute's value to Python numbers, strings, lists and numpy arrays."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, onnx.TensorProto):
@@ -59,10 +59,10 @@ def _plain(value: Any) -> Any:
 
 
 def declare_custom(model: onnx.ModelProto) -> bool:
-    """Note the types of values that plugins compute, by converting their nodes alone; returns whether there are new.
+    """Add the types of plugin nodes' outputs to the model, by converting each node alone; return whether there are new.
 
     Raises:
-        UsageError: A plugin fails, or gives a value another type than the model says.
+        UsageError: A plugin fails, or its value has another type than the model declares.
     """
     graph = model.graph
     custom = [node for node in graph.node if is_custom(node)]
@@ -77,7 +77,7 @@ def declare_custom(model: onnx.ModelProto) -> bool:
     for node in custom:
         inputs = [_placeholder(value, types, constants) for value in node.input]
         if any(operand is None for operand, value in zip(inputs, node.input, strict=True) if value):
-            continue  # what comes before it is not known yet
+            continue  # the types of its inputs are not known yet
         for name, value in zip(node.output, _alone(node, inputs), strict=True):
             if name in types and _is_known(types[name]):
                 _check_type(node, name, value, types[name])
@@ -93,7 +93,7 @@ def declare_custom(model: onnx.ModelProto) -> bool:
 
 
 def _alone(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]) -> list[relax.Expr]:
-    """The values of a custom node, computed in a function of its own."""
+    """Convert a custom node in a function of its own, and return its values, which have types."""
     builder = relax.BlockBuilder()
     params = [operand for operand in inputs if isinstance(operand, relax.Var)]
     with builder.function("main", params):
@@ -106,7 +106,7 @@ def _alone(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]) -> list[re
 
 
 def _is_known(held: onnx.TypeProto.Tensor) -> bool:
-    """Whether a type has all that there is to know."""
+    """Whether a type has a dtype and a static shape."""
     sized = held.HasField("shape") and all(dim.HasField("dim_value") for dim in held.shape.dim)
     return bool(held.elem_type) and sized
 

@@ -99,10 +99,10 @@ class Surroundings:
         """Return a part as a model.
 
         Args:
-            nodes: Of the part.
-            outputs: What it gives.
-            types: Of its inputs: at least those that it reads, but for constants.
-            own: What holds its initialisers, where it is a subgraph.
+            nodes: Nodes of the part.
+            outputs: Values that the part computes.
+            types: Types of its inputs: at least those that it reads, but for constants.
+            own: The graph that holds its initialisers, if the part is in a subgraph.
         """
         nodes, outputs = list(nodes), list(outputs)
         held = {tensor.name: tensor for tensor in (own.initializer if own else ())}

@@ -21,7 +21,7 @@ from arm_ext.frontends.onnx.quantized import by_element, matrix_of_blocks
 Array = npt.NDArray[Any]
 
 _EPSILON = 1e-12
-"""Of the embeddings' layer normalisation, where the node gives none."""
+"""Default epsilon of the embeddings' layer normalisation."""
 
 _BYTE_BITS = 8
 

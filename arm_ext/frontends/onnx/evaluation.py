@@ -23,7 +23,7 @@ def evaluate_node(
 
     Args:
         node: Without subgraphs.
-        opset: Of its model. The reference takes a bare node for one of the newest.
+        opset: Opset of its model. The reference takes a bare node for one of the newest.
         feeds: Its inputs, by name.
     """
     if node.op_type in ("Div", "Mod") and all(x.dtype.kind in "iu" for x in feeds.values()):

@@ -19,13 +19,13 @@ Expand = Callable[["Expansion"], None]
 
 
 UNKNOWN = "is not known"
-"""In the reason of a refusal for a type or shape that nothing tells."""
+"""Part of a refusal's reason if a type or shape cannot be inferred."""
 
 CONTRIB = "com.microsoft"
 """The domain of onnxruntime's own operators."""
 
 OWN = "arm_ext"
-"""The domain of operators that exist between expansion and conversion alone."""
+"""Domain of operators that exist only between expansion and conversion."""
 
 
 def domain_of(node: onnx.NodeProto) -> str:
@@ -34,12 +34,12 @@ def domain_of(node: onnx.NodeProto) -> str:
 
 
 def qualified(node: onnx.NodeProto) -> str:
-    """Return an operator with its domain, as in "com.example.Swirl"."""
+    """Return a node's operator with its domain, such as "com.example.Swirl"."""
     return ".".join(part for part in (domain_of(node), node.op_type) if part)
 
 
 def opset_of(model: onnx.ModelProto, domain: str = "") -> int:
-    """Return the version of the standard operators, or of those of another domain."""
+    """Return the opset version of a domain, by default that of the standard operators."""
     names = (domain,) if domain else ("", "ai.onnx")
     return next((int(o.version) for o in model.opset_import if o.domain in names), 1)
 
@@ -186,7 +186,7 @@ class Expansion:
         return value
 
     def opset(self, domain: str = "") -> int:
-        """Return the version of the standard operators, or of those of another domain."""
+        """Return the opset version of a domain, by default that of the standard operators."""
         return opset_of(self._model, domain)
 
     def dtype(self, name: str) -> np.dtype[Any]:
@@ -250,7 +250,7 @@ class Expansion:
         dims: Sequence[int],
         **attributes: object,
     ) -> str:
-        """Add a node of `OWN`, of which onnx cannot infer the type of its output, and return that."""
+        """Add a node of the domain `OWN`, whose output type onnx cannot infer, and return its output."""
         output = self.fresh(op)
         self.adopt(helper.make_node(op, list(inputs), [output], domain=OWN, **attributes))
         info = helper.make_tensor_value_info(output, helper.np_dtype_to_tensor_dtype(dtype), dims)
@@ -261,7 +261,7 @@ class Expansion:
         return output
 
     def is_read(self, name: str) -> bool:
-        """Whether a node reads a value, or it is an output of the model."""
+        """Whether a value is read by a node or is an output of the model."""
         graph = self._model.graph
         return any(value.name == name for value in graph.output) or any(name in n.input for n in graph.node)
 

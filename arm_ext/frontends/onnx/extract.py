@@ -44,7 +44,7 @@ class SavedNode:
         path: The file.
         nodes: Name → operator: the node, and what surrounds it.
         inputs: The model's inputs, described.
-        weight_bytes: Of the source's weights that are in it.
+        weight_bytes: Bytes of the source's weights that are in it.
     """
 
     path: Path
@@ -104,7 +104,7 @@ def _is_ours(path: Path) -> bool:
 
 
 class _Graph:
-    """Where values come from and where they go."""
+    """Producers and consumers of values."""
 
     def __init__(self, proto: onnx.ModelProto, name: str) -> None:
         self.weights = {tensor.name: tensor for tensor in proto.graph.initializer} | _folded(proto, name)
@@ -165,7 +165,7 @@ def _around(proto: onnx.ModelProto, name: str, model: str) -> onnx.ModelProto:
 
 
 def _folded(proto: onnx.ModelProto, name: str) -> dict[str, TensorProto]:
-    """What follows from shapes, as constants."""
+    """Return the values that follow from shapes, as constants."""
     light = without_weights(proto)
     try:
         fold_shapes(light, name)

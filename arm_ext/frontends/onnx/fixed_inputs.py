@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of an ONNX model that are to be constants, such as a sampling rate that decides a branch."""
+"""Replacement of inputs of an ONNX model by constants, such as a sampling rate that decides a branch."""
 
 import math
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from arm_ext.frontends.onnx.importer import read_onnx
 
 
 def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
-    """Return an ONNX model some of whose inputs are constants.
+    """Return an ONNX model with some of its inputs replaced by constants.
 
     Args:
         model: A path, or a loaded model.
-        values: Input name → numbers, as many as it has elements.
+        values: Input name → as many numbers as the input has elements.
 
     Raises:
-        UsageError: A value is of no input, or does not fit it; and as of `read_onnx`.
-        ModelError: As of `read_onnx`.
+        UsageError: A name is no input, or a value does not fit it; see also `read_onnx`.
+        ModelError: See `read_onnx`.
     """
     proto, name, _ = read_onnx(model)
     proto.graph.name = name

@@ -16,7 +16,7 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, part, stack
 
 _AXIS_BY_INPUT = 20
-"""From this opset on DFT's axis is an input."""
+"""First opset in which DFT's axis is an input."""
 
 
 def dft(e: Expansion) -> None:

@@ -71,8 +71,8 @@ def activation(e: Expansion, name: str, given: Sequence[float], value: str, outp
         e: At the node.
         name: ONNX's, of the operator.
         given: The activation's numbers, as far as they are given.
-        value: What it is of.
-        output: What holds it.
+        value: Argument of the activation.
+        output: Name of the result.
 
     Raises:
         ModelError: It is none of ONNX's that there is an operator for.

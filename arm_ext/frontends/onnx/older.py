@@ -8,7 +8,7 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import ints, reshape
 
 _TOP_K_BY_INPUT = 10
-"""From this opset on; from the next on upstream's importer reads it there, too."""
+"""First opset in which TopK's k is an input; from the next one on, TVM's importer reads it there, too."""
 
 
 def slice_by_attributes(e: Expansion) -> None:

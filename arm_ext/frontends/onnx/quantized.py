@@ -4,11 +4,11 @@
     QLinearConv(x, xs, xz, w, ws, wz, ys, yz, b)
         →  Quantize(Conv(Dequantize(x, xs, xz), Dequantize(w, ws, wz), Dequantize(b, xs * ws)), ys, yz)
 
-    DequantizeLinear(W, a scale a block of rows)    →    Transpose(Reshape(DequantizeLinear(blocks, a scale each)))
+    DequantizeLinear(W, a scale per block of rows)    →    Transpose(Reshape(DequantizeLinear(blocks, a scale each)))
 
-What yields a bare int32 sum has no output scale, and float would lose its bits beyond 2^24. It stays integer:
-MatMulInteger as it is, ConvInteger as an int32 convolution of what is left after the zero points are taken off. A zero
-point of constant weights that is known at run time alone is taken off the sums, times those of the data:
+An operator whose output is an int32 sum has no output scale, and float32 would lose bits beyond 2^24. It stays integer:
+MatMulInteger as it is, ConvInteger as an int32 convolution of operands minus their zero points. If the zero point of
+constant weights is computed at run time, it is multiplied by the sums of the data and subtracted from the product:
 
     matmul(x - xz, w - wz)    =    matmul(x - xz, w) - wz * matmul(x - xz, 1)
 """
@@ -249,7 +249,7 @@ def _conv_integer(e: Expansion) -> None:
     image = e.emit("Sub", [_int32(e, x), _int32(e, _scalar(e, xz))]) if xz else _int32(e, x)
     output = e.node.output[0]
     if wz and value is not None and e.value(wz) is None and int(e.attribute("group", 1)) == 1:
-        # One a filter, or one for all.
+        # One zero point per filter, or one for all.
         zero = _reshaped(e, _int32(e, wz), -1, *[1] * (e.rank(w) - 2))
         ones = e.constant(np.ones((1, *value.shape[1:]), np.int32))
         sums = e.emit("Conv", [image, ones], copied=e.attributes())

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN that are no call which walks the steps (see `sequences`), as the equations of each step.
+"""LSTM, GRU and RNN nodes that `sequences` does not take, as the equations of each step.
 
-Of many steps these are the body of a Scan, of few they are unrolled.
+The steps are the body of a Scan, or unrolled if there are few.
 
-A DynamicQuantizeLSTM becomes an LSTM of integers, with its product with the data before it, if that is a loop.
+A DynamicQuantizeLSTM that `sequences` can take becomes an LSTM with integer weights, preceded by its product with the
+data.
 
     all steps at once    X W + b                          one matrix product
     step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators
@@ -25,10 +26,10 @@ from arm_ext.frontends.onnx.quantized import dynamic, matmul_integer
 from arm_ext.frontends.onnx.sequences import BACKWARD, DEFAULTS, OF_INTEGERS, is_loop, is_loop_of_integers
 
 _MOST_STEPS = 64
-"""Steps that are unrolled at most."""
+"""Largest number of steps that are unrolled."""
 
 _IN_BODIES = 10
-"""From this opset on cells can be bodies: before, Slice needs the rank of what it cuts."""
+"""First opset in which a cell can be the body of a Scan: before, Slice needs the rank of its data."""
 
 State = tuple[str, ...]
 
@@ -38,7 +39,7 @@ Product = Callable[[str], str]
 
 @dataclass(frozen=True)
 class _Weights:
-    """What each step of a direction multiplies and adds."""
+    """Weights and biases of one direction's steps."""
 
     recurrent: Sequence[
         Product
@@ -173,7 +174,7 @@ def quantized_lstm(e: Expansion) -> None:
 
 
 def _of_all_directions(e: Expansion, x: str, w: str, b: str, scales: Sequence[str]) -> str:
-    """The product of the data, quantised once, with the weights of all directions side by side, and the biases."""
+    """Emit the product of the data, quantised once, with the weights of all directions side by side, plus biases."""
     weights = e.known(w)
     directions, _, width = weights.shape
     sides = np.concatenate(list(weights), axis=-1)
@@ -256,7 +257,7 @@ def _scan(
     *,
     backward: bool,
 ) -> tuple[State, str]:
-    """Emit a Scan of a step; returns the last states, and the output of all steps."""
+    """Emit a Scan over the steps; return the last states and the output of all steps."""
     before, e.nodes = e.nodes, []
     number, row, *held = (e.fresh(name) for name in ("number", "row", *["state"] * len(state)))
     after, output = step(number, row, tuple(held))
@@ -299,7 +300,7 @@ def _lengths(e: Expansion, x: str, lengths: str) -> str:
 
 
 def _ended(e: Expansion, t: str, lengths: str, new: State, old: State, zero: str) -> tuple[State, str]:
-    """State and output of step `t`: beyond a sequence's end the state stays, and the output is zero."""
+    """Return state and output of step `t`; past the end of a sequence the state stays, and the output is zero."""
     goes_on = e.emit("Less", [t, reshape(e, lengths, -1, 1)])
     kept = tuple(e.emit("Where", [goes_on, *pair]) for pair in zip(new, old, strict=True))
     return kept, e.emit("Where", [goes_on, new[0], zero])
@@ -311,7 +312,7 @@ def _write(
     ends: Sequence[State],
     batch_first: bool,
 ) -> None:
-    """Write Y [steps, directions, batch, hidden], which `sequences` emits, and the last states of each direction."""
+    """Write the outputs Y [steps, directions, batch, hidden], and the last states of each direction."""
     whole, *lasts = [*e.node.output, "", "", ""][: 1 + len(ends[0])]
     if whole:
         y = sequences("" if batch_first else whole)
@@ -325,7 +326,7 @@ def _write(
 
 
 def _at(e: Expansion, value: str, index: int) -> str:
-    """One element along the first axis; of a constant a constant, which the body of a Scan knows."""
+    """Return one element along the first axis; a constant stays a constant, as the body of a Scan requires."""
     known = e.value(value)
     return at(e, value, index) if known is None else e.constant(np.array(known[index]))
 
@@ -336,7 +337,7 @@ def _transposed(e: Expansion, matrix: str) -> str:
 
 
 def _equal(e: Expansion, value: str, count: int, size: int) -> list[str]:
-    """Parts of a size along the last axis; of a constant constants."""
+    """Return `count` equal parts along the last axis; parts of a constant are constants."""
     known = e.value(value)
     if known is not None:
         return [e.constant(known[..., k * size : (k + 1) * size].copy()) for k in range(count)]

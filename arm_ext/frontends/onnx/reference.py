@@ -23,7 +23,7 @@ from arm_ext.frontends.onnx.weights import Serialised
 _NONE: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
 
 REFUSALS = (Fail, InvalidArgument, InvalidGraph, NotImplemented, RuntimeException)
-"""What onnxruntime raises of a model that it cannot run."""
+"""Exceptions that onnxruntime raises for a model that it cannot run."""
 
 
 def reference(model: Serialised, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
@@ -54,7 +54,7 @@ def run_onnxruntime(
 
     Args:
         model: Serialised.
-        inputs: In the model's order.
+        inputs: Inputs in the model's order.
         integers: Whether to compute QDQ groups in integers, all optimisations on; else every node on its own, in
             float between quantise and dequantise.
         weights: Those that are not in `model`.

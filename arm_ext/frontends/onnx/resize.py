@@ -26,7 +26,7 @@ _AXES_OF_IMAGES = 4
 _CROP = "tf_crop_and_resize"
 
 _PLACES_BY_ATTRIBUTE = 11
-"""From this opset on Resize says where an output lies between the input's elements."""
+"""First opset in which an attribute of Resize selects the coordinate transformation."""
 
 _UPSTREAM = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 """Places that upstream's importer has."""

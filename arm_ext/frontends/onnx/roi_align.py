@@ -16,7 +16,7 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like, part, reduce, reshape
 
 _PLACES_BY_ATTRIBUTE = 16
-"""From this opset on, an attribute says where boxes begin."""
+"""First opset in which an attribute selects the coordinate transformation of boxes."""
 
 
 @dataclass(frozen=True)

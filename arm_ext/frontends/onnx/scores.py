@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows the scores of ai.onnx.ml's regressors and classifiers: transforms, and labels."""
+"""Transforms of the scores of ai.onnx.ml's regressors and classifiers, and classifiers' labels."""
 
 from collections.abc import Sequence
 
@@ -11,25 +11,30 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like, reduce, reshape
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-"""By the numbers that TreeEnsemble has for them."""
+"""Transforms by their number in TreeEnsemble's `post_transform`."""
 
 _ZERO = 1e-7
-"""Scores closer to zero than this stay out of SOFTMAX_ZERO: the number is onnxruntime's."""
+"""SOFTMAX_ZERO treats scores with a smaller absolute value as zero; the bound is onnxruntime's."""
 
 _ERFINV = 0.147
-"""The constant of Winitzki's approximation of the inverse error function, which onnxruntime computes PROBIT by."""
+"""Constant of Winitzki's approximation of the inverse error function, which onnxruntime uses for PROBIT."""
 
 
 def transform_of(e: Expansion) -> str:
     """Return a node's post_transform.
 
     Raises:
-        ModelError: There is none of that name.
+        ModelError: The transform is unknown.
     """
     name = e.text("post_transform", "NONE")
     if name not in TRANSFORMS:
         raise ModelError(f"its post_transform '{name}' is none of {', '.join(TRANSFORMS)}")
     return name
+
+
+def effective_transform(transform: str, scores: int) -> str:
+    """Return the post_transform that onnxruntime applies to rows of `scores` scores: to a single one only PROBIT."""
+    return transform if scores > 1 or transform == "PROBIT" else "NONE"
 
 
 def transformed(e: Expansion, scores: str, transform: str, output: str = "") -> str:
@@ -50,16 +55,16 @@ def transformed(e: Expansion, scores: str, transform: str, output: str = "") -> 
 
 
 def both_classes(e: Expansion, score: str, transform: str, *, positive: bool) -> tuple[str, str]:
-    """Emit the scores of two classes of which the second has one; returns them, and the transform that is left.
+    """Emit the scores of two classes from that of the second; return them and the transform still to be applied.
 
     Args:
-        e: At the node.
-        score: [rows, 1].
-        transform: What the node asks for.
-        positive: Whether the score is a probability, whose complement the first class has; else its negative.
+        e: The expansion of the node.
+        score: Score of the second class, [rows, 1].
+        transform: The node's post_transform.
+        positive: Whether the score is a probability p, so that the first class has 1 - p; else it has -score.
 
     Raises:
-        ModelError: onnxruntime leaves one of the two undefined.
+        ModelError: The transform is PROBIT, for which onnxruntime leaves a score undefined.
     """
     if transform == "PROBIT":
         raise ModelError("PROBIT of two classes with one score is not defined")
@@ -71,13 +76,13 @@ def both_classes(e: Expansion, score: str, transform: str, *, positive: bool) ->
 
 
 def above(e: Expansion, score: str, bound: float) -> str:
-    """Emit whether scores [rows, 1] are above a bound, int64 [rows]."""
+    """Emit 1 for scores [rows, 1] above a bound and 0 for others, as int64 [rows]."""
     greater = e.emit("Greater", [score, like(e, bound, score)])
     return reshape(e, e.emit("Cast", [greater], to=onnx.TensorProto.INT64), -1)
 
 
 def _probit(e: Expansion, p: str, output: str) -> str:
-    """The square root of 2 times the inverse error function of x = 2 p - 1."""
+    """Emit sqrt(2) * erfinv(2 p - 1)."""
 
     def op(kind: str, *values: str | float, output: str = "") -> str:
         return e.emit(kind, [v if isinstance(v, str) else like(e, v, p) for v in values], output)
@@ -90,18 +95,23 @@ def _probit(e: Expansion, p: str, output: str) -> str:
     return op("Where", op("Less", x, 0.0), op("Neg", size), size, output=output)
 
 
-def labels_of(e: Expansion, numbers: str, strings: str) -> list[int]:
+_STRINGS = "classlabels_strings"
+"""Attribute with labels that are strings."""
+
+
+def labels_of(e: Expansion, numbers: str) -> list[int]:
     """Return the labels of a classifier.
 
+    Labels that are strings are allowed if only the scores are read; the classes are then labelled by their index.
+
     Args:
-        e: At its node.
-        numbers: The attribute that has them as numbers.
-        strings: And as strings, which do where only the scores are read: labels are the classes' numbers then.
+        e: The expansion of the node.
+        numbers: Attribute with labels that are numbers.
 
     Raises:
-        ModelError: They are strings, and something reads them.
+        ModelError: The labels are strings, and the label output is read.
     """
-    if texts := e.texts(strings):
+    if texts := e.texts(_STRINGS):
         if e.node.output[0] and e.is_read(e.node.output[0]):
             raise ModelError(
                 f"its labels are strings ('{texts[0]}', ...), and a package has tensors of numbers: export the model "
@@ -112,7 +122,12 @@ def labels_of(e: Expansion, numbers: str, strings: str) -> list[int]:
     return [int(label) for label in e.numbers(numbers)]
 
 
+def has_label_output(e: Expansion) -> bool:
+    """Whether a classifier has a label output to emit; labels that are strings are not emitted."""
+    return bool(e.node.output[0]) and not e.texts(_STRINGS)
+
+
 def put_labels(e: Expansion, which: str, labels: Sequence[int]) -> None:
-    """Emit the labels, the node's first output, of indices into them."""
-    if e.node.output[0] and not e.texts("classlabels_strings"):
+    """Emit the node's first output: the labels at the given class indices."""
+    if has_label_output(e):
         e.emit("Gather", [e.constant(np.array(labels, np.int64)), which], e.node.output[0], axis=0)

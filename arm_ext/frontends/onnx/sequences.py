@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN nodes as loops, converted to Relax without a replacement in ONNX.
+"""Conversion of LSTM, GRU and RNN nodes to one call for all steps, without replacing them in ONNX.
 
-Weights and biases are constants in float32, and activations such as the loop has; there are no peepholes, and forget
-gates are gates of their own. `recurrent` unrolls every other node.
+It takes nodes with constant float32 weights and biases, supported activations, no peepholes, and no coupled input and
+forget gates. `recurrent` expands all others.
 
-An LSTM with the attribute `OF_INTEGERS`, which `recurrent` writes for a DynamicQuantizeLSTM, has for X the product with
-the data, biases included, of all directions, [steps, batch, directions * 4 * hidden]; for R integers, [directions,
-hidden, 4 * hidden], and for W the scales of their columns.
+`recurrent` replaces a DynamicQuantizeLSTM by an LSTM with the attribute `OF_INTEGERS`. Its inputs have other meanings:
+X is the product with the data of all directions, biases included, [steps, batch, directions * 4 * hidden]; R are
+integer weights [directions, hidden, 4 * hidden], and W are the scales of R's columns.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from arm_ext.frontends.onnx.gates import activations_of
 from schedules.numerics.recurrent import Activation, Cell
 
 BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-"""Of each direction whether the last step comes first."""
+"""For each direction of a node, whether it begins at the last step."""
 
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """The activations of a node that names none."""
@@ -65,7 +65,7 @@ def is_loop(e: Expansion) -> bool:
 
 
 def is_loop_of_integers(e: Expansion) -> bool:
-    """Whether the DynamicQuantizeLSTM that an expansion is at can become an LSTM of integers."""
+    """Whether the DynamicQuantizeLSTM of an expansion can become an LSTM with integer weights."""
     x, w, r, b, _, _, _, peepholes, *scales = e.inputs(
         "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
     )
@@ -100,7 +100,7 @@ def sequences(
     """Emit a node of which `is_loop`, and return its outputs.
 
     Args:
-        builder: Of the function.
+        builder: Builder of the function.
         node: An LSTM, GRU or RNN.
         inputs: The node's.
     """
@@ -142,7 +142,7 @@ def _weights(cell: Cell, d: int, w: relax.Expr, r: relax.Expr, b: relax.Expr | N
 def _integers(
     builder: relax.BlockBuilder, x: relax.Expr, d: int, scale: relax.Expr, r: relax.Expr
 ) -> tuple[relax.Expr, Integers]:
-    """A direction's product with the data, and what its state is multiplied by; gates are in the order of ONNX."""
+    """Return a direction's product with the data, and the integer weights of its state, gates in ONNX's order."""
     weights, scales = _array(r), _array(scale)
     product = x
     if len(weights) > 1:

@@ -163,7 +163,7 @@ class _Folding:
 
 
 def _measured(node: NodeProto, dims: list[int]) -> npt.NDArray[Any]:
-    """What a Shape or Size of a value with `dims` gives, int64."""
+    """Return the int64 result of Shape or Size for a value with `dims`."""
     if node.op_type == "Size":
         return np.array(math.prod(dims), np.int64)
     ends = {a.name: a.i for a in node.attribute}

@@ -9,8 +9,8 @@
     x: float[-1, 3]                    →    x: float[?, 3]
     y = ZipMap(scores), an output      →    y = Identity(scores)
 
-Files like these come from tools that change graphs, and from old exporters. A list of maps from classes to scores, with
-which converters of scikit-learn end a classifier, is no tensor: its scores are, in the order of the classes.
+Files like these come from tools that change graphs, and from old exporters. Converters of scikit-learn end a classifier
+with a list of maps from classes to scores, which is no tensor; the tensor of scores has the order of the classes.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensembles of decision trees of ai.onnx.ml: their scores as one call, and what follows as standard operators.
+"""Decision tree ensembles of ai.onnx.ml: the scores as one call, labels and transforms as standard ONNX operators.
 
     TreeEnsembleRegressor(x)     →    transform(trees(x) + base)
     TreeEnsembleClassifier(x)    →    s = trees(x) + base; the label of the greatest score, transform(s)
     TreeEnsemble(x)              →    transform(trees(x))
 
-What the definitions leave open is as onnxruntime has it: which of two classes wins, and the scores of two classes of
-which one has weights.
+Where the operator definitions are ambiguous, this follows onnxruntime: the label of two classes, and their scores
+where only one class has weights.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,6 +27,8 @@ from arm_ext.frontends.onnx.scores import (
     TRANSFORMS,
     above,
     both_classes,
+    effective_transform,
+    has_label_output,
     labels_of,
     put_labels,
     transform_of,
@@ -37,15 +39,15 @@ from schedules.numerics.tree_ensemble import Forest, Trees, tree_ensemble_routin
 Array = npt.NDArray[Any]
 
 TREES = "TreeEnsemble"
-"""The operator of `OWN` for the scores: the data, then the arrays of `Trees`; attributes of `Forest`."""
+"""Operator in the domain `OWN` for the scores; inputs are the data and the arrays of `Trees`, attributes `Forest`'s."""
 
 _AGGREGATES = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}
 
 _BY_NUMBER = ("AVERAGE", "SUM", "MIN", "MAX")
-"""The aggregates of TreeEnsemble."""
+"""Aggregates by their number in TreeEnsemble's `aggregate_function`."""
 
 _MEMBER = 6
-"""The mode of TreeEnsemble for a set of values; the others have the numbers of `MODES`."""
+"""Number of TreeEnsemble's mode BRANCH_MEMBER; all other modes have their index in `MODES`."""
 
 _NODES = ("nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")
 
@@ -90,16 +92,14 @@ def _regress(
         scores = scores if base is None else e.emit("Add", [scores, _row(e, base, scores)])
     if (
         e.node.op_type == TREES and e.dtype(e.node.input[0]) != np.float32
-    ):  # of the data's type, the others' float32
+    ):  # TreeEnsemble returns the dtype of the data, the other operators float32
         scores = e.emit("Cast", [scores], to=onnx.TensorProto.DOUBLE)
-    # onnxruntime knows no transform of a single result but this.
-    known = transform if targets > 1 or transform == "PROBIT" else "NONE"
-    transformed(e, scores, known, e.node.output[0])
+    transformed(e, scores, effective_transform(transform, targets), e.node.output[0])
 
 
 def classifier(e: Expansion) -> None:
     """Replace a TreeEnsembleClassifier."""
-    labels = labels_of(e, "classlabels_int64s", "classlabels_strings")
+    labels = labels_of(e, "classlabels_int64s")
     if not labels:
         raise ModelError("it has no labels (classlabels_int64s)")
     classes = len(labels)
@@ -112,7 +112,7 @@ def classifier(e: Expansion) -> None:
         scores, found = _scores(e, read, classes, "sum", base)
         if classes == 1:
             _put_numbered(e, above(e, scores, 0.0))
-            transform = transform if transform == "PROBIT" else "NONE"
+            transform = effective_transform(transform, classes)
         else:
             _check_scored(found, read, base)
             put_labels(e, e.emit("ArgMax", [scores], axis=1, keepdims=0), labels)
@@ -120,7 +120,10 @@ def classifier(e: Expansion) -> None:
 
 
 def _check_scored(found: Ensemble, read: "_Read", base: Array | None) -> None:
-    """A class of which no leaf that is reached has a weight never wins; one of score 0 would."""
+    """Refuse classes without a score in some rows, unless all weights are positive.
+
+    onnxruntime never chooses a class without a score; here its score is 0, which could be the greatest.
+    """
     if all(found.scored) or base is not None or (read.weights.value > 0).all():
         return
     raise ModelError(
@@ -130,7 +133,7 @@ def _check_scored(found: Ensemble, read: "_Read", base: Array | None) -> None:
 
 
 def _two_classes(e: Expansion, read: "_Read", labels: Sequence[int], transform: str) -> tuple[str, str]:
-    """The scores of two classes, with the transform that is left to do; emits the labels."""
+    """Emit the labels and scores of two classes; return the scores and the transform that still has to be applied."""
     base = _numbers(e, "base_values")
     present = np.unique(read.weights.target).tolist()
     if len(present) == 1 and len(base) > 1 - present[0]:
@@ -147,7 +150,7 @@ def _two_classes(e: Expansion, read: "_Read", labels: Sequence[int], transform: 
     if present == [0]:
         first = _plus(e, first, base[:1])
     elif present == [0, 1] and len(base):
-        # As onnxruntime has it: two values stand for one score, whose negative the other class has.
+        # As in onnxruntime, two base values mean one score, and the other class has its negative.
         first = _plus(e, first, base[-1:])
         if len(base) == 2:
             second, first = first, e.emit("Neg", [first])
@@ -164,8 +167,8 @@ def _two_classes(e: Expansion, read: "_Read", labels: Sequence[int], transform: 
 
 
 def _put_numbered(e: Expansion, which: str) -> None:
-    """Emit 0 or 1 as labels, whatever the classes are called: as onnxruntime does."""
-    if e.node.output[0] and not e.texts("classlabels_strings"):
+    """Emit the labels 0 and 1 instead of the classes' own labels, as onnxruntime does."""
+    if has_label_output(e):
         e.emit("Identity", [which], e.node.output[0])
 
 
@@ -179,12 +182,12 @@ def _row(e: Expansion, values: Array, other: str) -> str:
 
 @dataclass(frozen=True)
 class _Read:
-    """What a node's attributes say.
+    """The trees in a node's attributes.
 
     Attributes:
-        nodes: Of all trees; thresholds in the dtype of the data.
-        roots: The first of each tree.
-        weights: Of leaves.
+        nodes: The nodes of all trees.
+        roots: Index of each tree's root.
+        weights: The weights of leaves.
     """
 
     nodes: Nodes
@@ -195,7 +198,7 @@ class _Read:
 def _scores(
     e: Expansion, read: _Read, targets: int, aggregate: str, base: Array | None
 ) -> tuple[str, Ensemble]:
-    """Emit the call."""
+    """Emit the operator `TREES` that computes the scores, and return its output with the ensemble."""
     x, dims = e.node.input[0], e.dims(e.node.input[0])
     if len(dims) != 2:
         raise ModelError(f"its data have {len(dims)} dimensions, and rows of features have 2")
@@ -212,7 +215,7 @@ def _scores(
 def convert_trees(
     builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
 ) -> relax.Expr:
-    """Emit the call of a node that `_scores` made."""
+    """Convert the operator `TREES` to a call_tir of the numerics routine."""
     x, *arrays = cast("list[Any]", inputs)
     trees = Trees(*(array.value.numpy() for array in arrays))
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -227,12 +230,12 @@ def convert_trees(
 
 
 def _data_dtype(e: Expansion) -> np.dtype[Any]:
-    """The dtype that data are compared in."""
+    """Return the dtype in which features are compared with thresholds."""
     return np.dtype(np.float64 if e.dtype(e.node.input[0]) == np.float64 else np.float32)
 
 
 def _numbers(e: Expansion, name: str) -> Array:
-    """Numbers of a list, or of the tensor that stands for it in doubles."""
+    """Return the numbers of a list attribute, or of the tensor attribute `<name>_as_tensor` that replaces it."""
     for attribute in e.node.attribute:
         if attribute.name in (name, f"{name}_as_tensor"):
             if attribute.HasField("t"):
@@ -250,7 +253,7 @@ def _base(e: Expansion, targets: int) -> Array | None:
 
 
 def _same_length(lists: dict[str, Array]) -> None:
-    """Refuse lists of which each has an entry for each node, or weight, and that differ in length."""
+    """Refuse lists of different lengths, all of which have one entry per node or per weight."""
     (first, known), *others = lists.items()
     for name, array in others:
         if len(array) != len(known):
@@ -314,7 +317,7 @@ def _read(e: Expansion, kind: str, targets: int) -> _Read:
 
 
 def _modes(e: Expansion) -> Array:
-    """The index in `MODES` of each node's."""
+    """Return the index in `MODES` of each node's mode."""
     texts = next((a.strings for a in e.node.attribute if a.name == "nodes_modes"), ())
     distinct, index = np.unique(
         np.array([text.decode() for text in texts], dtype=object), return_inverse=True
@@ -325,7 +328,7 @@ def _modes(e: Expansion) -> Array:
 
 
 def _index(tree: Array, node: Array) -> Callable[[Array, Array], Array]:
-    """Return a function from trees and nodes to indices, -1 for those that there are not."""
+    """Return a function that maps tree and node numbers to node indices, and unknown pairs to -1."""
     trees, nodes = np.unique(tree), np.unique(node)
     key = np.searchsorted(trees, tree) * len(nodes) + np.searchsorted(nodes, node)
     order = np.argsort(key, kind="stable")
@@ -346,7 +349,7 @@ def _index(tree: Array, node: Array) -> Callable[[Array, Array], Array]:
 
 
 def _read_indexed(e: Expansion) -> _Read:
-    """Read the attributes of a TreeEnsemble, whose children are indices and whose leaves are in lists of their own."""
+    """Read the attributes of a TreeEnsemble, whose children are indices and whose leaves are in separate lists."""
     lists = {f"nodes_{name}": _numbers(e, f"nodes_{name}") for name in (
         "splits", "featureids", "modes", "truenodeids", "falsenodeids", "trueleafs", "falseleafs"
     )}  # fmt: skip
@@ -362,7 +365,7 @@ def _read_indexed(e: Expansion) -> _Read:
     if len(wrong := np.flatnonzero((mode < 0) | (mode > _MEMBER))):
         raise ModelError(f"node {wrong[0]} has the mode {mode[wrong[0]]}, and there are 0 to {_MEMBER}")
     mode, splits = _single_members(mode, lists["nodes_splits"], _numbers(e, "membership_values"))
-    # A leaf becomes a node for each place that it is at.
+    # A leaf that several nodes refer to becomes one node for each of them.
     ends, total = [np.zeros(0, np.int64)], count
     children = {}
     for side in ("true", "false"):
@@ -395,10 +398,10 @@ def _read_indexed(e: Expansion) -> _Read:
 
 
 def _single_members(mode: Array, splits: Array, members: Array) -> tuple[Array, Array]:
-    """Modes and splits in which sets of one value are equalities.
+    """Return modes and splits with BRANCH_MEMBER nodes of one value replaced by BRANCH_EQ.
 
     Raises:
-        ModelError: A set has another number of values.
+        ModelError: A set has no or several values.
     """
     nodes = np.flatnonzero(mode == _MEMBER)
     if not len(nodes):

@@ -20,13 +20,13 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from arm_ext.errors import ModelError
 
 SMALL_ELEMENTS = 1024
-"""What sizes, axes and starts follow from is shorter."""
+"""Tensors with fewer elements may hold sizes, axes or starts, so their values are kept."""
 
 _PROTOBUF_BYTES = 2**31
-"""Of a message at most."""
+"""Largest size of a protobuf message in bytes."""
 
 _SPARE_BYTES = 2**24
-"""Of a model beside its weights: nodes, names, types."""
+"""Assumed bytes of a model besides its weights: nodes, names, types."""
 
 
 # An address is formed by ADRP, which reaches 4 GiB to either side, and the code comes after the weights.

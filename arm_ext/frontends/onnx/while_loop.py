@@ -23,8 +23,8 @@ class While:
         go: Value that says whether there is a first round, a bool scalar.
         body: A round; it gives whether there is another, its number, the states, and rows of outputs that have one of
             each round.
-        number: What the body calls the number of its round, an int64 scalar.
-        states: What the body calls a state → the value beside the Loop that the state begins as.
+        number: Name in the body of the round number, an int64 scalar.
+        states: Name of a state in the body → the value outside of the Loop that it starts with.
         added: Names of the body's nodes that are not the Loop's.
     """
 

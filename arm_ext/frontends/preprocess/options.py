@@ -72,7 +72,7 @@ class Crop(_Section):
 
 
 class Resize(_Section):
-    """To `size` [height, width], the model's by default, as ONNX's Resize with half_pixel coordinates and no antialias.
+    """Resize to `size` [height, width], the model's by default, as ONNX's Resize (half_pixel, no antialias).
 
     `linear` computes in binary32 and does not round back to u8; `nearest` is round_prefer_floor.
     """

@@ -74,7 +74,7 @@ def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> Chain:
 
 
 class _Frame:
-    """What a frame has become so far."""
+    """State of a frame between two steps."""
 
     def __init__(self, spec: TensorSpec, given: Input, frame: list[int], to_float: Operation) -> None:
         self._spec = spec

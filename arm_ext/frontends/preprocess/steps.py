@@ -129,7 +129,7 @@ class Interpolate:
 
 
 def _half_pixel(size: int, outputs: int) -> npt.NDArray[np.float64]:
-    """Where each output lies on the input's axis."""
+    """Return the position of each output on the input's axis."""
     return (np.arange(outputs, dtype=np.float64) + 0.5) * (size / outputs) - 0.5
 
 

@@ -61,7 +61,7 @@ class Tensor:
 
     Attributes:
         shape: -1 for a dimension that is not static.
-        dtype: Of the elements; of the numbers that they stand for if they are quantised.
+        dtype: Dtype of the elements; of the numbers that they stand for if they are quantised.
         uniform: How they are quantised, or None.
     """
 

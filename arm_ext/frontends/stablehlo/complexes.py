@@ -38,7 +38,7 @@ BY_PARTS = (
     "stablehlo.subtract",
     "stablehlo.transpose",
 )
-"""What does to a complex value what it does to its parts."""
+"""Operators that act on the real and imaginary parts of a complex value separately."""
 
 Both = Held | Complex
 

@@ -37,8 +37,8 @@ class _Windows:
     """Windows of a tensor, a batch of them.
 
     Attributes:
-        shape: Of the tensor.
-        sizes: Of a window.
+        shape: Shape of the tensor.
+        sizes: Sizes of a window.
         indexed: Axis of the tensor that each number of an index vector is about.
         batching: Axes of the tensor that are counted along with axes of the indices.
         batches: Those axes, among the batch's.

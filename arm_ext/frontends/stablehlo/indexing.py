@@ -18,7 +18,7 @@ R = relax.op
 
 
 def _start(t: Translator, start: Held, most: int) -> Expr | int:
-    """Where a window begins, at most at `most`: a number if it is known, or a scalar."""
+    """Return the start of a window, clamped to `most`: a number if it is known, else a scalar expression."""
     number = start.scalar()
     if number is not None:
         return int(min(max(number, 0), most))

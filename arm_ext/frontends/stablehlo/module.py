@@ -113,7 +113,7 @@ def fix_shapes(module: Any, types: Sequence[str]) -> None:
 
     Args:
         module: Changed in place.
-        types: Of all arguments, such as "tensor<2x3xf32>".
+        types: Types of all arguments, such as "tensor<2x3xf32>".
 
     Raises:
         UnreadableError: The shapes contradict the module.

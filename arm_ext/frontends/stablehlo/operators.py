@@ -44,7 +44,7 @@ def _nothing(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def _custom(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
-    """By a plugin; the attributes are texts, as MLIR writes them."""
+    """Convert a custom call by a plugin; attributes are strings in MLIR's syntax."""
     attributes = {str(name): str(op.attributes[name]) for name in op.attributes}
     name = name_of(op.location) or str(op.operation.name)
     custom = CustomOp(operator_name(op), name, [t.full(held) for held in operands], attributes, t.builder)

@@ -110,7 +110,7 @@ class _Convolution:
         dilation: From element to element of the weights.
         low: Zeros before the data.
         high: Zeros behind it.
-        groups: Of channels.
+        groups: Groups of channels.
     """
 
     strides: tuple[int, ...]

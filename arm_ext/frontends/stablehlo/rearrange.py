@@ -88,7 +88,7 @@ def _reverse(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def flipped(t: Translator, x: Expr, axes: Sequence[int]) -> Expr:
-    """Reverse axes."""
+    """Return a tensor with some axes reversed."""
     for axis in axes:
         if int(x.ty.shape[axis]) > 1:
             x = t.emit(R.flip(x, axis))

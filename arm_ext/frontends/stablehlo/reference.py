@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA computes of a StableHLO program on the CPU, by jax. It is not needed to compile one."""
+"""Reference outputs of a StableHLO program by XLA on the CPU. Needs jax, which compiling a program does not."""
 
 import importlib.metadata
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ def reference(module: Any, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt
 
     Args:
         module: With static shapes.
-        inputs: In the program's order.
+        inputs: Inputs in the program's order.
 
     Returns:
         The outputs, none if jax is not installed or cannot run it; and the runtime's name and version.

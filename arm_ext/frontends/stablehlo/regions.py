@@ -109,7 +109,7 @@ def run_time_choice(
 
     Args:
         t: The translator.
-        conditions: Of all blocks but the last, Boolean scalars.
+        conditions: Conditions of all blocks but the last, Boolean scalars.
         blocks: Without arguments.
         count: How many values each gives.
     """

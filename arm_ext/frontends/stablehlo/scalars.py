@@ -98,7 +98,7 @@ def known_turns(condition: Any, body: Any, states: Sequence[Array | None], most:
     Args:
         condition: Block that gives whether there is another turn.
         body: Block of a turn.
-        states: What is known of what the loop begins with.
+        states: Known values of the loop's initial states.
         most: Turns to count.
     """
     counted = _Counted.of(condition, body)
@@ -121,7 +121,7 @@ def outlasts(condition: Any, body: Any, states: Sequence[Array | None], most: in
     Args:
         condition: Block that gives whether there is another turn.
         body: Block of a turn.
-        states: What is known of what the loop begins with.
+        states: Known values of the loop's initial states.
         most: Turns.
     """
     counted = _Counted.of(condition, body)
@@ -252,8 +252,8 @@ def behaves(block: Any, dtypes: Sequence[str], wanted: Callable[..., Iterable[An
     """Whether a block computes the same as a function, tested for all combinations of a few numbers.
 
     Args:
-        block: Of a region.
-        dtypes: Of its arguments.
+        block: Block of a region.
+        dtypes: Dtypes of its arguments.
         wanted: Arguments, as numbers, to results.
     """
     numbers = [(0, 1) if dtype == "bool" else (0, 1, 3, 100) for dtype in dtypes]

@@ -47,7 +47,7 @@ def _places(t: Translator, keys: Sequence[Expr], axis: int, descending: bool) ->
 
 
 def _order(op: Any, operands: list[Held]) -> tuple[list[int], bool]:
-    """Which operands decide, the first first, and whether the greatest comes first."""
+    """Return the operands that are sort keys, the first one first, and whether the order is descending."""
     block = op.regions[0].blocks[0]
     dtypes = [held.dtype for held in operands for _ in range(2)]
     count = len(operands)

@@ -113,7 +113,7 @@ def _stages(bindings: Sequence[relax.Binding]) -> Iterator[_Stage]:
 
 
 def _part(name: str, stage: _Stage, bindings: Sequence[relax.Binding], result: Expr) -> Part | None:
-    """What is computed in a stage and read outside of it, as a function."""
+    """Return the part of a stage that is read outside of it, as a function; None if nothing is."""
     inner = frozenset(binding.var for binding in stage.straight)
     outside = [binding.value for binding in bindings if binding.var not in inner]
     outputs = [

@@ -44,8 +44,8 @@ class Translator(Values):
 
         Args:
             module: With static shapes.
-            converter_of: What converts an operator.
-            named: What converts one of a name.
+            converter_of: Returns the converter of an operator.
+            named: Operator name → its converter.
             nodes: Operation → its name.
         """
         super().__init__()

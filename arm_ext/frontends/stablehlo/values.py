@@ -26,7 +26,7 @@ class Held:
 
     Attributes:
         expr: A variable or constant: what the value is broadcast from, as numpy broadcasts.
-        shape: Of the value.
+        shape: Shape of the value.
         kept: Where `expr` has axes of length 1 that the value has not: the axes that it has. Then nothing is
             broadcast.
     """
@@ -74,7 +74,7 @@ class Values:
     """Emits Relax calls, and broadcasts, reshapes and transposes values.
 
     Attributes:
-        builder: Of the function, in a dataflow block.
+        builder: Builder of the function, in a dataflow block.
         names: Variable → the source node that is being converted.
         node: Its name.
     """
@@ -169,7 +169,7 @@ class Values:
         Args:
             held: The value.
             axes: For each of its axes, the axis of the result.
-            shape: Of the result.
+            shape: Shape of the result.
         """
         if not held.small:
             return Held(held.expr, shape)

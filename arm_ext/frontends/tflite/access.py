@@ -54,7 +54,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
     """The tensors of one graph: constants, and the values computed so far.
 
     Attributes:
-        whole: What it shares with the converters of the model's other graphs.
+        whole: State shared with the converters of the model's other graphs.
         values: Tensor number → its value: of the tensor's own dtype, integers if it is quantised.
     """
 
@@ -77,7 +77,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         """Return the elements of a constant tensor that is not quantised; None for others."""
         if tensor < 0 or (found := self.tensor(tensor)).qnn_params:
             return None
-        if tensor not in self.values and 0 in (shape := shape_of(found)):  # the file has no bytes for it
+        if tensor not in self.values and 0 in (shape := shape_of(found)):  # the file stores no bytes for it
             return np.empty(shape, self.get_tensor_type_str(found.tensor.Type()))
         if not self._is_constant(found):
             return None
@@ -190,7 +190,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return bool(tensor.tensor_idx >= 0 and tensor.buffer.DataLength() > 0)
 
     def _real(self, tensor: Any) -> npt.NDArray[Any]:
-        """What a quantised constant stands for, float32."""
+        """Dequantise a constant to float32."""
         value = self.integers(tensor)
         scale, zero_point = (tensor.qnn_params[k].value.numpy() for k in ("scale", "zero_point"))
         if scale.size > 1:

@@ -88,7 +88,7 @@ class QdqConverter(Access):
             self._bind(tensor, result if len(outputs) == 1 else result[number])
 
     def _custom(self, op: Any, code: str, name: str) -> Any:
-        """What a plugin makes of an operator, of values that are shown as float where they are quantised."""
+        """Convert an operator by a plugin, which sees quantised values as dequantised float32."""
         options = op.CustomOptionsAsNumpy()
         attributes = {"custom_options": b"" if isinstance(options, int) else options.tobytes()}
         inputs = [
@@ -115,7 +115,7 @@ class QdqConverter(Access):
         self.show(b.tensor_idx, relax.op.dequantize(*operands, axis=0))
 
     def _hybrid(self, op: Any, code: str) -> relax.Expr | None:
-        """What an operator of float data and 8-bit weights gives, or None: it is then let see its data rounded."""
+        """Convert an operator with float data and 8-bit weights; None if TVM converts it with rounded data."""
         numbers, inputs = _WEIGHTED.get(code), op.InputsAsNumpy()
         if numbers is None or self._computes_in_integers:
             return None

@@ -23,7 +23,7 @@ _R = relax.op
 _SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
 _NEEDED = ("max_detections", "num_classes", "nms_iou_threshold", "nms_score_threshold", *_SCALES)
 _CENTRE = 2
-"""Of a box's four numbers, those of its centre."""
+"""Number of coordinates of a box's centre, which come first of its four numbers."""
 
 
 def detection_postprocess(c: Any, op: Any) -> relax.Expr:

@@ -22,7 +22,7 @@ LEAST, MOST = -(2**15), 2**15 - 1
 STEPS = 512
 """Intervals of a table between whose values LiteRT interpolates."""
 SIGMOID_STEPS_A_UNIT = 24
-"""Of the table of 256 values that logistic and tanh share."""
+"""Steps per unit in the table of 256 values that logistic and tanh share."""
 
 ALMOST = 1e-3
 """How far from a whole number LiteRT takes the logarithm of a power of two to be."""
@@ -136,7 +136,7 @@ def _shifted(x: Integers, bits: int) -> Integers:
 
 
 def _exp(x: Integers, integer_bits: int) -> Integers:
-    """Of what is not positive; no integer bits in the result."""
+    """Return exp(x) for x <= 0, without integer bits in the result."""
     fraction = 15 - integer_bits
     quarter = 1 << (fraction - _ONE_QUARTER_BITS)
     near = (x & (quarter - 1)) - quarter
@@ -151,7 +151,7 @@ def _exp(x: Integers, integer_bits: int) -> Integers:
 
 
 def _exp_within_quarter(x: Integers) -> Integers:
-    """Of [-1/4, 0): Taylor's series of the fourth degree around -1/8."""
+    """Return exp(x) for x in [-1/4, 0): Taylor's series of the fourth degree around -1/8."""
     x = x + (1 << 12)
     square = _times(x, x)
     cube, fourth = _times(square, x), _times(square, square)

@@ -17,7 +17,7 @@ from relay_passes.canonicalize.define_division import quotient, remainder
 
 _Array = npt.NDArray[Any]
 _Fold = Callable[[Any, Any, Sequence[_Array]], Any]
-"""From a `QdqConverter`, an operator and its inputs to the result."""
+"""Function from a `QdqConverter`, an operator and its inputs to the result."""
 
 _MOST = 1 << 16
 """Elements of a result at most: what has more is data, which others fold once it is laid out."""
@@ -31,15 +31,15 @@ _ACTIVATED = {
 
 
 def folded(c: Any, op: Any, code: str) -> list[_Array] | None:
-    """Return the results of an operator with known inputs, if it is one that computes sizes; else None.
+    """Return the results of an operator with known inputs, if it computes shapes or sizes; else None.
 
     Args:
         c: A `QdqConverter`.
         op: The operator.
-        code: Its name.
+        code: Name of the operator.
 
     Returns:
-        Arrays of the outputs' types; None where they are to be computed at run time.
+        Arrays with the dtypes of the outputs; None if they must be computed at run time.
     """
     outputs = [c.tensor(int(number)) for number in op.OutputsAsNumpy()]
     if any(output.qnn_params for output in outputs):
@@ -156,7 +156,7 @@ def _split(c: Any, op: Any, values: Sequence[_Array]) -> list[_Array]:
 
 def _split_v(_: Any, __: Any, values: Sequence[_Array]) -> list[_Array]:
     x, sizes, axis = values[0], values[1].tolist(), int(values[2].reshape(()))
-    if -1 in sizes:  # what the others leave
+    if -1 in sizes:  # -1 takes the elements that the other parts leave
         sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
     return np.split(x, np.cumsum(sizes[:-1]), axis)
 
@@ -166,7 +166,7 @@ _SPLITS: dict[str, Callable[[Any, Any, Sequence[_Array]], list[_Array]]] = {
     "SPLIT_V": _split_v,
     "UNPACK": _unpack,
 }
-"""Operators of several outputs."""
+"""Operators with several outputs."""
 
 _FOLDS: dict[str, _Fold] = {
     "ABS": _plain(np.abs),

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 
 Convert = Callable[[Any, Any], relax.Expr]
-"""From a `QdqConverter` and an operator to its result."""
+"""Function from a `QdqConverter` and an operator to the operator's result."""
 
 
 def shape_of(tensor: Any) -> tuple[int, ...]:

@@ -120,7 +120,7 @@ def _range(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr]:
 
 
 def _by_reciprocal(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
-    """What `_integers` stand for."""
+    """Return the real values of `_integers`."""
     q, point, step = _integers(x, axes)
     return relax.op.multiply(relax.op.subtract(q, point), step)
 

@@ -175,7 +175,7 @@ def _convert(
                     results += [whole.variables[resource.name] for resource in resources]
                     result = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
                 builder.emit_func_output(result)
-    except UsageError:  # of a plugin
+    except UsageError:  # raised by a plugin's converter
         raise
     except Exception as err:
         raise not_imported(whole.node, nodes, err) from err

@@ -38,11 +38,11 @@ _INPUT, _FORGET, _NEW, _OUTPUT = range(4)
 _PEEPHOLE_OF = {_INPUT: 0, _FORGET: 1, _OUTPUT: 2}
 
 _GATE_SCALE = 2.0**-12
-"""Of what a gate's function is applied to: 3 integer bits."""
+"""Scale of the argument of a gate's activation, which has 3 integer bits."""
 _FRACTION = 15
 """Fractional bits of what it gives."""
 _HIDDEN_PLACE = 4
-"""Which of the operator's intermediate tensors says how the output before a projection is quantised."""
+"""Index of the intermediate tensor with the quantisation of the output before the projection."""
 _TANH_BITS = range(7)
 """Integer bits of the cell that LiteRT has a tanh for."""
 
@@ -69,7 +69,7 @@ class _Lstm:
         o: Its operands.
         gates: Those there are: without that of the input, it is 1 less the forget gate.
         hidden: Scale and zero point of the output before a projection.
-        output: Of the output.
+        output: Scale and zero point of the output.
         cell_bits: log2 of the cell's scale.
         cell_clip: Largest |cell|, 0 for any.
         projection_clip: Largest |output|, likewise.

@@ -107,7 +107,7 @@ def check_operator(c: Any, op: Any, code: str, node: str) -> None:
         c: A `QdqConverter`.
         op: The operator.
         code: Its name.
-        node: What the source node is called.
+        node: Name of the source node.
 
     Raises:
         ModelError: It names option or input, value and limit.

@@ -29,7 +29,7 @@ def _cumsum(c: Any, op: Any) -> relax.Expr:
 
 
 def _gather(c: Any, op: Any) -> relax.Expr:
-    """With batch axes, which data and indices share; negative axes count from the end."""
+    """Convert GATHER, with batch axes that data and indices share; negative axes count from the end."""
     options = c._get_builtin_options(op, tflite.GatherOptions)
     x, places = c.get_input_tensors(op)
     rank, count = len(shape_of(x)), len(shape_of(places))
@@ -54,7 +54,7 @@ def _gather_nd(c: Any, op: Any) -> relax.Expr:
 
 
 def _split_v(c: Any, op: Any) -> relax.Expr:
-    """By the outputs' shapes: the model's sizes may have a -1."""
+    """Convert SPLIT_V by the outputs' shapes, since the model's sizes may have a -1."""
     x, _, axis = c.get_input_tensors(op)
     along = int(c.get_tensor_value(axis))
     sizes = [shape_of(output)[along] for output in c.get_output_tensors(op)]
@@ -126,7 +126,7 @@ def _embedding_lookup(c: Any, op: Any) -> relax.Expr:
 
 
 def _dynamic_update_slice(c: Any, op: Any) -> relax.Expr:
-    """Where an index lies in the slice, its element of the update; a slice that would reach out is moved back."""
+    """Convert DYNAMIC_UPDATE_SLICE by a selection per element; a slice that would exceed the tensor is moved back."""
     x, update, starts = c.get_input_tensors(op)
     value, inside = data_of(c, update), None
     begin = relax.op.astype(data_of(c, starts), "int64")

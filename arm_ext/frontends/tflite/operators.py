@@ -28,7 +28,7 @@ from arm_ext.frontends.tflite.svdf import svdf
 from arm_ext.frontends.tflite.tensors import is_complex, resolved
 
 _PADDING_SAME = 1
-"""In the options of MediaPipe's operators."""
+"""Value for SAME padding in the options of MediaPipe's operators."""
 
 _NHWC_TO_NCHW, _NCHW_TO_NHWC, _OHWI_TO_IOHW = (0, 3, 1, 2), (0, 2, 3, 1), (3, 0, 1, 2)
 
@@ -66,7 +66,7 @@ def _affine(tensor: Any) -> tuple[float, int]:
 
 
 def _reshape(c: Any, op: Any) -> relax.Expr:
-    """To the declared shape: upstream's takes no -1, and a SQUEEZE of all axes for one of none."""
+    """Convert RESHAPE, SQUEEZE and EXPAND_DIMS. TVM's converter rejects -1 and a SQUEEZE without listed axes."""
     shape, own = c.shape(op.Inputs(0)), c.tensor(op.Outputs(0))
     wanted: list[int] | None = None
     if c.get_op_code_str(op) == "EXPAND_DIMS":
@@ -157,7 +157,7 @@ def _transpose_conv_bias(c: Any, op: Any) -> relax.Expr:
 
 
 def _transposed(c: Any, operands: Sequence[Any], wide: Sequence[int], strides: tuple[int, int]) -> relax.Expr:
-    """In NCHW, which TVM has loops for; upstream's has no activation and no output padding."""
+    """Convert a transposed convolution in NCHW; TVM's converter lacks activation and output padding."""
     data, weight, *bias = operands
     sizes = zip(shape_of(data)[1:3], strides, shape_of(weight)[1:3], wide[1:3], strict=True)
     surplus = [(size - 1) * stride + kernel - out for size, stride, kernel, out in sizes]

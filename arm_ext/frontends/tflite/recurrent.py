@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's float LSTM and RNN over sequences: one call that walks the steps.
+"""TFLite's float LSTM and RNN over sequences, as one call for all steps.
 
-An LSTM with peepholes, a projection, coupled or normalised gates, or a clipped cell is unrolled into the equations of
-each step:
+An LSTM with peepholes, a projection, coupled gates, layer normalisation or a clipped cell is unrolled into the
+equations of each step:
 
     all steps at once    X W + b                          one matrix product
     step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators
 
-With 8-bit weights, x and h are rounded row by row to 255 steps around 0, as LiteRT does it; see `hybrid` for its other
-operators, and `integer_lstm` for data of 8 bits.
+With 8-bit weights, x and h are quantised row by row to symmetric int8, as in LiteRT; `hybrid` has the other operators
+with 8-bit weights, and `integer_lstm` those with 8-bit data.
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ from schedules.numerics.recurrent import Activation, Cell
 _R = relax.op
 
 _CELL_ORDER = (0, 3, 1, 2)
-"""Where TFLite has the gates of a cell."""
+"""Position of each of the cell's gates in TFLite's order."""
 
 _EPSILON = 1e-8
-"""Of the variance of normalised gates (TensorFlow Lite, lstm_eval.cc)."""
+"""Epsilon of the variance of layer-normalised gates (TensorFlow Lite, lstm_eval.cc)."""
 
 
 def _rnn_direction(
@@ -71,7 +71,7 @@ def _rnn_direction(
 
 @dataclass(frozen=True)
 class _Lstm:
-    """Which inputs are what: by gate, input, forget, cell, output."""
+    """Indices of an LSTM's inputs, by gate in the order input, forget, cell, output."""
 
     weights: int
     recurrent: int
@@ -129,7 +129,7 @@ def _lstm_direction(
 
 
 def _is_plain(o: Operands, at: _Lstm, options: Any) -> bool:
-    """Whether an LSTM is one that `walk_steps` takes, or `walk_steps_of_bytes`."""
+    """Whether `walk_steps` or `walk_steps_of_bytes` can compute an LSTM."""
     weights = [first + gate for first in (at.weights, at.recurrent) for gate in range(4)]
     others = [*range(at.peephole, at.peephole + 3), at.projection, *range(at.norm, at.norm + 4)]
     activation = options.FusedActivationFunction()

@@ -24,7 +24,7 @@ def reference(
     Args:
         model: A TFLite file's bytes.
         variables: Numbers of the tensors that it keeps: their values are the last inputs, and the last outputs.
-        inputs: In the model's order, then those.
+        inputs: Inputs in the model's order, then those.
 
     Returns:
         The outputs, none if LiteRT is not installed or cannot run the model; and its name and version.
@@ -64,7 +64,7 @@ def run_litert(
 
     Args:
         model: A TFLite file's bytes.
-        inputs: In the model's order.
+        inputs: Inputs in the model's order.
         variables: As for `reference`; without them, they hold what they begin with.
     """
     from ai_edge_litert.interpreter import Interpreter

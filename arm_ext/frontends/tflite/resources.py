@@ -56,7 +56,7 @@ def resources_of(
 
     Args:
         model: As in the file.
-        operators: Of its graphs.
+        operators: Operators of its graphs.
         initial: Each variable's first value.
         taken: Names of the model's inputs and outputs.
     """
@@ -74,7 +74,7 @@ def initial_values(c: Any, operators: Operators) -> dict[str, npt.NDArray[Any]]:
 
     Args:
         c: A `QdqConverter` for this alone.
-        operators: Of the model's graphs.
+        operators: Operators of the model's graphs.
 
     Raises:
         ModelError: They assign what is no constant.
@@ -133,7 +133,7 @@ def _assign(c: Any, op: Any) -> None:
 
 
 def _done(_: Any, __: Any) -> None:
-    """What is run once was run before; see `initial_values`."""
+    """Convert CALL_ONCE to nothing, since `initial_values` has run it."""
 
 
 RESOURCES: dict[str, Convert] = {

@@ -41,7 +41,7 @@ WALKED = {
 
 State = tuple[relax.Expr, ...]
 Step = Callable[[relax.Expr, State], State]
-"""From a step's part of X W + b and the state to the next state, whose first is the output."""
+"""Function from a step's rows of X W + b and the state to the next state, whose first tensor is the output."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Operands:
         )
 
     def in_bytes(self, places: Sequence[int]) -> bool:
-        """Whether inputs are constants of int8, each of one scale and no zero point."""
+        """Whether the inputs are int8 constants, each with one scale and without zero point."""
         return all(
             self.has(at)
             and self.tensor(at).buffer.DataLength() > 0
@@ -119,7 +119,7 @@ class Operands:
         )
 
     def bytes_of(self, places: Sequence[int]) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
-        """Return constants that are `in_bytes` side by side as columns, [inputs, units], and the columns' scales."""
+        """Return int8 constants side by side as columns [inputs, units], and the columns' scales."""
         values = [self.integers(at) for at in places]
         scales = [np.full(len(v), self.quantization(at)[0]) for v, at in zip(values, places, strict=True)]
         return np.concatenate(values).T.copy(), np.concatenate(scales).astype(np.float32)
@@ -162,7 +162,7 @@ def rounded(x: relax.Expr) -> relax.Expr:
 
 
 def symmetric(x: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
-    """Return the integers that `rounded` makes of rows, as float32, and their steps."""
+    """Quantise rows to symmetric int8; return the integers as float32, and the scale of each row."""
     most = _R.max(_R.abs(x), [-1], keepdims=True)
     one, steps, half = (relax.const(v, "float32") for v in (1.0, _ROUNDED_TO, 0.5))
     most = _R.where(_R.equal(most, relax.const(0.0, "float32")), one, most)
@@ -216,7 +216,7 @@ def walk_steps(
         o: Of the operator.
         cell: What each step computes.
         x: [steps, batch, inputs].
-        weights: Of the operator.
+        weights: Weights of the operator.
         states: Which inputs the states are.
         time_major: Whether the result has the steps first, too.
     """
@@ -234,16 +234,16 @@ def walk_steps_of_bytes(
     *,
     time_major: bool,
 ) -> relax.Expr:
-    """Emit all steps of a cell with weights of 8 bits as one call, and update the states.
+    """Emit all steps of a cell with 8-bit weights as one call, and update the states.
 
     Args:
-        o: Of the operator.
+        o: Operands of the operator.
         cell: What each step computes.
-        x: [steps, batch, inputs].
-        weights: Which inputs are those of the data, and of the state; gates in the order of the cell.
-        bias: Gates in the same order.
-        states: Which inputs the states are.
-        time_major: Whether the result has the steps first, too.
+        x: Data [steps, batch, inputs].
+        weights: Indices of the inputs with the weights of the data and of the state; gates in the cell's order.
+        bias: Biases, gates in the same order.
+        states: Indices of the inputs that are states.
+        time_major: Whether the result is [steps, batch, ...] instead of [batch, steps, ...].
     """
     bb = o.c.bb
     (of_data, scale), (of_state, scales) = map(o.bytes_of, weights)
@@ -258,7 +258,7 @@ def walk_steps_of_bytes(
 
 
 def _kept(o: Operands, walked: Walked, states: Sequence[int], *, time_major: bool) -> relax.Expr:
-    """Update the states, and return the result."""
+    """Update the states, and return the output of all steps."""
     for at, value in zip(states, walked.states, strict=True):
         o.keep(at, value)
     return steps_first(o.c, walked.y, time_major=time_major)

@@ -33,11 +33,11 @@ _R = relax.op
 _Array = npt.NDArray[np.float64]
 
 _OUTPUT_SCALE = 2.0**-15
-"""Of LOGISTIC, TANH and SOFTMAX."""
+"""Output scale of LOGISTIC, TANH and SOFTMAX."""
 _FIXED_SCALE = 2.0**-12
-"""Of int16 with 3 integer bits."""
+"""Scale of int16 fixed-point numbers with 3 integer bits."""
 _LEAST_EXPONENT = -10.0
-"""Where softmax's table of exp begins."""
+"""Argument of the first entry of softmax's table of exp."""
 _GELU_CUBIC = 0.044715
 
 
@@ -61,7 +61,7 @@ def _scales(c: Any, op: Any) -> tuple[float, float]:
 
 
 def _power_of_two(scale: float) -> int | None:
-    """By how many bits a scale is above that of the fixed-point functions, if it is by whole ones."""
+    """Return n if a scale is 2**n times that of the fixed-point functions, else None."""
     bits = math.log2(scale / _FIXED_SCALE)
     return round(bits) if abs(bits - round(bits)) < fixed_point.ALMOST else None
 
@@ -97,7 +97,7 @@ def _between(
     Args:
         c: The converter.
         data: int16.
-        scale: Of the data.
+        scale: Scale of the data.
         bits: By which it is interpolated.
         form: What it is beyond the table, what is added to it and what it is subtracted from for negative data, and by
             how many bits it is shifted then.
@@ -150,7 +150,7 @@ def _softmax(c: Any, op: Any) -> relax.Expr | None:
 
 
 def _bits(c: Any, x: relax.Expr) -> relax.Expr:
-    """How many bits positive int32 values have."""
+    """Emit the number of bits of positive int32 values."""
     count = whole(1)
     for bits in range(1, 31):
         count = c.bb.emit(_R.add(count, _R.astype(_R.greater_equal(x, whole(1 << bits)), "int32")))

@@ -48,7 +48,7 @@ def _waves(size: int, bins: int) -> tuple[relax.Expr, relax.Expr]:
 
 
 def _cast(c: Any, op: Any) -> relax.Expr:
-    """Of a complex number to a real one, its real part."""
+    """Convert CAST; a cast of complex to real numbers takes the real part."""
     x = c.tensor(op.Inputs(0))
     if not is_complex(x) or is_complex(output := c.tensor(op.Outputs(0))):
         return c.convert_cast(op)

@@ -23,7 +23,7 @@ _R = relax.op
 
 _DATA, _FEATURES, _TIME, _BIAS = range(4)
 STATE = 4
-"""Which input the state is."""
+"""Index of the input that is the state."""
 
 
 def svdf(c: Any, op: Any) -> relax.Expr:
@@ -69,7 +69,7 @@ class _Form:
         Args:
             new: [rows, filters], of the state's type.
             time: [filters, frames] weights; what they are of, the state's type or int32.
-            zero_point: What stands for 0 in the state.
+            zero_point: Zero point of the state.
         """
         emit = self.o.c.bb.emit
         state = self.o.state(STATE)

@@ -38,7 +38,7 @@ class ShownTensor:
         return int(self._tensor.ShapeLength() if self._shape is None else len(self._shape))
 
     def ShapeAsNumpy(self) -> npt.NDArray[np.int32]:  # noqa: N802
-        """Its sizes."""
+        """Return the sizes of the tensor."""
         found = self._tensor.ShapeAsNumpy() if self._shape is None else self._shape
         return np.asarray(found, np.int32)
 
@@ -67,7 +67,7 @@ def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tu
     Args:
         tensor: As in the file.
         count: How many elements it has.
-        wanted: What its operator says, perhaps with -1, where the file leaves more than one size open.
+        wanted: Sizes that its operator gives, possibly with -1, if the file leaves more than one size open.
 
     Raises:
         ModelError: Neither makes a shape of them.

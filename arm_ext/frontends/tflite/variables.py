@@ -17,7 +17,7 @@ class Variable:
     Attributes:
         number: The tensor's.
         spec: Its name is the tensor's where no other has it.
-        zero_point: What it is filled with before the first run.
+        zero_point: Value that it is filled with before the first run.
     """
 
     number: int
@@ -40,8 +40,8 @@ def variables_of(graph: Any, specs: Sequence[TensorSpec], taken: Collection[str]
     """Return the variables that operators read, in the order of reading.
 
     Args:
-        graph: Of the model.
-        specs: Of each of its tensors that is a variable, by `numbers_of`.
+        graph: Graph of the model.
+        specs: Spec of each of its tensors that is a variable, by `numbers_of`.
         taken: Names of its inputs and outputs.
     """
     found: list[Variable] = []

@@ -190,14 +190,14 @@ def _fields(kind: type[Any], value: dict[str, Any]) -> Any:
 
 
 def _name(text: str) -> str:
-    """Of a value, a graph or an argument: torch writes it into Python source as it is."""
+    """Check the name of a value, graph or argument, since torch writes it into Python source unchanged."""
     if text and not _NAME.fullmatch(text):
         raise UntrustedError(f"a name in it is no identifier: {text[:100]!r}")
     return text
 
 
 def _path(text: str) -> str:
-    """Of a parameter or module: torch writes it into Python source, between quotation marks."""
+    """Check the path of a parameter or module, since torch writes it into Python source between quotation marks."""
     if not _PATH.fullmatch(text):
         raise UntrustedError(f"a path in it holds more than a module's path: {text[:100]!r}")
     return text

@@ -32,7 +32,7 @@ def with_branches(mod: tvm.IRModule, deciding: Sequence[str]) -> tvm.IRModule:
         deciding: The nodes that choose or repeat in `main`, in order.
 
     Raises:
-        ModelError: What they decide is known when the model is compiled.
+        ModelError: The condition is known at compile time.
     """
     if not deciding:
         return mod

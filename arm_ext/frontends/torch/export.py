@@ -29,7 +29,7 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
     """Export a module for inference with the shapes and types of its examples.
 
     Args:
-        module: In eval mode.
+        module: Module in eval mode.
         example_inputs: The arguments of its `forward`, positional, or by name.
 
     Raises:

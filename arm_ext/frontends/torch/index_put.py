@@ -22,7 +22,7 @@ def index_put(
         data: Any tensor.
         indices: For the first axes each, integers that broadcast against each other, or None for the whole axis; or
             one boolean tensor of the shape of data.
-        values: What broadcasts to what stands at these places.
+        values: The written values, which broadcast to the indexed elements.
         accumulate: Whether values are added to what stands there.
 
     Raises:

@@ -23,12 +23,12 @@ _SIGMOID, _TANH, _RELU = (Activation(name) for name in ("sigmoid", "tanh", "relu
 
 @dataclass(frozen=True)
 class _Kind:
-    """What an operator computes.
+    """A recurrent operator of torch.
 
     Attributes:
-        kind: Of the cell.
-        activations: Its.
-        order: Where torch has each gate of the cell.
+        kind: Kind of the cell.
+        activations: Activations of the cell.
+        order: Position of each of the cell's gates in torch's order.
     """
 
     kind: str
@@ -36,12 +36,12 @@ class _Kind:
     order: tuple[int, ...]
 
     def cell(self, *, reverse: bool) -> Cell:
-        """What a direction computes in a step."""
+        """Return the cell of one direction."""
         return Cell(self.kind, self.activations, reverse, linear_before_reset=self.kind == "gru")
 
 
 _ARGUMENTS = 9
-"""Of an operator, all positional, as torch's modules call it."""
+"""Number of positional arguments of an operator, as torch's modules call it."""
 
 _ATEN = torch.ops.aten
 

@@ -26,8 +26,8 @@ def reference(
 
     Args:
         program: As exported.
-        names: Of the inputs, in the program's order: its own, and buffers.
-        inputs: In that order.
+        names: Names of the inputs, in the program's order: its own, and buffers.
+        inputs: Inputs in that order.
         buffers: Those that it changes; their next values are the first outputs.
     """
     runtime = f"torch {torch.__version__}"
@@ -69,6 +69,6 @@ class _Divisions(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _leaves(program: ExportedProgram, values: Mapping[str, torch.Tensor]) -> list[Any]:
-    """What a program takes, in order: tensors, and what it was exported with in other places."""
+    """Return a program's arguments in order: the given tensors, and the exported values of all other arguments."""
     given = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     return [arg.value if isinstance(arg, ConstantArgument) else values[arg.name] for arg in given]

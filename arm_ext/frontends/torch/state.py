@@ -16,7 +16,7 @@ class Buffer:
     Attributes:
         name: The module's name for it.
         input: Name of the graph's input that it is.
-        value: What it holds before the first run.
+        value: Initial value.
     """
 
     name: str

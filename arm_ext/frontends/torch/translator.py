@@ -35,7 +35,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     """Translates one program.
 
     Attributes:
-        program: Which.
+        program: The exported program.
         last_binding: The variable of a node's last binding → its source node.
         loops: How many there were until now.
     """
@@ -75,7 +75,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return lambda node: convert(self, node)
 
     def _custom_or(self, other: Any) -> Any:
-        """What converts nodes of a plugin's operators, and those that others have of the same name."""
+        """Return a converter that takes a plugin's operators itself and passes all other nodes to `other`."""
 
         def converted(node: torch.fx.Node) -> Any:
             if not _is_custom(node):
@@ -95,7 +95,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             source = _source(node)
             try:
                 value = self._as_torch(node, convert(node))
-            except UsageError:  # of a plugin
+            except UsageError:  # raised by a plugin's converter
                 raise
             except Exception as err:
                 told = f"{operator_of(node)} node '{source}' cannot be imported: {reason_of(err)}"
@@ -126,7 +126,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return value if str(ty.dtype) == dtype else self.block_builder.emit(relax.op.astype(value, dtype))
 
     def _stand_in(self, node: torch.fx.Node, told: str, err: Exception) -> Any:
-        """What has the types of a node's values, so that the nodes after it are seen, too."""
+        """Return placeholders for a failed node's values, so that errors of later nodes are found, too."""
 
         def zeros(value: Any) -> relax.Expr:
             if not isinstance(value, torch.Tensor) or not all(isinstance(dim, int) for dim in value.shape):

@@ -64,7 +64,7 @@ def _tensor(value: Any) -> relax.Expr:
 def _inlined(
     importer: Importer, graph: torch.fx.GraphModule, values: Sequence[relax.Expr]
 ) -> tuple[relax.Expr, ...]:
-    """What a subgraph gives for values, computed where the importer is."""
+    """Inline a subgraph at the importer's position, and return its results."""
     nodes = list(graph.graph.nodes)
     outer = importer.env
     importer.env = dict(zip((n for n in nodes if n.op == "placeholder"), values, strict=True))

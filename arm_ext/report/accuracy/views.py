@@ -67,7 +67,7 @@ def _note(report: AccuracyReport) -> str:
 
 
 def _pruned(report: AccuracyReport) -> list[str]:
-    """What pruning changed; that lies in the errors below."""
+    """Return the lines on pruning, whose effect is part of the errors below."""
     if not report.pruned:
         return []
     said = (

@@ -9,7 +9,7 @@ def html(profile: ProfileReport, before: ProfileReport | None = None) -> str:
     """Return the page.
 
     Args:
-        profile: What it shows.
+        profile: The profile to show.
         before: Another profile to compare with, of the same kind: of two packages, two boards, or before and after.
     """
     return embedded(__package__, {"PROFILE": profile, "BEFORE": before})

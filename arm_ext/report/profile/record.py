@@ -27,7 +27,7 @@ class HotLoop(_Record):
 
 
 class Counts(_Record):
-    """What a call costs on a virtual board: counts of an emulator, and cycles of a model."""
+    """Cost of a call on a virtual board: counts of an emulator, and cycles of a model."""
 
     instructions: int = Field(description="Dynamic instructions, exact.")
     core_cycles: int = Field(description="Cycles estimated by llvm-mca, as if all loads hit L1.")
@@ -47,7 +47,7 @@ class Counts(_Record):
 
 
 class Times(_Record):
-    """What a call costs on a real board."""
+    """Times of a call on a real board."""
 
     median_us: float = Field(
         description="Microseconds, the median of all runs, without the time of the clock itself."
@@ -97,7 +97,7 @@ class ProfiledCall(_Record):
 
 
 class Around(_Record):
-    """What runs between kernel calls: `main` and the runtime that it calls."""
+    """Cost between kernel calls: `main` and the runtime functions that it calls."""
 
     instructions: int | None = Field(default=None, description="On a virtual board.")
     cycles: int | None = Field(default=None, description="Estimated, on a virtual board.")
@@ -108,7 +108,7 @@ class Around(_Record):
 
 
 class Roof(_Record):
-    """What a core can do at most."""
+    """Peak performance of a core."""
 
     name: str = Field(description='Multiply-accumulate instruction, such as "sdot".')
     macs_per_cycle: float = Field(description="With all vector pipes busy with it.")
@@ -181,8 +181,8 @@ def executed_rows(symbols: Sequence[str], rows: Sequence[CallRow]) -> Iterator[C
     """Yield the row of each executed call: those of one kernel come in the order of the rows, and begin anew in loops.
 
     Args:
-        symbols: Of the calls, as executed.
-        rows: Of the report, in the order of the program.
+        symbols: Symbols of the calls, as executed.
+        rows: Rows of the report, in the order of the program.
     """
     of_symbol: Mapping[str, list[CallRow]] = defaultdict(list)
     for row in rows:

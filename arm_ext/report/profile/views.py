@@ -62,7 +62,7 @@ def _totals(profile: ProfileReport) -> list[str]:
 
 
 def _npu(profile: ProfileReport) -> list[str]:
-    """What Vela estimates of the regions for an NPU, and where they were computed here."""
+    """Return Vela's estimates of NPU regions, and where the regions were computed in this run."""
     if not profile.npu_regions:
         return []
     head = ("region", "nodes", "NPU cycles", "us there", "us on the CPU")

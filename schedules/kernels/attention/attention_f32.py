@@ -22,8 +22,8 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import exp_f32, sve
 from schedules.intrinsics.exp_f32 import LOG2_E
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.attention import heads_f32
 from schedules.kernels.attention.attention_tile import Emitter
 from schedules.kernels.attention.heads_f32 import Heads

@@ -8,7 +8,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.exp_f32 import constants
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.attention import heads_f32
 from schedules.kernels.attention.heads_f32 import Heads
@@ -34,13 +34,13 @@ class Emitter:
         parallel: bool,
         sve: bool,
     ) -> None:
-        """An emitter.
+        """Store the tensors, and set up the tile.
 
         Args:
-            heads: What is computed.
+            heads: Shapes of the attention heads.
             tile: Rows and columns of a register tile.
             tensors: q, k, v and the mask if there is one, flat, float32 or float16.
-            scale: Of the scores, then the constants of powers, each four times.
+            scale: Scale of the scores, then the constants of exp, each repeated four times.
             output: Flat, float32 or float16.
             parallel: Whether each head has a place of its own for what is packed, and parts.
             sve: Whether instructions of SVE make the powers.

@@ -22,7 +22,7 @@ class Match:
     """The answer that a kernel takes a workload.
 
     Attributes:
-        reason: What it was recognised as.
+        reason: Description of the recognised workload.
     """
 
     reason: str
@@ -34,8 +34,8 @@ def declined(kernel: str, reason: str, limit: str, actual: str, unfit: bool = Fa
     Args:
         kernel: The kernel, or "any" where no kernel could take it.
         reason: The constraint, as a sentence without its numbers.
-        limit: What the constraint allows.
-        actual: What the workload has.
+        limit: The value that the constraint allows.
+        actual: The workload's value.
         unfit: Whether the kernel computes another kind of workload: no other size, core or option would make it take
             this one.
     """

@@ -45,13 +45,10 @@ def padded(
     """Emit a padded copy of a tensor into the workspace.
 
     Args:
-        source: Flat.
-        shape: Of the tensor, [N, H, W, C].
-        widths: Elements before and after of each axis; none for N and C.
-        value: What the borders hold; of run time in the dtype of the tensor.
-
-    Returns:
-        The copy, flat, [N, before + H + after, before + W + after, C].
+        source: Flat buffer of the tensor.
+        shape: Shape of the tensor, [N, H, W, C].
+        widths: Number of elements before and after each axis; 0 for N and C.
+        value: Value of the border; an expression must have the dtype of the tensor.
     """
     images, height, width, channels = shape
     _, (top, bottom), (left, right), _ = widths

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from schedules.cores import Core
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, Form, Requantization
 
 TIE = 0.025
 """Estimates closer than this rank nothing: the model leaves out latencies and the order of instructions."""
 
-VECTOR = 16
-"""Bytes of a vector register."""
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
 
 WAITED_FOR = 0.5
 """Share of that time that prefetching does not hide. Assumed: other ways to cut a product are taken where they still
@@ -123,13 +124,11 @@ def again(size: float, times: int, kept: float, core: Core) -> float:
 Option = TypeVar("Option")
 
 
-def cheapest(
-    options: Sequence[Option], cost: Callable[[Option], Cost], core: Core, tie: float = TIE
-) -> Option:
-    """Return the option with the fewest instructions among those within `tie` of the lowest cycles; then the first."""
+def cheapest(options: Sequence[Option], cost: Callable[[Option], Cost], core: Core) -> Option:
+    """Return the option with the fewest instructions among those within `TIE` of the lowest cycles; then the first."""
     costs = {option: cost(option) for option in options}
     return cheapest_by(
-        options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, tie
+        options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, TIE
     )
 
 
@@ -139,7 +138,7 @@ def cheapest_by(
     instructions: Callable[[Option], float],
     tie: float,
 ) -> Option:
-    """As `cheapest`, with functions for cycles and instructions."""
+    """Return the cheapest option as `cheapest` does, given functions for cycles and instructions."""
     found = {option: cycles(option) for option in options}
     limit = (1 + tie) * min(found.values())
     return min((option for option in options if found[option] <= limit), key=instructions)

@@ -11,10 +11,10 @@ from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 DTYPES = ("float32", "float16")
 
 COPIED = arithmetic(0.5) + scalar(0.5)
-"""Of a vector of four that goes through a copy: half an LDP and half an STP."""
+"""Cost of copying a vector of four: half an LDP and half an STP."""
 
 CONVERTED = arithmetic(1)
-"""Of one whose elements are converted: FCVTL or FCVTN."""
+"""Cost of converting a vector of four: FCVTL or FCVTN."""
 
 
 def converts(workload: Workload) -> bool:

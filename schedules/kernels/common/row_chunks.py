@@ -41,7 +41,7 @@ def in_chunks(
 
     Args:
         func: For `chunk` rows; as `kernel_function` makes it, in a root block: it reads and writes flat views.
-        arguments: Of each of its arguments, in their order.
+        arguments: One entry per argument, in order.
         rows: How many there are, by variables in the shapes of arguments.
         chunk: How many `func` takes.
         parallel: Whether chunks are spread over the runtime's threads; `func` is for one, then.

@@ -24,7 +24,7 @@ FEW_TASKS = 8
 """Runs of a call of fewer tasks. Some may be empty: so that two, four and eight threads get even parts of the rest."""
 
 SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
-"""By threads: how much less than the busiest one the least busy may have, from which more tasks are made."""
+"""By number of threads, the load imbalance (see `spread`) above which more tasks are made."""
 
 
 @contextmanager
@@ -49,6 +49,30 @@ def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
     """Emit a loop over `count` tasks, as `each_of`, with the body that `task` emits."""
     with each_of(count, parallel) as index:
         task(index)
+
+
+def each_tile(count: int, size: int, parallel: bool, tile: Callable[[ir.Expr, int], None]) -> None:
+    """Emit a loop over the tiles of `count` rows; a last tile with fewer than `size` rows is code of its own.
+
+    Args:
+        count: The number of rows.
+        size: Rows of a full tile.
+        parallel: Whether the runtime's threads share the tiles.
+        tile: Emits one tile, given its first row and its number of rows.
+    """
+    full, rest = divmod(count, size)
+
+    def one(index: ir.Expr) -> None:
+        if not rest:
+            tile(T.Bind(index * size), size)
+            return
+        with T.If(index < full):
+            with T.Then():
+                tile(T.Bind(index * size), size)
+            with T.Else():
+                tile(i64(full * size), rest)
+
+    each(full + (rest > 0), parallel, one)
 
 
 def each_part(count: int, parts: int, parallel: bool, task: Callable[[ir.Expr, ir.Expr], None]) -> None:
@@ -76,7 +100,7 @@ def each_packed(
 
     Args:
         count: How many things.
-        parts: Of the work on one.
+        parts: Parts of the work on one.
         parallel: Whether threads share it; else one is packed and worked on after the other.
         pack: Emits packing: (which, place of what is packed). There are `count` places, or one.
         work: Emits a part of the work: (which, place, part).
@@ -126,7 +150,7 @@ def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int
 
     Args:
         options: The ways, fewest tasks first.
-        sizes: Of the tasks that a way makes, in order.
+        sizes: Sizes of the tasks that a way makes, in order.
     """
     best, least = 0, float("inf")
     for option in options:
@@ -153,7 +177,7 @@ def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int
     """Return the number of row tiles per task that balances threads, where a task is a block of rows by one panel.
 
     Args:
-        rows: Of the matrix; what is left of them after the last full tile goes with the last block.
+        rows: Rows of the matrix; what is left of them after the last full tile goes with the last block.
         tile: Rows of a tile.
         panels: Width of each, which is what the tasks of a block differ in.
         most: Tiles that a block may have.

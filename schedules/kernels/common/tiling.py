@@ -13,6 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.intrinsics import sve
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import TIE, again
@@ -27,10 +28,10 @@ RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
 
 
 TILE_ROWS = 2
-"""What every tile costs beside its rows, in rows: the loads of weights, and an odd row is multiplied as a pair."""
+"""Overhead of a tile in units of rows: loads of weights, and an odd row that is multiplied as a pair."""
 
 FINER = (2, 4, 8)
-"""How many times as many blocks of columns as threads need are considered, of which L1 keeps the weights."""
+"""Multiples of the number of column blocks that threads need, for which L1 may hold the weights."""
 
 Option = TypeVar("Option", bound=Any)
 
@@ -39,8 +40,8 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
     """Emit a loop over tasks, each a row tile by a block of columns of one group.
 
     Args:
-        product: What is cut.
-        rows: Of a full tile; a last one with fewer rows is code of its own.
+        product: The product that is tiled.
+        rows: Rows of a full tile; a last one with fewer rows is code of its own.
         column_blocks: Tasks that share the columns of a tile of rows.
         parallel: Whether the runtime's threads share the tasks.
         row_tile: Emits one task.
@@ -86,9 +87,9 @@ def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, dept
     """Return the cycles of re-reading a block's weights for each row tile, and the data for each block.
 
     Args:
-        product: Of 8-bit data.
-        rows: Of a tile.
-        blocks: Of columns.
+        product: Product of 8-bit data.
+        rows: Rows of a tile.
+        blocks: Blocks of columns.
         weights: Bytes of a group's panels.
         depth: Bytes of a row of a tile.
         core: Whose caches.
@@ -105,7 +106,7 @@ def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> O
     Args:
         params: With as many `column_blocks` as threads need.
         most: How many there may be.
-        cycles: Of one call.
+        cycles: Cycles of one call.
     """
     blocks = (times * params.column_blocks for times in FINER)
     finer = (replace(params, column_blocks=count) for count in blocks if count <= most)
@@ -119,8 +120,8 @@ def column_tiles(
     """Emit a loop over a block's column tiles; `tile` gets an index and the number of real columns.
 
     Args:
-        columns: Of a group.
-        width: Of a tile.
+        columns: Columns of a group.
+        width: Width of a tile.
         block: Which of how many blocks; the last has the tile that is not full.
         tile: Emits one tile.
     """
@@ -159,8 +160,8 @@ def store_part(
     Args:
         output: Flat.
         value: The vector.
-        offset: Where the first goes.
-        count: How many.
+        offset: Offset in the output of the first lane.
+        count: Number of lanes to store.
         by_sve: Whether bytes may be stored by SVE, inside of `sve.functions`.
     """
     value = converted(value, str(output.dtype))
@@ -170,7 +171,7 @@ def store_part(
         return
     parts = copies.pieces(count, lanes)
     if by_sve and len(parts) > 1:
-        whole = T.Bind(tirx.Shuffle([value, value], list(range(sve.VECTOR))) if lanes < sve.VECTOR else value)
+        whole = T.Bind(tirx.Shuffle([value, value], list(range(VECTOR))) if lanes < VECTOR else value)
         sve.store_first(output, whole, offset, count)
         return
     for at, size in parts:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Depthwise convolutions."""
+"""Kernels of depthwise convolutions."""

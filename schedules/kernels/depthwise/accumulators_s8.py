@@ -60,7 +60,7 @@ def finish(
         addends: Of the form "fused".
         to: The output.
         totals: The accumulators of each output.
-        output: Where to.
+        output: Flat buffer of the output.
         places: The offset of each output.
     """
     for first in range(0, len(totals), 2):

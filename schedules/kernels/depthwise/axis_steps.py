@@ -13,7 +13,7 @@ class Span:
 
     Attributes:
         first: Index of the first.
-        count: How many.
+        count: Number of steps.
         outputs: Outputs of each.
         inputs: Those that a tap of some output meets and that are data, counted from the first that could be.
     """

@@ -30,7 +30,7 @@ from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import i64, load, store
 
 MOST_ROWS = 4
-"""Of a kernel: one group of SDOT."""
+"""Largest number of rows of a kernel: one group of SDOT."""
 
 MOST_TAPS = 9
 """Whose weights stay in registers beside the data."""
@@ -90,7 +90,7 @@ def bands(window: Window, parallel: bool, block: Callable[..., "Block"]) -> None
     """Emit the loops over all bands; bands at the borders have separate code.
 
     Args:
-        window: What is walked.
+        window: The window that is iterated over.
         parallel: Whether the runtime's threads share the bands, and the channels of each.
         block: Makes a block of a band from its rows, which of its input rows are data, where its first input and
             output lie, and its index.
@@ -164,7 +164,7 @@ class Block(ABC):
 
         Args:
             product: How what is walked is requantised.
-            window: What is walked.
+            window: The window that is iterated over.
             unroll: Output columns of one loop iteration.
             anew: Whether constants that instructions overwrite are loaded for each of them.
             buffers: The kernel's.

@@ -18,7 +18,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
-from schedules.intrinsics.fmla import LANES, REGISTERS
+from schedules.intrinsics.registers import LANES, REGISTERS
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of
@@ -36,7 +36,7 @@ PATCHES = ((2, 8), (2, 7), (2, 4), (1, 8), (1, 6), (1, 4), (1, 2), (1, 1), (8, 1
 share hardly any input where the stride is more than 1."""
 
 SPARE_REGISTERS = 3
-"""What LLVM's schedulers let loads run ahead in."""
+"""Registers that LLVM's schedulers use to move loads ahead."""
 
 SPARE_OF = dict.fromkeys(("cortex-a72", "cortex-a73", "cortex-a76", "cortex-a78", "cortex-x1"), 4)
 """The same by LLVM's name of the core, where it is more: LLVM schedules these as it does a Cortex-A57

@@ -20,11 +20,12 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise import band_loops
 from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of

@@ -19,12 +19,12 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sdot
-from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.registers import REGISTERS, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, declined, taken
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, cheapest, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
 from schedules.kernels.depthwise.accumulators_s8 import finish, headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.axis_steps import Span
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of, is_depthwise, prepared
@@ -57,7 +57,7 @@ class Params:
     Attributes:
         down: Outputs of a patch along the axis that groups are cut of.
         across: Outputs along the other.
-        engine: What sums up products: a key of `ENGINES`.
+        engine: Instructions that sum products: a key of `ENGINES`.
         ordered: Whether sums stay as they are written, in few registers, or LLVM moves them, for cores in order.
         anew: Whether constants that instructions overwrite are loaded for each of them, and not copied from registers.
         parallel: Whether bands of patches are spread over the runtime's threads.
@@ -172,7 +172,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Emitter:
-    """Emits patches."""
+    """Emits the code of patches."""
 
     def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
         self.product, self.field = _requantized(workload, params), _cut(workload, params)

@@ -32,8 +32,8 @@ class Depthwise:
     Attributes:
         data: [N, H, W, C].
         kernel: Rows and columns.
-        strides: Of rows and columns.
-        dilation: Of rows and columns.
+        strides: Strides of rows and columns.
+        dilation: Dilation of rows and columns.
         pads: Top, left, bottom, right.
         multiplier: Output channels of one input channel.
     """
@@ -114,7 +114,7 @@ def field_of(
 
     Args:
         of: What it is.
-        lanes: Of a vector.
+        lanes: Lanes of a vector.
         turned: Whether bands are cut along the columns.
         border: How far a kernel may reach whose borders are code of their own.
     """

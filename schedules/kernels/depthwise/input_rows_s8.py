@@ -81,7 +81,7 @@ class Window:
     Attributes:
         data: [N, H, W, C].
         kernel: Rows and columns.
-        strides: Of rows and columns.
+        strides: Strides of rows and columns.
         pads: Top, left, bottom, right.
         rows: Output rows that are computed together; as many as whole groups of rows serve, two at least, if None.
     """

@@ -9,11 +9,12 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.sdot import sdot
 from schedules.intrinsics.smull import saddw, smlal, smull
 from schedules.intrinsics.vector import high, low, zip_halves
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise.input_rows_s8 import GROUP, Taps
 from schedules.kernels.gemm.product_s8 import flip
 from schedules.kernels.tiles.int16_chains import PAIR

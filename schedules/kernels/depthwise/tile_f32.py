@@ -8,7 +8,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Workload
 from schedules.intrinsics import bfloat
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.depthwise.axis_steps import Span
 from schedules.kernels.depthwise.geometry import Field, prepared
 from schedules.kernels.depthwise.patch_loops import Place

@@ -92,7 +92,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class RescaledStay(Stay):
-    """As `Stay`, for a function of the numerics `tosa`, whose broadcast numbers are integers.
+    """`Stay` for functions of the numerics `tosa`, whose broadcast numbers are integers.
 
     Attributes:
         own: The RESCALE of the tensor.
@@ -135,7 +135,7 @@ class Affine:
     """The constants of an affine form, as defined above.
 
     Attributes:
-        shift: What is shifted out, 17 to 24.
+        shift: Right shift, 17 to 24.
         lift: 7 with multipliers of 16 bits, 0 with those of 32.
         m: int16 or int32, one a value of b.
         k: int32, one a value of b.

@@ -43,7 +43,7 @@ WORD = 32
 """Bits of a sum."""
 
 SHIFTS = range(24, 16, -1)
-"""What is shifted out, largest first: 16 by taking the upper half, 1 to 8 by SQSHRN."""
+"""Right shifts, largest first: 16 by taking the upper half, 1 to 8 by SQSHRN."""
 
 NEIGHBOURS = sorted(pairs_of(range(-2, 3), repeat=2), key=lambda step: abs(step[0]) + abs(step[1]))
 """Multipliers that are tried, in units from the nearest ones."""
@@ -96,7 +96,7 @@ class Rescaled(Binary):
     """A function of the numerics `tosa`; the scales of a and b are relative to y's.
 
     Attributes:
-        scales: Of the RESCALEs of a, of b and of the result.
+        scales: Scales of the RESCALEs of a, of b and of the result.
     """
 
     scales: tuple[Scale, Scale, Scale]
@@ -140,7 +140,7 @@ class Scaled:
     """Constants of the form `Scaled`, as described above.
 
     Attributes:
-        base: What the products are added to, int32.
+        base: Start value of the sum of products, int32.
         m: float32 multiplier.
         addend: float32.
     """
@@ -181,7 +181,7 @@ def form_of(what: Binary) -> Form:
 
 
 def _bounds(what: Binary, q: Ints) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Which pairs have a least and which a greatest real number: those that are not saturated from that side."""
+    """Return masks of the pairs whose real results have a lower and an upper bound, as they are not saturated there."""
     return q > what.low, q < what.high
 
 

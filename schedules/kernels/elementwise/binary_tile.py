@@ -59,10 +59,10 @@ def binary16(what: Binary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequen
 
     Args:
         what: The function.
-        form: Of `what`.
+        form: Form of `what`.
         a: 16 values of `what.a.dtype`.
         b: 16 values of `what.b.dtype`.
-        constants: What `constants16` loaded.
+        constants: Result of `constants16`.
     """
     to = Requantization(what.y.zero_point, what.low, what.high, what.y.dtype)
     match form:
@@ -163,8 +163,8 @@ def real16(
     Args:
         op: The function.
         operands: Two of four float32x4.
-        scale: Of the output.
-        reciprocal: What is multiplied by instead of a division by it, or None.
+        scale: Scale of the output.
+        reciprocal: Reciprocal scale that replaces a division, or None.
         to: The output.
     """
     narrow = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from schedules.composites.workload import Workload
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common.contract import declined
 from schedules.kernels.elementwise import binary_workload
 from schedules.kernels.elementwise.affine_forms import (
@@ -22,9 +23,6 @@ from schedules.kernels.elementwise.binary_workload import BINARY, is_rescaled, p
 from schedules.kernels.epilogues.requantize import Requantization
 from schedules.numerics import tosa
 from schedules.numerics.tosa.binary import Term
-
-VECTOR = 16
-"""Bytes of a vector register."""
 
 LONG = 288
 """Runs below this length are repeated up to it, until 16 divides them. LLVM unrolls loops of eight trips or fewer, of

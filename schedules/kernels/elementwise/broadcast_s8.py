@@ -19,13 +19,14 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
 from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each
 from schedules.kernels.elementwise import binary_tile
 from schedules.kernels.elementwise.binary_forms import Exact, Form, Linear, form_of
-from schedules.kernels.elementwise.broadcast_plan import VECTOR, Plan, read
-from schedules.kernels.elementwise.elementwise_s8 import LOOP_OVERHEAD
+from schedules.kernels.elementwise.broadcast_plan import Plan, read
 from schedules.tir.emit import i64, kernel_function, load, store
 
 
@@ -35,10 +36,10 @@ def tables_of(
     """Return the buffers that are read along with the tensor, repeated copies of a run, and their offset.
 
     Args:
-        plan: What is computed.
+        plan: Plan of the broadcast.
         other: The operand that stays; None for a constant.
         constants: The constant, or M and k of all values of the operand.
-        at: Where its run begins.
+        at: Offset of its run.
     """
     if other is None:
         # Runs of a constant stand with their copies.
@@ -239,7 +240,7 @@ class _Code:
             some([i64(offset) for offset in rest])
 
     def _sixteen(self, x: tirx.Buffer, at: ir.Expr, tables: Sequence[tirx.Buffer], place: ir.Expr) -> ir.Expr:
-        """16 results."""
+        """Emit a vector of 16 results."""
         plan, values = self.plan, load(x, at, VECTOR)
         if plan.form is None:
             return self._exact(values, tables[0], place)
@@ -266,7 +267,7 @@ class _Code:
 
 
 def _other_form(plan: Plan) -> Form:
-    """What computes where there is no affine form."""
+    """Return the form for operators without an affine form."""
     return form_of(plan.what) if plan.other else Exact(None)
 
 

@@ -16,9 +16,10 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
 from schedules.kernels.common.contract import Array, Match, declined
-from schedules.kernels.common.cost_model import arithmetic, scalar
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD, arithmetic, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.kernels.elementwise import binary_tile
 from schedules.kernels.elementwise.binary_forms import Linear, Rescaled, form_of
@@ -30,14 +31,8 @@ NAME = "elementwise_s8"
 
 TABLE = "arm.table_s8"
 
-VECTOR = 16
-"""Bytes of a vector register."""
-
 UNROLLS = (2, 1, 4)
 """Vectors of a loop iteration worth considering, the default first: LDP and STP of two."""
-
-LOOP_OVERHEAD = 4
-"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +130,11 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 Sixteen = Callable[..., ir.Expr]
-"""From one vector of each input to one of the output."""
+"""Function from a vector of 16 elements of each input to one of the output."""
 
 
 def _prepare(workload: Workload, constants: tirx.Buffer) -> Callable[[], Sixteen]:
-    """What loads the constants, where it is called, and returns the function."""
+    """Return a function that loads the constants where it is called, and returns the vector function."""
     if workload.composite == TABLE:
 
         def look_up() -> Sixteen:

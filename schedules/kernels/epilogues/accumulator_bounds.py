@@ -24,7 +24,7 @@ MOST = 0.5
 """The branch costs an unproven panel about as many instructions as the fused form saves a proven one."""
 
 BYTE_SPAN = 255
-"""Most that two values of 8 bits differ by."""
+"""Greatest difference of two 8-bit values."""
 
 RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 """Least and greatest value of the data, by its dtype."""
@@ -37,10 +37,10 @@ def magnitude(
 
     Args:
         weights: Integers; each column sums over all axes but `column_axis`.
-        column_axis: Of `weights`.
+        column_axis: Column axis of `weights`.
         data_dtype: A key of `RANGES`.
         offset: One number a column, or one for all; None is 0.
-        multiplier: The same.
+        multiplier: One number per column, or one for all.
     """
     return _magnitude([weights], column_axis, RANGES[data_dtype], offset, multiplier)
 
@@ -69,7 +69,7 @@ def _magnitude(
 
 
 def _span(weights: Array, summed: tuple[int, ...]) -> int:
-    """The most that two weights of a column differ by; of int8 what they can."""
+    """Return the greatest difference of two weights of a column; for int8 the bound of the dtype."""
     if weights.dtype == np.int8 or not weights.size:
         return BYTE_SPAN
     return int(np.ptp(weights.astype(np.int64), axis=summed).max())
@@ -144,8 +144,8 @@ def magnitude_of_transposed(
     Args:
         operands: Data and weights.
         attributes: Those of `Geometry.read`, and "x_zero".
-        steps: Of the composite.
-        constants: Of the composite.
+        steps: Steps of the composite.
+        constants: Constants of the composite.
 
     Returns:
         None where it is not requantised by column.
@@ -188,7 +188,7 @@ def magnitude_of_run_time(
 
 
 def magnitude_of_dynamic(weights: Array) -> Magnitude:
-    """Bound |sum (q - z) w| over all data and run-time zero points; weights are [K, N], or filters [O, ...]."""
+    """Return bounds of |sum (q - z) w| for all 8-bit q and z; weights are [K, N], or filters [O, ...]."""
     summed = (0,) if weights.ndim == 2 else tuple(range(1, weights.ndim))
     sums = np.abs(weights.astype(np.int64)).sum(summed)
     most = int(np.abs(weights.astype(np.int64)).max(initial=0))

@@ -138,4 +138,4 @@ INSTRUCTIONS = {
     "hard_sigmoid": 4.0,
     "hard_swish": 5.0,
 }
-"""What each takes for a vector, with a copy of the coefficient that each FMLA of Horner's scheme overwrites."""
+"""Instructions per vector, including copies of the coefficients that FMLA overwrites in Horner's scheme."""

@@ -7,7 +7,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Step
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.epilogues import activation_f32
 from schedules.tir.emit import i64, load, store, take
@@ -20,7 +20,7 @@ INSTRUCTIONS = {
     "leaky_relu": 3.0,
     **activation_f32.INSTRUCTIONS,
 }
-"""What each step adds for a vector of four outputs."""
+"""Instructions per step for a vector of four outputs."""
 
 STORE = 0.5
 """Stores of a vector of outputs: half an STP."""
@@ -50,7 +50,7 @@ def finish(
         row: Offset of the row in `acc`, a multiple of `LANES`.
         columns: How many of the row's columns are part of the result.
         output: Flat float32.
-        offset: Where the row lies in the output, and so in the residual.
+        offset: Offset of the row in the output and in the residual.
         residual: Flat float32 of the output's size; needed by a step "residual".
         sve: Whether to take instructions of SVE, inside of `sve.functions`.
 

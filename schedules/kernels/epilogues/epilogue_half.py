@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Step
 from schedules.intrinsics import bfloat
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.copies import pieces
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product_float import CAST, SCALE
@@ -49,7 +49,7 @@ def finish(
         row: Offset of the row in `acc`, a multiple of four.
         columns: How many of the row's columns are part of the result.
         output: Flat, float32, float16, or bfloat16 as int16.
-        offset: Where the row lies in the output, and so in the residual.
+        offset: Offset of the row in the output and in the residual.
         residual: Flat, float32 or float16, of the output's size; needed by a step "residual".
         sve: Whether to take instructions of SVE, inside of `sve.functions`.
     """

@@ -69,11 +69,11 @@ class Requantization:
     """Parameters of a requantisation.
 
     Attributes:
-        zero_point: Of the output.
+        zero_point: Zero point of the output.
         low: Least value.
         high: Greatest value.
         dtype: "int8" or "uint8".
-        shift: Of the form "rescale".
+        shift: Shift of the form "rescale".
     """
 
     zero_point: int
@@ -84,7 +84,7 @@ class Requantization:
 
 
 NOT_REQUANTIZED = Requantization(0, -128, 127, "int8")
-"""Of the form "none": what follows the accumulators is no requantisation."""
+"""Placeholder for the form "none", in which no requantisation follows the accumulators."""
 
 
 def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:
@@ -93,7 +93,7 @@ def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:
     Args:
         accumulator: Bound of |acc|, bias included.
         scaled: Bound of |acc * m|.
-        zero_point: Of the output.
+        zero_point: Zero point of the output.
     """
     if scaled + abs(zero_point) >= MAGIC_LIMIT - 1:
         return "convert"

@@ -27,7 +27,7 @@ MANTISSA = 24
 """Bits of a binary32 significand."""
 
 LEAST_BASE = 1 << (MANTISSA - 1)
-"""From here to twice as much, binary32 numbers are the integers."""
+"""From this number to twice as much, float32 represents exactly the integers."""
 
 NEIGHBOURS = (0, 1, -1)
 """Multipliers that are tried, in units of the last place from m; further ones have been of no use."""
@@ -61,8 +61,8 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
 
     Args:
         m: float32 [channels].
-        bound: What |acc| is below; 2**22 at most. |acc * m| is bounded as for the form "biased".
-        zero_point: Of the output.
+        bound: Upper bound of |acc|, at most 2**22. |acc * m| is bounded as for the form "biased".
+        zero_point: Zero point of the output.
         low: Least output.
         high: Greatest output.
 
@@ -109,8 +109,8 @@ def constants_of(
         significand: M of m' = M * 2**-e; negative for a falling function.
         exponent: e.
         window: Least and greatest error in units of 2**-e.
-        bound: What |acc| is below.
-        zero_point: Of the output.
+        bound: Upper bound of |acc|.
+        zero_point: Zero point of the output.
 
     Returns:
         None if no base has such an error, or C is none of binary32.

@@ -11,7 +11,7 @@ from schedules.kernels.epilogues import tosa_rescale
 from schedules.kernels.epilogues.requantize import Form, Requantization, form_of
 
 DTYPES = ("int8", "uint8")
-"""Of outputs that accumulators are narrowed to."""
+"""Dtypes that accumulators can be requantised to."""
 
 MULTIPLIER = {"qdq": "float32", "tosa": "int32"}
 """Dtype of the multipliers by numerics."""
@@ -60,6 +60,6 @@ def _step(workload: Workload) -> Step:
 
 
 def _shift(step: Step) -> int | None:
-    """Of a RESCALE; None of the numerics `qdq`."""
+    """Return the shift of a RESCALE; None for the numerics `qdq`."""
     shift = dict(step.parameters).get("shift")
     return None if shift is None else int(shift)

@@ -16,9 +16,10 @@ from tvm import ir, tirx
 from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import Core
+from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.vector import combine
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, reloading, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, reloading, scalar
 from schedules.kernels.elementwise import binary_tile
 from schedules.kernels.elementwise.binary_forms import Binary, Form, Linear, Rescaled, form_of
 from schedules.kernels.elementwise.binary_workload import binary_of, overflow
@@ -38,7 +39,7 @@ class Residual:
     """The addition of a tensor to a product, y = product + tensor.
 
     Attributes:
-        index: Of the tensor among the composite's parameters.
+        index: Index of the tensor among the composite's parameters.
         what: The sum.
         form: Its cheapest form.
     """

@@ -3,7 +3,7 @@
 
     y[m, n] = fma(float(acc[m, n] - z[m] * sum over k of w[k, n]) * s[m], scale[n], bias[n]), then the float epilogue
 
-The zero point is taken off here: q - z has nine bits. Who reads sums alone gets them. See
+The zero point is subtracted here, since q - z needs nine bits. Composites without a scale stop at the int32 sums. See
 `schedules.numerics.qdq.dynamic`.
 """
 
@@ -17,12 +17,13 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.intrinsics.narrow import fma
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import zip_halves
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.kernels.tiles.tile_stores import LANES, Accumulator
+from schedules.kernels.tiles.tile_stores import Accumulator
 from schedules.tir.emit import i64, load, store
 
 LINEAR = ("arm.linear_dynamic", "arm.linear_dynamic_sums")
@@ -32,16 +33,16 @@ CONVOLUTION = ("arm.conv2d_dynamic", "arm.conv2d_dynamic_sums")
 DYNAMIC = (*LINEAR, *CONVOLUTION)
 
 CAST, ROW_SCALE, SCALE = "cast", "row_scale", "scale"
-"""Its own steps; what follows them is the float epilogue."""
+"""Steps of the dequantisation; all later steps are the float epilogue."""
 
 INSTRUCTIONS = 4.0
-"""Of a vector of four outputs: MLS, SCVTF, FMUL, FMLA."""
+"""Instructions per vector of four outputs: MLS, SCVTF, FMUL, FMLA."""
 
 TOGETHER = 2
 """Vectors of columns that are finished for all rows before the next: their constants stay in registers."""
 
 Offset = Callable[[int], ir.Expr]
-"""Where row r of a tile lies."""
+"""Function from a row of the tile to its offset."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ class RowScales:
     """The epilogue of a product of dynamically quantised data.
 
     Attributes:
-        zero_point: Of the data, int32, one a row or one; a constant is in the sums of the header.
-        scale: Of the data, float32, likewise; None if a constant is all that sums are multiplied by.
-        flip: What the data are less as the products see them.
-        steps: The float epilogue; None of sums that stay integers.
+        zero_point: Zero point of the data, int32, per row or scalar. A constant one is folded into the header's sums.
+        scale: Scale of the data, float32, per row or scalar; None if sums are multiplied by constants only.
+        flip: Number that is subtracted from the data before the product: 128 for uint8 data read as int8, else 0.
+        steps: The float epilogue; None if the result is the int32 sums.
     """
 
     zero_point: Operand
@@ -109,12 +110,12 @@ def read(workload: Workload, flip: int) -> RowScales:
 def columns_of(
     workload: Workload, constants: Sequence[Array], weights: Array, flip: int
 ) -> tuple[Array, Array, Array]:
-    """Return each column's weight sum (int32), times the zero point if that is constant; scale and bias (float32).
+    """Return each column's weight sum (int32), multiplied by a constant zero point, its scale and its bias (float32).
 
     Args:
-        workload: Of `DYNAMIC`.
-        constants: Its.
-        weights: Integers, [columns, depth].
+        workload: A workload of `DYNAMIC`.
+        constants: The workload's constants.
+        weights: Integer weights, [columns, depth].
         flip: See `RowScales`.
     """
 
@@ -134,9 +135,9 @@ class Finish:
     """Emits the epilogue of tiles.
 
     Attributes:
-        scales: What to emit.
-        inputs: The kernel's, flat.
-        output: Flat float32.
+        scales: The epilogue.
+        inputs: Flat buffers of the kernel's inputs.
+        output: Flat buffer of the output.
     """
 
     scales: RowScales
@@ -154,11 +155,11 @@ class Finish:
         """Emit the epilogue of one tile.
 
         Args:
-            rows: For each row its accumulators, int32x4 by vector.
-            numbers: For each row which of the result it is.
-            of_columns: Sums of weights, scales and biases of four columns.
-            target: Where a row of the tile lies in the output.
-            columns: How many of a row's are part of the result.
+            rows: For each row a function from a vector of columns to its accumulators, int32x4.
+            numbers: For each row its index in the result.
+            of_columns: Returns weight sums, scales and biases of a vector of four columns.
+            target: Returns the offset of a row of the tile in the output.
+            columns: Number of columns of the tile that are part of the result.
         """
         acc = T.alloc_buffer((len(rows) * TOGETHER * LANES,), self.output.dtype, layout=None)
         scales, residual = self.scales, self.scales.residual
@@ -183,7 +184,7 @@ class Finish:
                     epilogue_f32.finish(scales.steps, acc, at, real, self.output, place, other)
 
     def _less_zero_point(self, number: ir.Expr, totals: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """What the zero point adds to a row's sums."""
+        """Return the zero point's contribution to a row's sums, by vector of columns."""
         if self.scales.zero_point.kind == "constant":
             return list(totals)
         zero = tirx.Broadcast(self._of_row(self.scales.zero_point, number) - self.scales.flip, LANES)
@@ -198,9 +199,9 @@ def in_rows(acc: Accumulator, count: int, lines: int) -> list[Callable[[int], ir
     """Return, for each row, a function from a vector of four columns to its accumulators, int32x4.
 
     Args:
-        acc: Of a tile.
-        count: Rows.
-        lines: That an accumulator holds: 2 of blocks r0c0 r0c1 r1c0 r1c1.
+        acc: Accumulators of a tile.
+        count: Number of rows.
+        lines: Rows per accumulator: 2 for blocks r0c0 r0c1 r1c0 r1c1, else 1.
     """
     if lines == 1:
         return [lambda v, row=row: acc(row, v) for row in range(count)]  # type: ignore[misc]

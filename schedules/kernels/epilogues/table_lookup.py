@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import ir, tirx
 
+from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.table import ENTRIES, tbl4, tbx4
 from schedules.kernels.common.contract import Array
 from schedules.tir.emit import i64, load
@@ -19,16 +20,13 @@ INSTRUCTIONS = 7 / 16
 SIZE = 256
 """Entries of a table."""
 
-VECTOR = 16
-"""Bytes of a vector register."""
-
 
 def pack(entries: Array, dtype: str) -> Array:
     """Reorder a table from ascending values to ascending bit patterns, by which it is indexed.
 
     Args:
         entries: int8 or uint8 [256].
-        dtype: Of the values that are looked up.
+        dtype: Dtype of the values that are looked up.
     """
     return np.roll(entries, SIZE // 2) if dtype == "int8" else entries
 

@@ -24,7 +24,7 @@ from schedules.intrinsics.narrow import sqdmulh, sqrdmulh, sqrshrn16, sqxtn16, s
 from schedules.intrinsics.vector import combine
 
 PRODUCT_SHIFT = 31
-"""What SQDMULH and SQRDMULH shift out."""
+"""Right shift of SQDMULH and SQRDMULH."""
 
 NARROWING = range(1, 17)
 """Shifts of SQRSHRN from 32 bits to 16."""

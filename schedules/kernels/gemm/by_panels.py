@@ -17,8 +17,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.narrow import fma
+from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import epilogue_half
 from schedules.kernels.gemm import panel_selection, widen_s8
@@ -81,7 +81,7 @@ class PanelUnit(Unit[P, Product]):
     """The instruction-specific part of a kernel in this loop order.
 
     Attributes:
-        dtype: Of the data.
+        dtype: Dtype of the data.
         lanes: Columns of an accumulator.
         ranks_widening: Whether tiles whose estimates tie are ranked by what they widen, too: each block of rows widens
             int8 weights again.
@@ -257,7 +257,7 @@ def scaled(
         first: The tile's first column there.
         distance: Columns of all panels.
         total: Four sums, float32x4: (row, vector of columns).
-        rows: Of the tile.
+        rows: Rows of the tile.
         width: Columns of the tile.
 
     Returns:

@@ -33,7 +33,7 @@ class Tile(NamedTuple):
     Attributes:
         rows: Rows.
         columns: Columns.
-        vectors: Of accumulators that a row, or a pair of rows, has.
+        vectors: Vectors of accumulators that a row, or a pair of rows, has.
     """
 
     rows: int
@@ -61,12 +61,12 @@ R = TypeVar("R", bound=RowParams)
 
 
 class Ready(NamedTuple):
-    """The rows of a tile, as the instruction reads them.
+    """The rows of a tile in the layout that the instruction reads.
 
     Attributes:
-        source: What they are read from.
-        starts: Where each begins.
-        sums: What each sums up to, where a kernel asks for it; int32x4 by row or pair of rows.
+        source: Buffer that they are read from.
+        starts: Offset of each row.
+        sums: Sum of each row's elements, int32x4 per row or pair of rows, if the kernel needs it.
     """
 
     source: tirx.Buffer
@@ -119,7 +119,7 @@ class RowUnit(Unit[R, Q]):
 
         Args:
             call: Whose rows.
-            starts: Where each row begins; an odd last one is there twice.
+            starts: Offset of each row; an odd last one occurs twice.
             count: How many there are.
         """
 

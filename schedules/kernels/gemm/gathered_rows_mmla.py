@@ -12,8 +12,9 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.mmla import BLOCK, K_STEP
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.gemm.implicit_rows import Rows
 from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.gemm.product_s8 import flip

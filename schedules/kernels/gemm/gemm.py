@@ -39,7 +39,7 @@ P = TypeVar("P", bound=Any)
 """A kernel's `Params`."""
 
 Q = TypeVar("Q", bound=Product)
-"""What a unit reads of a workload."""
+"""The kind of product that a unit parses from a workload."""
 
 
 class Unit(ABC, Generic[P, Q]):
@@ -47,7 +47,7 @@ class Unit(ABC, Generic[P, Q]):
 
     Attributes:
         name: The kernel's.
-        feature: What a core must have; none if empty.
+        feature: Feature that a core must have; none if empty.
         tie: Estimates of tiles closer than this, as a share, rank nothing: fewer instructions decide.
         counts_fetching: Whether estimates count what L1 does not keep; else all loads are taken to be in L1.
     """
@@ -92,7 +92,7 @@ class Unit(ABC, Generic[P, Q]):
         return False
 
     def border(self, workload: Workload, pad: Pad, inputs: Sequence[tirx.Buffer]) -> float | ir.Expr:
-        """Return what the border of the data holds; by default what the pad says."""
+        """Return the value of the data's border; by default that of the pad."""
         return pad.value
 
     def scope(self, params: P) -> AbstractContextManager[Any]:
@@ -109,7 +109,7 @@ class Call(Generic[P, Q]):
     """The inputs of the code for one product: the product, its parameters, and flat buffers.
 
     Attributes:
-        workload: Of the whole function.
+        workload: Workload of the whole function.
         product: One of its products.
         params: How it is cut.
         x: The data, padded.

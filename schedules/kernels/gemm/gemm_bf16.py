@@ -18,8 +18,8 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.bfloat import FEATURE, LANES
-from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.mmla import BLOCK
+from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common import tiling
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import TIE, Cost, arithmetic, scalar

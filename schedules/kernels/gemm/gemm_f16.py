@@ -17,8 +17,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.fmla_f16 import FEATURE, LANES, WIDENING_FEATURE
+from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm import widen_s8
 from schedules.kernels.gemm.by_panels import (
@@ -41,7 +41,7 @@ from schedules.kernels.gemm.product_float import (
     scales_of,
     weight_only_product_of,
 )
-from schedules.kernels.tiles import fmla_f16_tile
+from schedules.kernels.tiles import fmla_f16_tile, fmla_tile
 from schedules.kernels.tiles.half_sums import Sums
 from schedules.tir.emit import i64
 
@@ -75,7 +75,7 @@ class Params(PanelParams):
 
     widening: bool
 
-    check_registers = staticmethod(fmla_f16_tile.check_registers)
+    check_registers = staticmethod(fmla_tile.check_registers)
 
 
 class _Float16(PanelUnit[Params]):

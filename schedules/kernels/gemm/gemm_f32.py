@@ -17,7 +17,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import activation_f32, epilogue_f32
 from schedules.kernels.gemm import k_blocking

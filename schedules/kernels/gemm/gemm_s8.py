@@ -18,16 +18,17 @@ from schedules.composites.workload import Pad, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import copies, tiling
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.epilogues import row_scales
 from schedules.kernels.epilogues.requantize import Form, requantize16
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, TILE_OVERHEAD, EmitTile, Place, Ready, RowUnit, Tile
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.k_chunks_s8 import Reading
-from schedules.kernels.gemm.packed_columns_s8 import HEADER, LANES, Addends, Header, Panels, Starts, Zeros
+from schedules.kernels.gemm.packed_columns_s8 import HEADER, Addends, Header, Panels, Starts, Zeros
 from schedules.kernels.gemm.product import reordered, weights_by_column
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles.tile_stores import Accumulator, Put, Requantize, load_part, pieces
@@ -64,19 +65,19 @@ class Cut(ABC):
 C = TypeVar("C", bound=Cut)
 
 OfRow = Callable[[int], ir.Expr]
-"""int32x4 of a row, by vector of columns."""
+"""Function from a vector of columns to a row's int32x4."""
 
 Finish = Callable[[Accumulator, int, int, Requantize, Put], None]
-"""One of `tile_stores`."""
+"""Requantises and stores a tile; one of the functions in `tile_stores`."""
 
 
 class IntegerUnit(RowUnit[C, IntegerProduct]):
     """The instruction-specific part of an int8 GEMM kernel.
 
     Attributes:
-        suffix: Of the function's symbol.
-        finish: From accumulators to rows.
-        lines: Rows that an accumulator holds.
+        suffix: Suffix of the function's symbol.
+        finish: Requantises and stores the accumulators of a tile.
+        lines: Rows per accumulator.
     """
 
     suffix: str
@@ -94,7 +95,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
     @abstractmethod
     def pack_columns(self, columns: Array, product: IntegerProduct, params: C, vectors: int) -> Array:
-        """Pack weights, int8 [columns, packed depth] in whole tiles of columns, into panels of `vectors`."""
+        """Pack int8 weights [columns, packed depth], whole tiles of columns, into panels of `vectors` vectors."""
 
     @abstractmethod
     def loop_cost(self, product: IntegerProduct, params: C, rows: int, core: Core) -> Cost:
@@ -110,7 +111,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         header: Starts,
         vectors: int,
     ) -> Accumulator:
-        """Emit one tile's sum over k: rows `a` by the panel of columns, of `vectors`, at an offset of `b`."""
+        """Emit one tile's sum over k: rows `a` by the panel of `vectors` vectors at `b` (buffer, offset)."""
 
     @abstractmethod
     def rows_cost(self, product: IntegerProduct, rows: int) -> Cost:
@@ -126,7 +127,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return self.rows_cost(product, rows) + arithmetic(sums)
 
     def ready(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
-        """Emit what a tile's rows need, and what they sum up to: their product with a column of ones."""
+        """Emit the packing or staging of rows and, for nine-bit weights, their sums: products with ones."""
         a = self.rows(call, starts, count)
         if not call.product.shifted:
             return a
@@ -175,14 +176,14 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return Panels(product, columns, headed, len(self.order(product)))
 
     def constants(self, workload: Workload, product: IntegerProduct, params: C) -> Sequence[tuple[int, str]]:
-        """Return the sizes of the weight panels, of their headers, and of the ones that sum up rows, int8."""
+        """Return the sizes of weight panels, headers and, for nine-bit weights, the column of ones; all int8."""
         ones = (self.one_vector * len(self.order(product)),) * product.shifted
         return [(size, "int8") for size in (*self.panels(product, params).sizes, *ones)]
 
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: IntegerProduct, params: C
     ) -> tuple[Array, ...]:
-        """Pack the weight panels and their headers, and the ones that sum up rows."""
+        """Pack the weight panels, their headers and, for nine-bit weights, the column of ones."""
         weights, order = weights_by_column(workload, constants, product), self.order(product)
         if product.shifted:
             weights = (weights - product_s8.shifts_of(weights)[..., None]).astype(np.int8)
@@ -200,7 +201,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
     @property
     def one_vector(self) -> int:
-        """Columns that a vector of accumulators has."""
+        """Columns per vector of accumulators."""
         return LANES // self.lines
 
     def more_constants(self, product: IntegerProduct) -> tuple[Array, ...]:
@@ -214,7 +215,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
             yield
 
     def border(self, workload: Workload, pad: Pad, inputs: Sequence[tirx.Buffer]) -> float | ir.Expr:
-        """Return what the border holds: where data have a zero point of run time, that."""
+        """Return the value of the border: the zero point if it is computed at run time, else that of the pad."""
         zero = workload.operands[1]
         if workload.composite not in row_scales.CONVOLUTION or zero.kind == "constant":
             return pad.value
@@ -284,17 +285,17 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
 
 def _shifted(row: OfRow, sums: OfRow, shifts: Sequence[ir.Expr]) -> OfRow:
-    """A row's accumulators with the shifts' share."""
+    """Return a row's accumulators plus row sum * shift, which completes products by nine-bit weights."""
     return lambda v: row(v) + sums(v) * shifts[v]
 
 
 def _in_tile(acc: Accumulator, sums: Sequence[ir.Expr], shifts: Sequence[ir.Expr]) -> Accumulator:
-    """A tile's accumulators with the shifts' share."""
+    """Return a tile's accumulators plus row sum * shift, which completes products by nine-bit weights."""
     return lambda row, v: acc(row, v) + sums[row] * shifts[v]
 
 
 def _put(call: Call[C, IntegerProduct], place: Place) -> Put:
-    """Stores requantised rows of a tile, with what the residual adds."""
+    """Return a function that stores requantised rows of a tile after the residual addition."""
     residual, constants = call.product.residual, call.packed[2 + call.product.shifted :]
 
     def put(values: ir.Expr, at: int, lanes: int, rows: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic
@@ -23,7 +24,7 @@ from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles import mlal_tile
 from schedules.kernels.tiles.int16_chains import chain_of
-from schedules.kernels.tiles.tile_stores import HALF, LANES, Accumulator, of_rows
+from schedules.kernels.tiles.tile_stores import HALF, Accumulator, of_rows
 
 NAME = "gemm_s8_mlal"
 

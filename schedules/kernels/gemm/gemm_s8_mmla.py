@@ -14,18 +14,11 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.intrinsics.mmla import BLOCK, FEATURE
+from schedules.intrinsics.mmla import BLOCK
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array, taken
-from schedules.kernels.common.cost_model import (
-    VECTOR,
-    Cost,
-    arithmetic,
-    chained,
-    requantization,
-    scalar,
-    waiting,
-)
+from schedules.kernels.common.cost_model import Cost, arithmetic, chained, requantization, scalar, waiting
 from schedules.kernels.gemm import packed_rows_mmla, product_s8
 from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, ByRows, Ready, Tile
 from schedules.kernels.gemm.gemm import Call
@@ -33,7 +26,8 @@ from schedules.kernels.gemm.gemm_s8 import Cut, IntegerUnit
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import mmla_tile
-from schedules.kernels.tiles.tile_stores import LANES, Accumulator, of_blocks
+from schedules.kernels.tiles.packed_tile import SMMLA
+from schedules.kernels.tiles.tile_stores import Accumulator, of_blocks
 from schedules.tir.emit import i64
 
 NAME = "gemm_s8_mmla"
@@ -100,7 +94,7 @@ class Params(Cut):
 
 
 class _Smmla(IntegerUnit[Params]):
-    name, suffix, feature, lines = NAME, "mmla", FEATURE, BLOCK
+    name, suffix, feature, lines = NAME, "mmla", SMMLA.feature, SMMLA.lines
     finish = staticmethod(of_blocks)
     order = staticmethod(packed_rows_mmla.k_order)
     in_lanes = staticmethod(mmla_tile.in_blocks)

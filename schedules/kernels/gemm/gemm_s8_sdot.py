@@ -14,8 +14,9 @@ from tvm import ir, tirx
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.reload import reloads
-from schedules.intrinsics.sdot import FEATURE
+from schedules.intrinsics.sdot import FEATURE, K_STEP
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, chained
 from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
@@ -23,8 +24,7 @@ from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles import sdot_tile
-from schedules.kernels.tiles.sdot_tile import K_STEP
-from schedules.kernels.tiles.tile_stores import LANES, Accumulator, of_rows
+from schedules.kernels.tiles.tile_stores import Accumulator, of_rows
 from schedules.tir.emit import i64
 
 NAME = "gemm_s8_sdot"

@@ -16,7 +16,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Operand, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.copies import pieces
 from schedules.kernels.gemm.by_panels import BeginTask, ByPanels, Multiply

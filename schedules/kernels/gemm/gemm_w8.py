@@ -18,7 +18,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import gemm_f32, widen_s8

@@ -16,10 +16,10 @@ class Rows:
     """The implicit matrix A of one group.
 
     Attributes:
-        shape: What a row index counts, the fastest last: images, output rows, output columns.
+        shape: Dimensions of the row index, the fastest last: images, output rows, output columns.
         strides: Elements between neighbours of each.
         segments: (offset from the row's start, length) of each contiguous piece, in the order of k.
-        start: Where the first row begins.
+        start: Offset of the first row.
     """
 
     shape: tuple[int, int, int]

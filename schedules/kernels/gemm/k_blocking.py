@@ -16,7 +16,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.common.cost_model import KEPT, again
 from schedules.kernels.gemm.panel_tiling import Cut, Place, Tile
@@ -106,7 +106,7 @@ class Emit:
         a: A, flat float32.
         row: Offset in it of a row: (group, row).
         panel: B and the offset of a panel.
-        start: What each accumulator of a row starts from: (where, width).
+        start: Start values of the accumulators of a row: (buffer offset, width).
         finish: Emits what follows the sum: (where, rows, width, columns, accumulators).
     """
 

@@ -14,9 +14,9 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR
 from schedules.kernels.gemm.implicit_rows import Rows
 from schedules.kernels.gemm.product import NOTHING
 from schedules.tir.emit import i64

@@ -24,14 +24,16 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import threads, tiling
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
 from schedules.kernels.gemm.packed_panels_s8 import Packer
-from schedules.kernels.gemm.run_time_instructions_s8 import LANES, SDOT, SMLSL, SMMLA, VECTOR, units_of
+from schedules.kernels.gemm.run_time_instructions_s8 import SMLSL, SUMS, units_of
 from schedules.kernels.gemm.run_time_product_s8 import Product
+from schedules.kernels.tiles.packed_tile import SDOT, SMMLA
 from schedules.kernels.tiles.tile_stores import pieces
 from schedules.tir.emit import i64, kernel_function, load, store
 
@@ -202,7 +204,7 @@ class _Emitter:
         """Packs a tile of columns, and keeps what its accumulators start from."""
         product, vectors = self.product, self.params.column_vectors
         sums = packer.pack(start, count, tile * self.panel_size)
-        offset = product.offset + self.unit.extra * self.steps * product.b.zero
+        offset = product.offset + SUMS[self.unit].extra * self.steps * product.b.zero
         offset += MAGIC_BITS if product.form == "biased" else 0
         for vector in range(vectors):
             value = panel_tile_s8.in_accumulator(self.unit, offset)
@@ -221,7 +223,9 @@ class _Emitter:
         if packer.sums:
             totals = [T.Bind(sums.vload([i64(v * LANES)], "int32x4")) for v in range(vectors)]
             rows = {
-                (v, w): unit.of_row(totals[v], w) for v in range(vectors) for w in range(unit.accumulators)
+                (v, w): SUMS[unit].of_row(totals[v], w)
+                for v in range(vectors)
+                for w in range(unit.accumulators)
             }
 
         def column_tile(tile: ir.Expr, columns: int) -> None:

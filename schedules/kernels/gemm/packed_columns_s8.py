@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weight panels of int8 products, and their headers: initial accumulators and requantisation constants per column.
 
-A panel's header has an offset, a multiplier and an addend for each column. Where all columns of a panel have a fused
-form (see `requantize_fused`), it holds that one's constants, and otherwise those of the form "biased" and `NOT_FUSED`
-for addends. Only the weights say which, and equal workloads share one kernel: it has code for both. Of dynamic products
-it holds sums of weights, scales and biases (see `row_scales`), in the columns' own order. Of weights of nine bits the
-shifts follow.
+A panel's header has an offset, a multiplier and an addend for each column. If all columns of a panel allow the fused
+form (see `requantize_fused`), these are its constants; otherwise they are those of the form "biased", with `NOT_FUSED`
+as addend. Which one depends on the weights, but equal workloads share one kernel, so it has code for both. The header
+of a dynamic product has weight sums, scales and biases (see `row_scales`) in the order of columns. For nine-bit
+weights, the shifts follow.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +17,10 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Workload
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.reload import reloaded
 from schedules.kernels.common import tiling
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR
 from schedules.kernels.epilogues import row_scales
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, Form
 from schedules.kernels.epilogues.requantize_fused import fused_constants
@@ -30,12 +30,9 @@ from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import load, take
 
 HEADER = 3
-"""Vectors of a header for each vector of columns, but for shifts."""
+"""Vectors of a header per vector of columns, without shifts."""
 
 OFFSETS, MULTIPLIERS, ADDENDS, SHIFTS = range(HEADER + 1)
-
-LANES = 4
-"""int32 of a vector."""
 
 NOT_FUSED = 0x7FC00000
 """The bits of a NaN, which no fused form adds."""
@@ -69,10 +66,10 @@ class Panels:
     """The division of a product's columns into panels.
 
     Attributes:
-        product: What is cut.
-        columns: Of a panel.
-        vectors: Of four accumulators that a row, or a pair of rows, has in a panel.
-        depth: Of weights for each column, in the order that they are packed in.
+        product: The product whose columns are packed.
+        columns: Columns of a panel.
+        vectors: Vectors of four accumulators that a row, or a pair of rows, has in a panel.
+        depth: Depth of weights for each column, in the order that they are packed in.
     """
 
     product: IntegerProduct
@@ -112,11 +109,11 @@ class Panels:
         """Pack the weights and the headers.
 
         Args:
-            workload: The product's.
-            constants: The workload's.
-            weights: int8 [groups, columns, packed depth], less their shifts.
-            in_panels: Puts [columns, packed depth] into panels.
-            in_lanes: Puts one value a column into the order of the accumulators' lanes.
+            workload: The workload of the product.
+            constants: The workload's constants.
+            weights: int8 [groups, columns, packed depth], minus their shifts.
+            in_panels: Packs [columns, packed depth] into panels.
+            in_lanes: Reorders one value per column to the order of the accumulators' lanes.
         """
         product, width = self.product, self.tiles * self.columns
         padded = np.zeros((product.groups, width, weights.shape[-1]), np.int8)
@@ -227,7 +224,7 @@ class Header:
         return sums, scale, bias
 
     def shifts(self) -> list[ir.Expr]:
-        """Return the shifts of weights of nine bits, int32x4."""
+        """Return the shifts of nine-bit weights, int32x4 per vector of columns."""
         return self._vectors(SHIFTS, "int32x4")
 
     def requantized(self, emit: Callable[[Form, list[ir.Expr], Addends | None], None]) -> None:

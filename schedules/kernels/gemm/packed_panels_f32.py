@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.interleave import interleaved
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import converted, i64, load, store
@@ -40,7 +40,7 @@ def pack(
         source: Flat, float32 or float16.
         start: Offset of the panel's first column in the source.
         b: How the matrix lies.
-        columns: Of the panel that the matrix has; the others repeat the last, or are zero.
+        columns: Columns of the panel that the matrix has; the others repeat the last, or are zero.
         width: Columns of the panel, a multiple of four.
         panels: Flat float32.
         to: Offset of the panel there.

@@ -14,9 +14,11 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.intrinsics.interleave import interleaved
 from schedules.intrinsics.pin import barrier
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import copies
 from schedules.kernels.gemm.product_s8 import flip
-from schedules.kernels.gemm.run_time_instructions_s8 import LANES, VECTOR, Instruction
+from schedules.kernels.gemm.run_time_instructions_s8 import SUMS
+from schedules.kernels.tiles.packed_tile import Instruction
 from schedules.kernels.tiles.tile_stores import load_part
 from schedules.tir.emit import i64, load, store
 
@@ -35,7 +37,7 @@ class Lines:
         depth: Its k.
         line: Elements from a line to the next.
         k: Elements from a k to the next.
-        zero: What the other matrix's zero point weights the sums of the lines with; no sums if 0.
+        zero: Zero point of the other matrix, which the sums of the lines are multiplied by; no sums if 0.
         flipped: Whether the data is uint8, to be read as int8 with its top bit flipped.
     """
 
@@ -60,9 +62,10 @@ class Packer:
     ) -> None:
         """Packs `lines` of `source`, flat, for `unit` into `panel`, flat int8, `vectors` a k step; rows or columns."""
         self.unit, self.lines, self.source, self.panel, self.vectors = unit, lines, source, panel, vectors
-        self._sum = unit.row_sum if rows else unit.column_sum
+        self._line_sums = SUMS[unit]
+        self._sum = self._line_sums.row if rows else self._line_sums.column
         self._rows = rows
-        self.sums = bool(lines.zero) or (rows and unit.extra > 0)
+        self.sums = bool(lines.zero) or (rows and self._line_sums.extra > 0)
         """Whether there are sums."""
 
     def pack(self, start: ir.Expr, count: int, to: ir.Expr) -> tirx.Buffer:
@@ -86,7 +89,7 @@ class Packer:
         return sums
 
     def _put(self, value: ir.Expr, to: ir.Expr, step: ir.Expr, vector: int, sums: tirx.Buffer) -> None:
-        value = T.Bind(value if self._rows else self.unit.packed(value))
+        value = T.Bind(value if self._rows else self._line_sums.packed(value))
         store(self.panel, value, to + (step * self.vectors + vector) * VECTOR, VECTOR)
         if self.sums:
             weights = tirx.Broadcast(tirx.IntImm("int8", self.lines.zero), VECTOR)

@@ -17,9 +17,10 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.mmla import BLOCK, K_STEP
+from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.vector import zip_halves
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.gemm import gathered_rows_mmla
 from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading, whole
 from schedules.kernels.gemm.product_s8 import IntegerProduct, flip
@@ -75,7 +76,7 @@ def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, start
         product: Whose rows.
         x: The data, padded.
         panel: Flat int8, [k step][row pair][2][8].
-        starts: Where each row begins; an even number.
+        starts: Offsets of the rows, an even number of them.
     """
     pairs = len(starts) // BLOCK
     if way_of(product) == "gather":
@@ -112,10 +113,10 @@ def interleave(
     Args:
         panel: Flat int8.
         at: The k step.
-        row_pairs: Of the panel.
-        pair: Which.
+        row_pairs: Row pairs of the panel.
+        pair: Index of the pair of rows.
         first: int8x16, or int8x8 for one step: the pair's first row.
-        second: The same of its second row.
+        second: The same for its second row.
     """
     offset = at * (row_pairs * VECTOR) + pair * VECTOR
     if str(first.ty.dtype) == "int8x8":

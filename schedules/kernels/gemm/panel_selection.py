@@ -21,7 +21,7 @@ ROW_OVERHEAD = 6
 """Instructions that find a row of a tile where pixels are not at equal distances: two divisions by constants."""
 
 FINER = (2, 4, 8)
-"""How many times as many blocks of rows as L2 and threads need are considered, of which L1 keeps the data."""
+"""Multiples of the number of row blocks that L2 and threads need, for which L1 may hold the data."""
 
 Option = TypeVar("Option", bound=Any)
 
@@ -39,9 +39,9 @@ def blocked(
 
     Args:
         params: Those of a tile, with fields of these names.
-        cut: What parameters make of the product.
-        cycles: Of one call, with what is fetched again.
-        dtype: Of the data.
+        cut: The tiling by the parameters.
+        cycles: Cycles of one call, with what is fetched again.
+        dtype: Dtype of the data.
         core: Whose L2.
     """
     first = cut(params)
@@ -60,7 +60,7 @@ def fetching(cut: Cut, data: int, dtype: str, core: Core) -> float:
     Args:
         cut: With its block of rows.
         data: Elements of what the rows of all groups are read from.
-        dtype: Of data and weights.
+        dtype: Dtype of data and weights.
         core: Whose caches.
     """
     size, groups = np.dtype(dtype).itemsize, cut.product.groups

@@ -11,32 +11,28 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.intrinsics.fmla import REGISTERS
-from schedules.kernels.gemm.run_time_instructions_s8 import LANES, SMMLA, VECTOR, Instruction
+from schedules.intrinsics.registers import LANES, STREAMING_PAIR, check_tile
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.tiles.mlal_tile import sums
+from schedules.kernels.tiles.packed_tile import (
+    SMMLA,
+    Instruction,
+    PackedTile,
+)
 from schedules.kernels.tiles.tile_stores import Put, Requantize, of_blocks, of_rows
-from schedules.tir.emit import i64, load, store
-
-STREAMING_REGISTERS = 2
-"""Registers for B inside a tile: the pair of vectors that one LDP brings."""
-
-LOOP_OVERHEAD = 4
-"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+from schedules.tir.emit import i64, store
 
 UNROLL = 4
 """k steps of a loop iteration."""
 
 FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
-"""Of the k loop that LLVM unrolls in a full tile, by instruction; of more it keeps the loop."""
+"""Largest trip count of the k loop that LLVM unrolls in a full tile, by instruction."""
 
 
 def check_registers(unit: Instruction, rows: int, columns: int) -> None:
     """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
-    needed = rows * unit.accumulators * columns + rows + STREAMING_REGISTERS
-    if min(rows, columns) < 1 or needed > REGISTERS:
-        raise ValueError(
-            f"a {unit.name} tile of {rows} x {columns} vectors takes {needed} registers of {REGISTERS}"
-        )
+    needed = rows * unit.accumulators * columns + rows + STREAMING_PAIR
+    check_tile(f"a {unit.name} tile of {rows} x {columns} vectors", (rows, columns), needed)
 
 
 def cycles(unit: Instruction, rows: int, columns: int, steps: int, core: Core) -> float:
@@ -70,49 +66,27 @@ def multiply(
         unit: The instruction.
         a: Flat int8, and the offset of the panel of rows.
         b: Flat int8, and the offset of the panel of columns.
-        vectors: Of rows, of columns.
-        steps: Of k.
+        vectors: Vectors of rows, of columns.
+        steps: Steps of k.
         start: int32x4 that accumulator (row vector, which, column vector) starts from.
         none: 0 that LLVM does not know to be it: it unrolls loops of few trips, and then spills accumulators.
 
     Returns:
         The accumulators, int32 [row vector][which][column vector][4], flat.
     """
-    rows, columns = vectors
-    acc = T.alloc_buffer((rows * unit.accumulators * columns * LANES,), "int32", layout=None)
-    places = [
-        (row, which, column)
-        for column in range(columns)
-        for row in range(rows)
-        for which in range(unit.accumulators)
-    ]
-
-    def at(row: int, which: int, column: int) -> ir.Expr:
-        return i64(((row * unit.accumulators + which) * columns + column) * LANES)
-
-    for place in places:
-        store(acc, start(*place), at(*place), LANES)
-
-    def step(k: ir.Expr) -> None:
-        a_values = [load(a[0], a[1] + (k * rows + row) * VECTOR, VECTOR) for row in range(rows)]
-        b_values: list[ir.Expr] = []
-        for column in range(columns):
-            loaded = range(len(b_values), min(column + unit.ahead + 1, columns))
-            b_values += [load(b[0], b[1] + (k * columns + c) * VECTOR, VECTOR) for c in loaded]
-            b_value = b_values[column]
-            for row in range(rows):
-                for which in range(unit.accumulators):
-                    total = acc.vload([at(row, which, column)], "int32x4")
-                    value = unit.multiply(total, a_values[row], b_value, which)
-                    store(acc, value, at(row, which, column), LANES)
-
+    tile = PackedTile(unit, *vectors)
+    acc = tile.accumulators()
+    for column in range(tile.columns):
+        for row in range(tile.rows):
+            for which in range(unit.accumulators):
+                store(acc, start(row, which, column), tile.place(row, column, which), LANES)
     full = steps // UNROLL
     if full:
         with T.serial(i64(0), full + none if full <= FEW_TRIPS[unit.name] else i64(full)) as outer:
             for u in range(UNROLL):
-                step(outer * UNROLL + u)
+                tile.step(acc, a, b, outer * UNROLL + u)
     for last in range(full * UNROLL, steps):
-        step(i64(last))
+        tile.step(acc, a, b, i64(last))
     return acc
 
 

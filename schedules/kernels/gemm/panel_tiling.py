@@ -28,7 +28,7 @@ class Place:
     """The position of a register tile.
 
     Attributes:
-        group: Of the product.
+        group: Group of the product.
         row: Its first row.
         column: Its first column, in a group padded to `Cut.padded_columns`.
     """
@@ -43,11 +43,11 @@ class Cut:
     """The tiling of a product.
 
     Attributes:
-        product: What is cut.
+        product: The product that is tiled.
         tile_rows: Rows of a full tile.
         width: Columns of a full panel.
         row_block: Rows that a task multiplies by one panel, a multiple of `tile_stores`.
-        lanes: What the width of a group's last panel is a multiple of.
+        lanes: The width of a group's last panel is a multiple of this.
     """
 
     product: Product

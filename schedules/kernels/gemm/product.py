@@ -34,10 +34,10 @@ class Product:
     Attributes:
         rows: The matrix A of the first group.
         columns: Columns of one group.
-        groups: How many.
+        groups: Number of groups.
         group_step: Elements from a row of one group to that of the next.
-        pad: Of the data, or None; `rows` lie in data that is padded.
-        output: Where the rows of the result lie; None for side by side.
+        pad: Pad of the data, or None; `rows` lie in data that is padded.
+        output: Layout of the result's rows; None if they are contiguous.
         kernels: See `transposed_phases.Part`; none but of a transposed convolution.
     """
 

@@ -23,26 +23,25 @@ from schedules.kernels.gemm.product import (
     layout_misfit,
     linear,
     transposed_convolution,
-    weights_by_column,
 )
 
 LINEAR, CONV2D, TRANSPOSED = "arm.linear", "arm.conv2d", "arm.conv2d_transpose"
 COMPOSITES = (CONV2D, LINEAR)
 
 SUFFIXES = {"float16": "_f16", "bfloat16": "_bf16"}
-"""Of the composites' names."""
+"""Suffixes of composites' names by dtype."""
 
 CAST = "cast"
 """The step that rounds to 16 bits."""
 
 LEAST_COLUMNS = 8
-"""Of a group of 16-bit floats, where there are several: those of depthwise convolutions leave most lanes unused."""
+"""Least columns per group of a grouped 16-bit float product; depthwise convolutions would leave most lanes unused."""
 
 WEIGHT_ONLY = "arm.linear_w8"
 """The composite of int8 weights and float data."""
 
 SCALE = "scale"
-"""Its step that multiplies by the weights' scale."""
+"""Name of the step that multiplies by the weights' scale."""
 
 
 def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Diagnostic:
@@ -139,11 +138,6 @@ def in_full(workload: Workload) -> Workload:
         epilogue=tuple(step for step in workload.epilogue if step.name not in (CAST, SCALE)),
         output_dtype="float32",
     )
-
-
-def weights_by_group(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
-    """Return the weights as [groups, depth, columns], with k in the order of the rows' segments."""
-    return weights_by_column(workload, constants, product).transpose(0, 2, 1)
 
 
 def bias_of(workload: Workload, constants: Sequence[Array], columns: int) -> Array:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of integer workloads as matrix products, and the constants of what follows their sums.
+"""Parsing of integer workloads as matrix products, and the constants of their requantisation.
 
-A workload's integers are the graph's own: accumulators of int8 weights and 8-bit data, plus an offset a column (bias
-and zero points), requantised. uint8 data is read as int8 with its top bit flipped, data - 128, and the difference
-joins the offset. Weights of nine bits, uint8 less a zero point, are int8 and a number a column, their shift:
+A workload has the integers of the graph: accumulators of 8-bit data and int8 weights, plus an offset per column (bias
+and zero points), requantised. uint8 data is read as int8 with its top bit flipped, data - 128, and the offset makes up
+for it. Nine-bit weights, which are uint8 minus a zero point, are split into int8 and one shift per column:
 
     sum over k of x[k] * w[k, n]    =    sum over k of x[k] * (w[k, n] - shift[n])  +  shift[n] * sum over k of x[k]
 """
@@ -19,8 +19,9 @@ from tvm import ir, tirx
 from schedules.composites.attributes import Convolution, encoded
 from schedules.composites.workload import Pad, Workload
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common.contract import Array, declined
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, requantization, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
 from schedules.kernels.epilogues.accumulator_bounds import BYTE_SPAN
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, NOT_REQUANTIZED, Form, Requantization
@@ -46,7 +47,7 @@ def misfit_of(workload: Workload, *, nine_bits: bool = False) -> Misfit | None:
 
     Args:
         workload: Any.
-        nine_bits: Whether weights may have nine bits.
+        nine_bits: Whether nine-bit weights are supported.
     """
     x, w = workload.operands
     requantize, offset = workload.step("requantize"), workload.step("offset")
@@ -87,15 +88,15 @@ def _dtype_misfit(workload: Workload, *, nine_bits: bool) -> Misfit | None:
         return "operands are not of 8 bits", "int8 or uint8 by int8", f"{x.dtype} by {w.dtype}"
     if w.dtype == wide and (workload.magnitude is None or workload.magnitude.span > BYTE_SPAN):
         actual = "unknown" if workload.magnitude is None else str(workload.magnitude.span)
-        return "weights of a column differ by more than bytes do", str(BYTE_SPAN), actual
+        return "weights of a column differ by more than 8 bits can", str(BYTE_SPAN), actual
     return None
 
 
 NINE_BITS = "int16"
-"""The dtype of weights that bytes do not hold."""
+"""Dtype of nine-bit weights in a workload."""
 
 FLIP = 128
-"""What flipping the top bit of uint8 subtracts, seen as int8."""
+"""Difference between uint8 data and the int8 data with the top bit flipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +104,14 @@ class IntegerProduct(Product):
     """A product of 8-bit data by int8 weights, with its requantisation.
 
     Attributes:
-        data: Shape of the data, padded where `pad` says so.
+        data: Shape of the data, including the border of `pad`.
         flipped: Whether the data is uint8.
-        to: The output's quantisation.
-        form: How it is requantised.
-        residual: What is added to the outputs.
-        dynamic: How sums of data that were quantised at run time become float32, in place of a requantisation.
-        fused: Whether panels whose columns are all proven are requantised in the fused form.
-        shifted: Whether weights have nine bits, and columns shifts.
+        to: Quantisation of the output.
+        form: Form of the requantisation.
+        residual: Residual addition after the requantisation.
+        dynamic: Dequantisation to float32 in place of a requantisation, for data that are quantised at run time.
+        fused: Whether panels whose columns all allow it are requantised in the fused form.
+        shifted: Whether weights have nine bits, so that columns have shifts.
     """
 
     data: tuple[int, ...]
@@ -166,7 +167,7 @@ def product_of(workload: Workload, kernel: str, *, nine_bits: bool = False) -> I
     Args:
         workload: Any.
         kernel: Who asks, for the rejection.
-        nine_bits: Whether weights may have nine bits.
+        nine_bits: Whether nine-bit weights are supported.
     """
     if workload.composite not in COMPOSITES:
         return declined(
@@ -221,7 +222,7 @@ def _of_data(
 
 
 def shifts_of(weights: Array) -> Array:
-    """Return what to take off each column of weights, [..., depth], for int8 to hold the rest; int32, 0 if it does."""
+    """Return the shift of each column of weights [..., depth], int32, such that int8 holds weights - shift."""
     info, low, high = np.iinfo(np.int8), weights.min(-1).astype(np.int32), weights.max(-1).astype(np.int32)
     shifts: Array = np.maximum(high - info.max, 0) + np.minimum(low - info.min, 0)
     return shifts
@@ -261,7 +262,7 @@ def requantization_cost(product: IntegerProduct, outputs: float, *, anew: bool) 
     """
     if not product.fused:
         return requantization(outputs, product.form, product.to)
-    vectors = outputs / 4  # of int32
+    vectors = outputs / LANES
     loaded = scalar(vectors / 2) + arithmetic(-vectors) if anew else Cost()
     return requantization(outputs, "fused", product.to) + loaded
 

@@ -12,99 +12,21 @@ inverted; what is of A alone falls out against the product with a column of zero
     (a * b + a[8:16]) - (a * zb + a[8:16]) = a * (b - zb)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.intrinsics import mmla
+from schedules.intrinsics.mmla import smmla
 from schedules.intrinsics.pin import pinned
-from schedules.intrinsics.sdot import FEATURE as DOTPROD
-from schedules.intrinsics.sdot import sdot, sdot_lane
+from schedules.intrinsics.registers import LANES, VECTOR
+from schedules.intrinsics.sdot import sdot
 from schedules.intrinsics.smull import sadalp, smlsl, smull
 from schedules.intrinsics.vector import high, low
-
-VECTOR = 16
-"""Bytes of a vector register."""
-
-LANES = 4
-"""int32 lanes of a vector register."""
-
-HALF = VECTOR // 2
-"""Elements of half a vector register."""
-
-
-def _as_it_is(value: ir.Expr) -> ir.Expr:
-    return value
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """An instruction that multiplies packed lines (rows of A by columns of B).
-
-    Attributes:
-        name: Its mnemonic.
-        feature: What a core must have.
-        step: k that it sums over.
-        multiply: (accumulator, vector of rows, vector of columns, which) to the accumulator: a pair of vectors has
-            `accumulators` of them.
-        accumulators: One, of 2 x 2 elements, or one a row.
-        row_sum: (sum, vector of rows, weights) to the sum.
-        column_sum: (sum, vector of columns, weights) to the sum.
-        of_row: (sums of a vector of rows, which) to what belongs to the lanes of accumulator `which`.
-        packed: What is stored of a vector of columns.
-        extra: k of a step that count twice in the sums of columns, and with weight 1 in those of rows.
-        instructions: Of one product.
-        ahead: How many vectors of columns are loaded before they are used, where LLVM does not move loads.
-    """
-
-    name: str
-    feature: str
-    step: int
-    accumulators: int
-    multiply: Callable[[ir.Expr, ir.Expr, ir.Expr, int], ir.Expr]
-    row_sum: Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
-    column_sum: Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
-    of_row: Callable[[ir.Expr, int], ir.Expr]
-    packed: Callable[[ir.Expr], ir.Expr] = _as_it_is
-    extra: int = 0
-    instructions: int = 1
-    ahead: int = 0
-
-    @property
-    def lines(self) -> int:
-        """Number of lines in a packed vector."""
-        return VECTOR // self.step
-
-    @property
-    def partial(self) -> bool:
-        """Whether an accumulator holds four partial sums of one output."""
-        return self.lines == 1
-
-
-SMMLA = Instruction(
-    "smmla",
-    mmla.FEATURE,
-    mmla.K_STEP,
-    1,
-    lambda acc, a, b, _: mmla.smmla(acc, a, b),
-    lambda total, a, weights: mmla.smmla(total, a, weights),
-    lambda total, b, weights: mmla.smmla(total, weights, b),
-    lambda total, _: total,
-)
-
-SDOT = Instruction(
-    "sdot",
-    DOTPROD,
-    4,
-    4,
-    lambda acc, a, b, which: sdot_lane(acc, b, a, which),
-    sdot,
-    sdot,
-    lambda total, which: tirx.Broadcast(tirx.Shuffle([total], [which]), LANES),
-)
+from schedules.kernels.tiles.packed_tile import SDOT, SMMLA, Instruction
+from schedules.kernels.tiles.tile_stores import HALF
 
 
 def _pairs(total: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
@@ -121,19 +43,44 @@ def _inverted(b: ir.Expr) -> ir.Expr:
 
 
 SMLSL = Instruction(
-    "smlsl",
-    "neon",
-    VECTOR,
-    1,
-    lambda total, a, b, _: _pairs(total, a, b),
-    lambda total, a, weights: _pairs(total, a, _inverted(weights)),
-    lambda total, b, weights: _pairs(total, weights, b),
-    lambda total, _: total,
-    _inverted,
-    HALF,
-    3,
-    2,
+    "smlsl", "neon", VECTOR, lambda total, a, b, _: _pairs(total, a, b), instructions=3, ahead=2
 )
+
+
+def _as_it_is(value: ir.Expr) -> ir.Expr:
+    return value
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of lines by an instruction, which take the zero points of matrices of run time off.
+
+    Attributes:
+        row: (sum, vector of rows, weights) to the sum.
+        column: (sum, vector of columns, weights) to the sum.
+        of_row: (sums of a vector of rows, which) to what belongs to the lanes of accumulator `which`.
+        packed: What is stored of a vector of columns.
+        extra: k of a step that count twice in the sums of columns, and with weight 1 in those of rows.
+    """
+
+    row: Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
+    column: Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
+    of_row: Callable[[ir.Expr, int], ir.Expr]
+    packed: Callable[[ir.Expr], ir.Expr] = _as_it_is
+    extra: int = 0
+
+
+SUMS: Mapping[Instruction, Sums] = {
+    SMMLA: Sums(smmla, lambda total, b, weights: smmla(total, weights, b), lambda total, _: total),
+    SDOT: Sums(sdot, sdot, lambda total, which: tirx.Broadcast(tirx.Shuffle([total], [which]), LANES)),
+    SMLSL: Sums(
+        lambda total, a, weights: _pairs(total, a, _inverted(weights)),
+        lambda total, b, weights: _pairs(total, weights, b),
+        lambda total, _: total,
+        _inverted,
+        HALF,
+    ),
+}
 
 
 def units_of(core: Core) -> tuple[Instruction, ...]:

@@ -29,8 +29,8 @@ class Product:
 
     Attributes:
         lead: Leading axes of the result.
-        rows: Of each matrix of the result.
-        columns: Of each matrix of the result.
+        rows: Rows of each matrix of the result.
+        columns: Columns of each matrix of the result.
         a: How each matrix A lies, its lines the rows.
         b: How each matrix B lies, its lines the columns.
         steps: For each leading axis, the elements of A and of B from a matrix to the next.

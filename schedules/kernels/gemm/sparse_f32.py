@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fp32 linear layers and 1 x 1 convolutions whose weights are mostly zeros: only those that are not are multiplied.
+"""float32 linear layers and 1 x 1 convolutions with mostly zero weights: products by zeros are skipped.
 
     for each tile of rows:
         panel[k][row] = x[row][k]
         for each column c, for each k with W[k, c] != 0:
             y[:, c] += panel[k][:] * W[k, c]
 
-A weight multiplies a vector of rows, so that it may be anywhere: the tile is transposed once, and back for the
-epilogue, four columns at a time. The weights of a column are stored with the places of their k in the panel, in whole
-fours. On an in-order core each product waits for its load, where a dense tile has all in registers: with 0.20 and 0.29
-FMLA a cycle (llvm-mca, Cortex-A53 and A55) against 0.93, it would begin to gain at 70 to 80 % of zeros, and declines.
+A weight is multiplied by vectors of rows, so that nonzeros can be anywhere: the tile is transposed first, and
+transposed back for the epilogue, four columns at a time. The nonzeros of a column are stored with their k in the panel,
+padded to a multiple of four. On an in-order core, each product waits for its load, while a dense tile has all operands
+in registers: at 0.20 and 0.29 FMLA per cycle (llvm-mca, Cortex-A53 and A55) against 0.93, this kernel would need 70 to
+80 % zeros to be faster, so it declines these cores.
 
-A weight of 0 multiplies nothing: where the data are infinite or NaN, the result may be a number.
+Since products by zeros are skipped, the result may be finite where infinite or NaN data would make it NaN.
 """
 
 from collections.abc import Sequence
@@ -24,8 +25,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import SPARSE_SHARE, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES, fmla_lane
+from schedules.intrinsics.fmla import fmla_lane
 from schedules.intrinsics.interleave import interleaved
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.epilogues import epilogue_f32
@@ -39,10 +41,10 @@ from schedules.tir.emit import i64, kernel_function, load, store
 NAME = "sparse_f32"
 
 VECTORS = 8
-"""Of a tile's rows: as many chains of FMLA as fill two pipes for the four cycles that one takes."""
+"""Vectors of rows in a tile: as many independent FMLA chains as fill two pipes at a latency of four cycles."""
 
 TRANSPOSING = 16.0
-"""Instructions that transpose four vectors of four: loads, ZIPs, stores."""
+"""Instructions to transpose a 4 x 4 block: loads, ZIPs, stores."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,11 @@ class Params:
 
 @dataclass(frozen=True)
 class _Layer:
-    """What is computed.
+    """A product with sparse weights.
 
     Attributes:
-        product: The product.
-        nonzeros: Weights that are not 0.
+        product: The matrix product.
+        nonzeros: Number of nonzero weights.
     """
 
     product: Product
@@ -70,17 +72,17 @@ class _Layer:
 
     @property
     def places(self) -> int:
-        """The most weights that are stored: those of each column in whole fours."""
+        """Upper bound of stored weights, with each column padded to a multiple of four."""
         return _fours(self.nonzeros) + self.columns * LANES
 
     @property
     def columns(self) -> int:
-        """The columns in whole fours."""
+        """Number of columns, rounded up to a multiple of four."""
         return _fours(self.product.columns)
 
     @property
     def tiles(self) -> list[tuple[int, int, int]]:
-        """(first row, rows, count) of tiles of equally many rows."""
+        """Groups of tiles of equal size: (first row, rows per tile, number of tiles)."""
         whole, rest = divmod(self.product.rows.count, VECTORS * LANES)
         full = [(0, VECTORS * LANES, whole)] * (whole > 0)
         return [*full, *([(whole * VECTORS * LANES, rest, 1)] * (rest > 0))]
@@ -91,14 +93,14 @@ def _fours(count: int) -> int:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes products of rows side by side by constant weights, of which half or more are 0, on out-of-order cores."""
+    """Accept float32 products of contiguous rows by constant weights, half or more of them 0, on out-of-order cores."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
     if not core.neon:
         return declined(NAME, "the core lacks a feature", "neon", core.name)
     if core.vector_pipes == 1:
-        return declined(NAME, "the core waits for a load a product", "2 vector pipes", core.name)
+        return declined(NAME, "on this core each product waits for a load", "2 vector pipes", core.name)
     share = layer.nonzeros / (layer.product.rows.depth * layer.product.columns)
     return Match(f"float32 product {layer.product}, {share:.0%} of its weights not 0")
 
@@ -109,7 +111,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return whether threads share a call, by its estimate."""
+    """Return the only candidate, which is parallel if its estimate is long enough."""
     return (Params(estimate(workload, Params(), core) >= threads.PARALLEL_CYCLES),)
 
 
@@ -119,14 +121,14 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     total = 0.0
     for _, rows, count in layer.tiles:
         vectors = -(-rows // LANES)
-        # Of four weights: products, loads of their vectors in pairs, places, weights and the loop.
+        # Instructions for four weights: products, loads of vectors in pairs, of indices and weights, and the loop.
         instructions = LANES * (vectors * 1.5 + 2) + 5
         four = max(
             instructions / core.issue_width,
             LANES * vectors / core.vector_pipes,
             LANES * fmla_tile.FMLA_LATENCY,
         )
-        # A column has one and a half that are 0 among its last four.
+        # The padding of a column to a multiple of four is one and a half weights on average.
         sums = (layer.nonzeros / LANES + layer.product.columns * 0.4) * four
         back = (
             layer.columns
@@ -141,7 +143,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the weights that are not 0, their places in the panel, where each column begins, and the bias."""
+    """Return the nonzero weights, their rows in the panel, the start of each column in units of four, and the bias."""
     layer = _layer(workload)
     (weights,) = weights_by_column(workload, constants, layer.product)
     order = fmla_tile.order(layer.product.rows.segments)
@@ -187,7 +189,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Tile:
-    """The code of a tile of rows."""
+    """Emits the code of a tile of rows."""
 
     def __init__(self, workload: Workload, layer: _Layer, buffers: Sequence[tirx.Buffer], rows: int) -> None:
         inputs = len(workload.inputs)
@@ -211,7 +213,7 @@ class _Tile:
             self._four(panel, row, i64(whole), rest)
 
     def _four(self, panel: tirx.Buffer, row: ir.Expr, four: ir.Expr, columns: int) -> None:
-        """Four columns, of which `columns` are part of the result."""
+        """Emit four columns, of which `columns` are part of the result."""
         width = self._vectors * LANES
         sums = T.alloc_buffer((LANES * width,), "float32", layout=None)
         with T.serial(i64(0), i64(LANES)) as column:
@@ -230,7 +232,7 @@ class _Tile:
             )
 
     def _column(self, panel: tirx.Buffer, column: ir.Expr, sums: tirx.Buffer, at: ir.Expr) -> None:
-        """The sums of one column, of all rows of the tile."""
+        """Emit the sums of one column for all rows of the tile."""
         width = self._vectors * LANES
         acc = T.alloc_buffer((width,), "float32", layout=None)
         bias = load(self._bias, column, 1)

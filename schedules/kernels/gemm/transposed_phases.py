@@ -29,8 +29,8 @@ class Part:
 
     Attributes:
         rows: The matrix A, in data that is padded.
-        output: Where each of its rows lies in the output.
-        kernels: Of its columns.
+        output: Layout of its rows in the output.
+        kernels: Kernels of its columns.
     """
 
     rows: Rows

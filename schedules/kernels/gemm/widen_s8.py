@@ -16,8 +16,8 @@ FRACTION = 12
 products overflows. Down to 2^-12 a weight is a normal number, and exact."""
 
 INSTRUCTIONS = {"float32": 13 / LANES, "float16": 8 / LANES}
-"""Of one weight. float32: four TBL, which put bytes at the top of lanes, four SCVTF of 24 bits of fraction, two STP;
-float16: two SSHLL, two SCVTF, an STP; and their share of the loop of two registers."""
+"""Instructions per weight. float32: four TBL, which put bytes at the top of lanes, four SCVTF with 24 fraction bits,
+two STP; float16: two SSHLL, two SCVTF, one STP; and their share of the loop over two registers."""
 
 
 def widen(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, count: int) -> None:
@@ -27,7 +27,7 @@ def widen(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, count: int) 
         source: Flat int8.
         start: Offset there.
         target: Flat float32, or float16: then values are `2**-FRACTION` times the integers.
-        count: How many.
+        count: Number of elements.
     """
     whole = count // LANES
     with T.serial(i64(0), i64(whole)) as index:

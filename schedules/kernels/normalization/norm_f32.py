@@ -24,13 +24,15 @@ from schedules.composites.attributes import is_false, numbers
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.narrow import fma
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import float_data, threads, tiling
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import arithmetic, scalar
-from schedules.kernels.rowwise import row_kernel, row_vectors
+from schedules.kernels.rowwise import row_vectors
+from schedules.kernels.rowwise.row_kernel import Params as Params
+from schedules.kernels.rowwise.row_kernel import RowKernel, refused
 from schedules.tir.emit import kernel_function, load
 
 NAME = "norm_f32"
@@ -45,23 +47,12 @@ BETWEEN = 40
 
 
 @dataclass(frozen=True)
-class Params:
-    """Parameters of the kernel.
-
-    Attributes:
-        parallel: Whether rows are spread over the runtime's threads.
-    """
-
-    parallel: bool
-
-
-@dataclass(frozen=True)
 class Rows:
     """The rows that are normalised, and epsilon.
 
     Attributes:
-        count: How many.
-        length: Of each.
+        count: Number of rows.
+        length: Elements of each row.
         centred: Whether the mean is taken off.
         epsilon: Added to the variance.
     """
@@ -72,26 +63,7 @@ class Rows:
     epsilon: float
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes norms of float32 or float16 data over the last axes."""
-    what = float_data.named(COMPOSITES.get(workload.composite, ""), workload)
-    return row_kernel.matched(NAME, core, _read(workload), what)
-
-
-def default(workload: Workload, core: Core) -> Params:
-    """Threads where the call is long enough."""
-    serial = Params(parallel=False)
-    return row_kernel.spread(serial, _rows(workload), estimate(workload, serial, core))
-
-
-def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """The default: there is nothing to tune."""
-    return (default(workload, core),)
-
-
-def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
-    rows = _rows(workload)
+def _cycles(workload: Workload, rows: Rows, params: Params, core: Core) -> float:
     # Half an LDP a pass; FADD; FSUB, FMLA; FSUB, FMUL, FMLA, a store, and an LDP of gamma and beta.
     vector = arithmetic(6.5) + scalar(2.5) if rows.centred else arithmetic(3.5) + scalar(1.5)
     vectors = len(row_vectors.starts(rows.length, LANES))
@@ -101,7 +73,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """Four elements of gamma, then four of beta if there is one, for each vector of a row."""
-    rows = _rows(workload)
+    rows = _KERNEL.rows(workload)
     padded = np.zeros((len(constants), max(LANES, rows.length)), np.float32)
     padded[:, : rows.length] = [constant.ravel() for constant in constants]
     return (
@@ -111,7 +83,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    rows = _rows(workload)
+    rows = _KERNEL.rows(workload)
     sides = len(workload.operands) - 1
     x, size = workload.operands[0], len(row_vectors.starts(rows.length, LANES)) * sides * LANES
     arguments = [(x.shape, x.dtype), ((size,), "float32"), (x.shape, workload.output_dtype)]
@@ -177,12 +149,8 @@ def _zero() -> ir.Expr:
     return tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)
 
 
-def _rows(workload: Workload) -> Rows:
-    return taken(_read(workload), workload)
-
-
 def _read(workload: Workload) -> Rows | Diagnostic:
-    refusal = row_kernel.refused(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
+    refusal = refused(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
     if refusal is not None:
         return refusal
     shape, attributes = workload.operands[0].shape, dict(workload.attributes)
@@ -198,3 +166,18 @@ def _read(workload: Workload) -> Rows | Diagnostic:
         centred=workload.composite == "arm.layer_norm",
         epsilon=float(attributes["epsilon"]),
     )
+
+
+_KERNEL = RowKernel(
+    NAME,
+    _read,
+    lambda workload: float_data.named(COMPOSITES[workload.composite], workload),
+    lambda _: Params(),
+    _cycles,
+)
+matches, default, candidates, estimate = (
+    _KERNEL.matches,
+    _KERNEL.default,
+    _KERNEL.candidates,
+    _KERNEL.estimate,
+)

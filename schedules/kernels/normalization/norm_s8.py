@@ -18,18 +18,17 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.narrow import fcvtns, fmulx, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.sdot import sdot
 from schedules.intrinsics.smull import sadalp, smull
 from schedules.intrinsics.vector import combine, high, low
 from schedules.kernels.common import threads, tiling
-from schedules.kernels.common.contract import Array, Match, declined, taken
-from schedules.kernels.common.cost_model import VECTOR, arithmetic, scalar
+from schedules.kernels.common.contract import Array, declined
+from schedules.kernels.common.cost_model import arithmetic, scalar
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
-from schedules.kernels.rowwise import row_kernel, row_vectors
+from schedules.kernels.rowwise import row_vectors
+from schedules.kernels.rowwise.row_kernel import RowKernel, refused
 from schedules.tir.emit import i64, kernel_function, load, store, take
-
-LANES = 4
-"""Words of a vector register."""
 
 
 def sums_of(source: tirx.Buffer, start: ir.Expr, length: int, *, dot: bool) -> tuple[ir.Expr, ir.Expr]:
@@ -108,13 +107,13 @@ class Rows:
     """The rows that are normalised, and the norm's parameters.
 
     Attributes:
-        count: How many.
-        length: Of each.
-        dtype: Of the data.
+        count: Number of rows.
+        length: Elements of each row.
+        dtype: Dtype of the data.
         centred: Whether the mean is taken off.
         spread: What is added to n**2 times the variance.
         zero: What the definition takes off each value.
-        zero_point: Of the result.
+        zero_point: Zero point of the result.
     """
 
     count: int
@@ -126,25 +125,7 @@ class Rows:
     zero_point: int
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes norms of 8-bit data over the last axes."""
-    return row_kernel.matched(NAME, core, _read(workload), COMPOSITES.get(workload.composite, ""))
-
-
-def default(workload: Workload, core: Core) -> Params:
-    """SDOT where the core has it; threads where the call is long enough."""
-    serial = Params("dotprod" in core.features)
-    return row_kernel.spread(serial, _rows(workload), estimate(workload, serial, core))
-
-
-def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """The default: there is nothing to tune."""
-    return (default(workload, core),)
-
-
-def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
-    rows = _rows(workload)
+def _cycles(workload: Workload, rows: Rows, params: Params, core: Core) -> float:
     # Loads of the row, twice, and of g and h.
     vector = arithmetic(SUMS[params.dot] + RESULT) + scalar(2 + VECTOR / LANES)
     return (vector * len(_starts(rows)) + scalar(BETWEEN)).cycles(core) * rows.count
@@ -152,7 +133,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """16 elements of g, then the same of h, for each vector of a row."""
-    rows = _rows(workload)
+    rows = _KERNEL.rows(workload)
     pair = np.zeros((2, max(VECTOR, rows.length)), np.float32)
     pair[:, : rows.length] = [constant.ravel() for constant in constants]
     return (np.stack([pair[:, at : at + VECTOR] for at in _starts(rows)]).reshape(-1),)
@@ -160,7 +141,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    rows = _rows(workload)
+    rows = _KERNEL.rows(workload)
     x = workload.operands[0]
     factors = ((len(_starts(rows)) * 2 * VECTOR,), "float32")
     arguments = [(x.shape, x.dtype), factors, (workload.output_shape, workload.output_dtype)]
@@ -183,7 +164,7 @@ def _starts(rows: Rows) -> tuple[int, ...]:
 
 
 def _middle(rows: Rows) -> int:
-    """What is taken off a value so that int8 holds it."""
+    """Return the number that is subtracted from values so that int8 holds them."""
     return 128 if rows.dtype == "uint8" else 0
 
 
@@ -239,12 +220,8 @@ def _narrowed(words: Sequence[ir.Expr], rows: Rows, dtype: str) -> ir.Expr:
     return T.Bind(combine(*(narrow8(half, dtype) for half in halves)))
 
 
-def _rows(workload: Workload) -> Rows:
-    return taken(_read(workload), workload)
-
-
 def _read(workload: Workload) -> Rows | Diagnostic:
-    refusal = row_kernel.refused(workload, NAME, "norm of integers", COMPOSITES, RANGES)
+    refusal = refused(workload, NAME, "norm of integers", COMPOSITES, RANGES)
     if refusal is not None:
         return refusal
     x, attributes = workload.operands[0], dict(workload.attributes)
@@ -261,3 +238,18 @@ def _read(workload: Workload) -> Rows | Diagnostic:
         zero=int(attributes["zero"]),
         zero_point=int(attributes["y_zero_point"]),
     )
+
+
+_KERNEL = RowKernel(
+    NAME,
+    _read,
+    lambda workload: COMPOSITES[workload.composite],
+    lambda core: Params("dotprod" in core.features),
+    _cycles,
+)
+matches, default, candidates, estimate = (
+    _KERNEL.matches,
+    _KERNEL.default,
+    _KERNEL.candidates,
+    _KERNEL.estimate,
+)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN in binary32 as one loop over the steps: the product with the state by FMLA, then the gates.
+"""float32 LSTM, GRU and RNN as one loop over the steps: the product with the state by FMLA, then the gates.
 
-    y[t] = cell(x[t] + h R, states)    with x the products with the data, of all steps, computed before
+    y[t] = cell(x[t] + h R, states)    where x is the product with the data, computed before for all steps
 
-See `steps`. Tiles of rows of the batch walk all steps by themselves; no order of a sum depends on them, or on threads.
+See `steps`. Each tile of batch rows runs through all steps independently; the order of sums depends neither on the
+tiling nor on threads.
 """
 
 from collections.abc import Sequence
@@ -13,16 +14,26 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Operand, Workload
+from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import barrier, pins
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, taken
 from schedules.kernels.common.cost_model import again
-from schedules.kernels.epilogues import activation_f32
-from schedules.kernels.recurrent.steps import Emitter, Layer, columns_of, layer_of, packed, width_of
+from schedules.kernels.recurrent.steps import (
+    Emitter,
+    Layer,
+    activation_instructions,
+    arguments_of,
+    buffers_of,
+    columns_of,
+    constants_of,
+    layer_of,
+    packed,
+    width_of,
+)
 from schedules.kernels.tiles import fmla_tile
 from schedules.numerics.recurrent import GATES
 from schedules.tir.emit import i64, kernel_function, load, store, take
@@ -30,6 +41,9 @@ from schedules.tir.emit import i64, kernel_function, load, store, take
 NAME = "recurrent_f32"
 
 COMPOSITES = tuple(f"arm.{kind}" for kind in GATES)
+
+FIRST = 2
+"""The operand that is the first state: data and weights come before it."""
 
 TILES = (
     (1, 16),
@@ -49,7 +63,7 @@ TILES = (
 """(rows, vectors) of the register tiles worth considering."""
 
 AROUND = 6.0
-"""Instructions of a vector of one gate beside its activation: the load of what it begins with, products, a store."""
+"""Instructions per vector of a gate besides its activation: load of the start value, products, store."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +71,8 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        rows: Of the batch in a register tile.
-        vectors: Of four columns in a register tile at most: gates times vectors of units.
+        rows: Rows of the batch in a register tile.
+        vectors: Largest number of vectors of four columns in a register tile: gates times vectors of units.
         parallel: Whether tiles of rows are spread over the runtime's threads.
     """
 
@@ -71,7 +85,7 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes float32 LSTM, GRU and RNN with constant weights."""
+    """Accept float32 LSTM, GRU and RNN with constant weights."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
@@ -116,8 +130,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 def _step_cycles(layer: Layer, rows: int, params: Params, core: Core) -> float:
     """Cycles of a step of a tile of rows."""
     total, segments = 0.0, ((0, layer.hidden),)
-    activations = sum(activation_f32.INSTRUCTIONS.get(a.name, 4.0) for a in layer.cell.activations)
-    activations *= layer.cell.gates / len(layer.cell.activations)
+    activations = activation_instructions(layer.cell)
     for gates in layer.passes:
         share = len(gates) / layer.cell.gates
         for block in layer.blocks(gates, params.vectors):
@@ -136,7 +149,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
         size = len(gates) * block.vectors * LANES
         panels.append(columns[:, column : column + size].ravel())
         column += size
-    others = (constants[operand.index] for operand in _others(workload))
+    others = (constants[operand.index] for operand in constants_of(workload, FIRST))
     return np.concatenate(panels), *others
 
 
@@ -144,31 +157,11 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     layer = _layer(workload)
     size = layer.hidden * width_of(layer, params.vectors)
-    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    others = _others(workload)
-    arguments += [((size,), "float32"), *((operand.shape, operand.dtype) for operand in others)]
-    arguments.append((workload.output_shape, workload.output_dtype))
+    arguments = arguments_of(workload, FIRST, [((size,), "float32")])
     with kernel_function(f"arm_{layer.cell.kind}_f32", arguments) as function, pins():
-        inputs = function.buffers[: len(workload.inputs)]
-        panels, *constants, output = function.buffers[len(workload.inputs) :]
-        buffers = [
-            inputs[operand.index] if operand.kind == "input" else constants[others.index(operand)]
-            for operand in (workload.operands[0], *workload.operands[2:])
-        ]
+        buffers, (panels,), output = buffers_of(workload, FIRST, function.buffers)
         emitter = _Emitter(layer, params.vectors, buffers, output, panels)
-        full, rest = divmod(layer.batch, params.rows)
-
-        def tile(index: ir.Expr) -> None:
-            if not rest:
-                emitter.tile(T.Bind(index * params.rows), params.rows)
-                return
-            with T.If(index < full):
-                with T.Then():
-                    emitter.tile(T.Bind(index * params.rows), params.rows)
-                with T.Else():
-                    emitter.tile(i64(full * params.rows), rest)
-
-        threads.each(full + (rest > 0), params.parallel, tile)
+        threads.each_tile(layer.batch, params.rows, params.parallel, emitter.tile)
     return function.prim_func
 
 
@@ -196,7 +189,7 @@ class _Emitter(Emitter):
             self.step(row, rows)
 
     def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
-        """Emit the sums, which begin with the products with the data, and the gates."""
+        """Emit the sums, which start at the products with the data, and the gates."""
         hidden, vectors = self.layer.hidden, -(-units // LANES)
         columns = len(gates) * vectors
         acc = T.alloc_buffer((self.rows * columns * LANES,), "float32", layout=None)
@@ -223,9 +216,9 @@ class _Emitter(Emitter):
         self.finish(gates, unit, units, total)
 
     def sums(self, tile: fmla_tile.Tile, starts: Sequence[ir.Expr], panel: ir.Expr) -> None:
-        """Emit the sums over k, four of it an iteration: the panel's pairs of vectors are within reach of one LDP.
+        """Emit the sums over k, four per iteration, so that one LDP can load each pair of vectors of the panel.
 
-        For cores that issue in order LLVM would unroll the loop, and load far ahead.
+        A barrier keeps LLVM from unrolling the loop for in-order cores and loading far ahead.
         """
         whole, rest = divmod(self.layer.hidden, LANES)
         if whole:
@@ -237,14 +230,9 @@ class _Emitter(Emitter):
             tile.step([load(tile.a, start + k, 1) for start in starts], 0, panel + k * tile.width)
 
 
-def _others(workload: Workload) -> list[Operand]:
-    """The constants but the weights."""
-    return [operand for operand in workload.operands[2:] if operand.kind == "constant"]
-
-
 def _layer(workload: Workload) -> Layer:
     return taken(_read(workload), workload)
 
 
 def _read(workload: Workload) -> Layer | Diagnostic:
-    return layer_of(workload, NAME, COMPOSITES, first=2)
+    return layer_of(workload, NAME, COMPOSITES, FIRST)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, RNN and GRU whose product with the state is one of bytes, as one loop over the steps: sums, then the gates.
+"""LSTM, RNN and GRU whose product with the state is one of 8-bit integers, as one loop over the steps.
 
     y[t] = cell(x[t] + float(sum over k of (q[k] - z) R[k, n]) * (s scale[n]), states)      q, s, z of h, each step
 
-See `steps`, and `schedules.numerics.recurrent_dynamic`. A step quantises all rows first, into bytes that SDOT reads by
-lane, or SMULL where there is none; zero points are added to the sums. Weights of nine bits are int8 and a shift a
-column, which goes with the sum of the row. A GRU whose reset gate comes before its product, and so quantises twice, is
-not taken.
+See `steps`, and `schedules.numerics.recurrent_dynamic`. Each step first quantises all rows of the state to int8, which
+SDOT (or SMULL on cores without it) multiplies; the zero points' contribution is added to the sums. Nine-bit weights are
+int8 plus one shift per column, which is multiplied by the sum of the row. A GRU whose reset gate comes before its
+product would quantise twice per step, and is declined.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,50 +16,63 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Operand, Workload
+from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.narrow import fcvtas, fcvtns, narrow8, sqxtn16
 from schedules.intrinsics.pin import pins
-from schedules.intrinsics.sdot import FEATURE, sdot
+from schedules.intrinsics.registers import LANES, VECTOR
+from schedules.intrinsics.sdot import FEATURE, K_STEP, sdot
 from schedules.intrinsics.smull import sadalp, smull
 from schedules.intrinsics.vector import combine, high, low
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined, taken
-from schedules.kernels.common.cost_model import VECTOR, again, arithmetic
-from schedules.kernels.epilogues import activation_f32
+from schedules.kernels.common.cost_model import again, arithmetic
 from schedules.kernels.gemm import implicit_rows
 from schedules.kernels.gemm.k_chunks_s8 import Reading
 from schedules.kernels.gemm.product import reordered
 from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
-from schedules.kernels.recurrent.steps import Emitter, Layer, columns_of, layer_of, packed, width_of
+from schedules.kernels.recurrent.steps import (
+    Emitter,
+    Layer,
+    activation_instructions,
+    arguments_of,
+    buffers_of,
+    columns_of,
+    constants_of,
+    layer_of,
+    packed,
+    width_of,
+)
 from schedules.kernels.rowwise import row_vectors
 from schedules.kernels.tiles import mlal_tile, sdot_tile
-from schedules.kernels.tiles.sdot_tile import K_STEP
-from schedules.kernels.tiles.tile_stores import HALF, LANES, Accumulator
+from schedules.kernels.tiles.tile_stores import HALF, Accumulator
 from schedules.numerics.recurrent import GATES
 from schedules.numerics.recurrent_dynamic import MOST, STEPS
-from schedules.tir.emit import i64, kernel_function, load, store, take
+from schedules.tir.emit import TensorSpec, i64, kernel_function, load, store, take
 
 NAME = "recurrent_s8"
 
 COMPOSITES = tuple(f"arm.{kind}_dynamic" for kind in GATES)
 
+FIRST = 3
+"""The operand that is the first state: data, weights and their scales come before it."""
+
 TILES = ((1, 16), (1, 12), (1, 8), (1, 4), (2, 12), (2, 8), (3, 8), (4, 4), (5, 4), (6, 4))
 """(rows, vectors) of the register tiles worth considering."""
 
 WIDENED_TILES = ((1, 4), (1, 2))
-"""Those without SDOT: an accumulator is of one column."""
+"""The same without SDOT."""
 
 CHAIN = 1
-"""Products that are summed in 16 bits: weights may be -128."""
+"""Number of products that are summed in 16 bits: one, since weights may be -128."""
 
 AROUND = 9.0
-"""Instructions of a vector of one gate beside its activation: loads, the conversion of its sum, products, a store."""
+"""Instructions per vector of a gate besides its activation: loads, conversion of the sum, products, store."""
 
 QUANTIZED = 12.0
-"""Instructions of a vector of four elements of the state that become bytes, and of the search for its ends."""
+"""Instructions to quantise four elements of the state, including the search for minimum and maximum."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +80,9 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        rows: Of the batch in a register tile.
-        vectors: Of four columns in a register tile at most: gates times vectors of units.
-        dot: Whether by SDOT, and not by SMULL.
+        rows: Rows of the batch in a register tile.
+        vectors: Largest number of vectors of four columns in a register tile: gates times vectors of units.
+        dot: Whether products are by SDOT; else by SMULL.
     """
 
     rows: int
@@ -85,11 +98,11 @@ class Params:
 
 @dataclass(frozen=True)
 class _Integers:
-    """How the state is multiplied.
+    """A layer with an integer product with the state.
 
     Attributes:
-        layer: What is computed.
-        symmetric: Whether each row has a scale of its own, and no zero point.
+        layer: The recurrent layer.
+        symmetric: Whether the state is quantised per row without zero point; else per tensor with one.
         shifted: Whether weights have nine bits.
     """
 
@@ -99,18 +112,18 @@ class _Integers:
 
     @property
     def pitch(self) -> int:
-        """Bytes from one quantised row to the next: whole vectors."""
+        """Distance between quantised rows in bytes, a multiple of a vector."""
         return -(-self.layer.hidden // VECTOR) * VECTOR
 
     def reading(self, params: Params) -> Reading:
-        """Return how rows are loaded."""
+        """Return how the quantised rows are read."""
         unit = K_STEP if params.dot else HALF
         depth = -(-self.layer.hidden // unit) * unit
         return Reading.in_vectors(implicit_rows.linear(self.layer.batch, depth), unit)
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes layers with constant weights."""
+    """Accept recurrent layers with constant integer weights."""
     integers = _read(workload)
     if isinstance(integers, Diagnostic):
         return integers
@@ -126,7 +139,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return every tile that fits."""
+    """Return every register tile that fits the layer."""
     layer = _integers(workload).layer
     dot = FEATURE in core.features
     return tuple(
@@ -137,7 +150,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core, with weights in L2."""
+    """Return the cycles of one call on one core, with weights in L2."""
     integers = _integers(workload)
     layer = integers.layer
     full, rest = divmod(layer.batch, params.rows)
@@ -150,10 +163,9 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def _step_cycles(integers: _Integers, rows: int, params: Params, core: Core) -> float:
-    """Cycles of a step of a tile of rows."""
+    """Return the cycles of one step of a tile of rows."""
     layer, chunks, total = integers.layer, integers.reading(params).chunks(), 0.0
-    activations = sum(activation_f32.INSTRUCTIONS.get(a.name, 4.0) for a in layer.cell.activations)
-    activations *= layer.cell.gates / len(layer.cell.activations)
+    activations = activation_instructions(layer.cell)
     for gates, block, _ in columns_of(layer, params.vectors):
         after = rows * block.vectors * (activations + AROUND * len(gates))
         vectors = block.vectors * len(gates)
@@ -166,7 +178,7 @@ def _step_cycles(integers: _Integers, rows: int, params: Params, core: Core) -> 
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the weights in panels; by column sums of weights, scales, and shifts if there are; the other constants."""
+    """Return the weight panels, then per column weight sums, scales and any shifts, then the other constants."""
     integers = _integers(workload)
     layer, most = integers.layer, params.vectors
     r, scale = (constants[operand.index] for operand in workload.operands[1:3])
@@ -185,12 +197,12 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
             panels.append(mlal_tile.pack_columns(own, len(own), reading.chunks()).ravel())
         column += vectors * LANES
     by_column = [r.sum(0, dtype=np.int32), scale.astype(np.float32), *[shifts] * integers.shifted]
-    others = (constants[operand.index] for operand in _others(workload))
+    others = (constants[operand.index] for operand in constants_of(workload, FIRST))
     return np.concatenate(panels), *(packed(layer, most, values) for values in by_column), *others
 
 
 def _to_depth(columns: Array, depth: int) -> Array:
-    """Weights by column with zeros behind them."""
+    """Pad weights [columns, k] with zeros to a depth."""
     return np.pad(columns, ((0, 0), (0, depth - columns.shape[1])))
 
 
@@ -198,24 +210,15 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     integers = _integers(workload)
     width = width_of(integers.layer, params.vectors)
-    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [
+    by_column: list[TensorSpec] = [
         ((len(integers.reading(params).order()) * width,), "int8"),
         ((width,), "int32"),
         ((width,), "float32"),
+        *[((width,), "int32")] * integers.shifted,
     ]
-    arguments += [((width,), "int32")] * integers.shifted
-    others = _others(workload)
-    arguments += [(operand.shape, operand.dtype) for operand in others]
-    arguments.append((workload.output_shape, workload.output_dtype))
+    arguments = arguments_of(workload, FIRST, by_column)
     with kernel_function(f"arm_{integers.layer.cell.kind}_s8", arguments) as function, pins():
-        inputs, held = function.buffers[: len(workload.inputs)], function.buffers[len(workload.inputs) :]
-        by_column, (*constants, output) = held[: 3 + integers.shifted], held[3 + integers.shifted :]
-        buffers = [
-            inputs[operand.index] if operand.kind == "input" else constants[others.index(operand)]
-            for operand in (workload.operands[0], *workload.operands[3:])
-        ]
-        _Emitter(integers, params, buffers, by_column, output).emit()
+        _Emitter(integers, params, *buffers_of(workload, FIRST, function.buffers)).emit()
     return function.prim_func
 
 
@@ -230,27 +233,27 @@ class _Emitter(Emitter):
         by_column: Sequence[tirx.Buffer],
         output: tirx.Buffer,
     ) -> None:
-        """An emitter.
+        """Allocate the buffers of the quantised state.
 
         Args:
-            integers: What is computed.
-            params: How.
-            buffers: The data, the states, and what follows them, flat.
-            by_column: Panels; sums of weights, scales, and shifts if there are.
-            output: Flat.
+            integers: The layer.
+            params: Parameters of the kernel.
+            buffers: Flat buffers of the data, the states and the operands after them.
+            by_column: Buffers of the weight panels, weight sums, scales and any shifts.
+            output: Flat buffer of the output.
         """
         super().__init__(integers.layer, params.vectors, buffers, output)
         self.integers, self.params = integers, params
         self.panels, self.sums, self.scales, *self.shifts = by_column
         layer = integers.layer
-        # Of one row more, so that vectors may be read behind the last.
+        # Longer by one vector, since vectors may be read past the end of the last row.
         self.q = T.alloc_buffer((layer.batch * integers.pitch + VECTOR,), "int8", layout=None)
         self.steps_of = T.alloc_buffer((layer.batch,), "float32", layout=None)
         self.sums_of = T.alloc_buffer((layer.batch,), "int32", layout=None)
         self.zero: ir.Expr | None = None
 
     def emit(self) -> None:
-        """Emit the whole."""
+        """Emit the initial states and the loop over the steps."""
         batch, rows = self.layer.batch, self.params.rows
         full, rest = divmod(batch, rows)
         self.begin_states(i64(0), batch)
@@ -265,7 +268,7 @@ class _Emitter(Emitter):
                 self.step(i64(full * rows), rest)
 
     def quantize(self) -> None:
-        """Emit the bytes of the states, with what they are to be multiplied by, and their sums if there are shifts."""
+        """Emit the quantisation of the state: integers, scale of each row and, for nine-bit weights, row sums."""
         self.row = i64(0)
         if not self.integers.symmetric:
             self._uint8()
@@ -282,7 +285,7 @@ class _Emitter(Emitter):
                 self._sum(row)
 
     def _uint8(self) -> None:
-        """Emit step and zero point of all rows; the latter as the flipped bytes have it."""
+        """Emit scale and zero point of the whole state; the zero point is that of integers - 128."""
         size, start = self.layer.batch * self.layer.hidden, self.state(0, 0)
         low, high = (self._end(start, size, name) for name in ("minimum", "maximum"))
         span = T.Bind(high - low)
@@ -293,7 +296,7 @@ class _Emitter(Emitter):
         self.zero = T.Bind(zero - FLIP)
 
     def _symmetric(self, start: ir.Expr, row: ir.Expr) -> ir.Expr:
-        """Emit a row's step, and return what its elements are to be multiplied by, float32x4."""
+        """Emit the scale of a row, and return the reciprocal that its elements are multiplied by, float32x4."""
         most = self._end(start, self.layer.hidden, "maximum", absolute=True)
         most = T.Bind(tirx.Select(most == 0, tirx.FloatImm("float32", 1.0), most))
         largest = tirx.FloatImm("float32", MOST)
@@ -301,7 +304,7 @@ class _Emitter(Emitter):
         return T.Bind(tirx.Broadcast(T.Bind(largest / most), LANES))
 
     def _end(self, start: ir.Expr, size: int, name: str, *, absolute: bool = False) -> ir.Expr:
-        """Emit the least or the greatest of elements of the state, and 0."""
+        """Emit the minimum or maximum of elements of the state and 0."""
         data, at = row_vectors.staged(self.output, start, size, LANES, 0.0)
 
         def join(a: ir.Expr, b: ir.Expr) -> ir.Expr:
@@ -317,7 +320,7 @@ class _Emitter(Emitter):
         return T.Bind(last(last(ends[0], ends[1]), last(ends[2], ends[3])))
 
     def _bytes(self, start: ir.Expr, row: ir.Expr, rounded: Callable[[ir.Expr], ir.Expr]) -> None:
-        """Emit the bytes of a row, in vectors of 16."""
+        """Emit the int8 elements of a row, in vectors of 16, given the conversion of float32x4 to int32x4."""
         whole, rest = divmod(self.layer.hidden, VECTOR)
         to = T.Bind(row * self.integers.pitch)
 
@@ -340,11 +343,11 @@ class _Emitter(Emitter):
             copies.fill(last, i64(0), VECTOR, 0.0)
             copies.copy(self.output, start + whole * VECTOR, last, i64(0), rest)
             vector(last, i64(0), to + whole * VECTOR)
-            # Behind the row, where sums are to meet nothing.
+            # Zeros after the end of the row, so that they add nothing to sums.
             copies.fill(self.q, to + self.layer.hidden, VECTOR - rest, 0)
 
     def _sum(self, row: ir.Expr) -> None:
-        """Emit the sum of a row's bytes."""
+        """Emit the sum of a row's int8 elements."""
         acc = T.alloc_buffer((LANES,), "int32", layout=None)
         store(acc, tirx.Broadcast(tirx.IntImm("int32", 0), LANES), i64(0), LANES)
         ones = tirx.Broadcast(tirx.IntImm("int8", 1), VECTOR)
@@ -362,7 +365,7 @@ class _Emitter(Emitter):
         store(self.sums_of, (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]), row, 1)
 
     def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
-        """Emit the sums and the gates."""
+        """Emit the sums, their dequantisation, and the gates."""
         vectors = -(-units // LANES)
         sums = self.multiply(len(gates) * vectors, column)
         steps = [load(self.steps_of, self.row + r, 1) for r in range(self.rows)]
@@ -385,7 +388,7 @@ class _Emitter(Emitter):
         self.finish(gates, unit, units, total)
 
     def multiply(self, count: int, column: ir.Expr) -> Accumulator:
-        """Emit the sums of `count` vectors of columns from `column`, less what the zero point adds."""
+        """Emit the sums of `count` vectors of columns from `column`, minus the zero point's contribution."""
         reading = self.integers.reading(self.params)
         starts = [T.Bind((self.row + r) * self.integers.pitch) for r in range(self.rows)]
         panel = T.Bind(column * len(reading.order()))
@@ -399,19 +402,14 @@ class _Emitter(Emitter):
         acc = mlal_tile.multiply(
             self.q, starts, self.panels, panel, width, reading.chunks(), CHAIN, flipped=False
         )
-        # Loaded here: the sums over k have no register for them.
+        # Added after the sums over k, which leave no registers for it.
         return lambda r, v: mlal_tile.sums(acc, width, r, LANES * v) + self.less_zero(column + LANES * v)
 
     def less_zero(self, column: ir.Expr) -> ir.Expr:
-        """What the zero point takes off four columns."""
+        """Return minus the zero point's contribution to the sums of four columns, int32x4."""
         if self.zero is None:
             return tirx.Broadcast(tirx.IntImm("int32", 0), LANES)
         return T.Bind(load(self.sums, column, LANES) * tirx.Broadcast(-self.zero, LANES))
-
-
-def _others(workload: Workload) -> list[Operand]:
-    """The constants but weights and scales."""
-    return [operand for operand in workload.operands[3:] if operand.kind == "constant"]
 
 
 def _integers(workload: Workload) -> _Integers:
@@ -419,7 +417,7 @@ def _integers(workload: Workload) -> _Integers:
 
 
 def _read(workload: Workload) -> _Integers | Diagnostic:
-    layer = layer_of(workload, NAME, COMPOSITES, first=3)
+    layer = layer_of(workload, NAME, COMPOSITES, FIRST)
     if isinstance(layer, Diagnostic):
         return layer
     if len(layer.passes) > 1:

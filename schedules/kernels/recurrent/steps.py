@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels of recurrent layers have in common: blocks of units, the loop over the steps, states, and gates.
+"""Common parts of the kernels of recurrent layers: blocks of units, the loop over the steps, states, and gates.
 
-The weights of a block of units, all gates side by side, are one panel, so that all that a unit needs is in registers
-when its sums are done. The states are in the last rows of the output; a step writes its h beside the state that all
-its blocks read, and a copy ends it. A GRU whose reset gate comes before its product takes two passes a step.
+The weights of a block of units, with all gates side by side, form one panel, so that the sums of all gates of a unit
+are in registers when its gates are computed. The states are stored in the last rows of the output. A step writes its h
+to another place than the state, which all its blocks read, and copies it to the state at its end. A GRU whose reset
+gate comes before its product takes two passes per step.
 """
 
 from abc import ABC, abstractmethod
@@ -15,29 +16,33 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Workload
+from schedules.composites.workload import Operand, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.epilogues import activation_f32
 from schedules.numerics.recurrent import Cell
-from schedules.tir.emit import i64, load, store
+from schedules.tir.emit import TensorSpec, i64, load, store
 
 Total = Callable[[int, int, int, int, tuple[int, ir.Expr]], ir.Expr]
-"""A gate's sum: (row of the tile, number of the gate in its pass, first unit of the block, lanes, (gate, unit))."""
+"""Function that emits the sum of a gate for `lanes` units.
+
+Its arguments are the row of the tile, the index of the gate in its pass, the first unit relative to the block, the
+number of lanes, and (gate, unit) of the start value.
+"""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What is computed.
+    """A recurrent layer.
 
     Attributes:
-        cell: Each step.
-        steps: How many.
-        batch: Sequences.
-        hidden: Units.
+        cell: What each step computes.
+        steps: Number of steps.
+        batch: Number of sequences.
+        hidden: Number of units.
         lengths: Whether sequences have lengths.
     """
 
@@ -48,28 +53,23 @@ class Layer:
     lengths: bool
 
     @property
-    def row_size(self) -> int:
-        """Elements of a row of a state."""
-        return self.hidden
-
-    @property
     def step_size(self) -> int:
-        """Elements of a state."""
+        """Number of elements of a state."""
         return self.batch * self.hidden
 
     @property
     def passes(self) -> tuple[tuple[int, ...], ...]:
-        """The gates that are summed up together, of each pass of a step."""
+        """For each pass of a step, the gates whose sums it computes."""
         gates = tuple(range(self.cell.gates))
         late = self.cell.kind == "gru" and not self.cell.linear_before_reset
         return (gates[:-1], gates[-1:]) if late else (gates,)
 
     def blocks(self, gates: Sequence[int], most: int) -> tuple["Block", ...]:
-        """The blocks of units of a pass: those that are whole, and the rest.
+        """Return the blocks of units of a pass: full ones, then the remainder.
 
         Args:
-            gates: Of the pass.
-            most: Vectors of columns in a block: gates times vectors of units.
+            gates: The gates of the pass.
+            most: Largest number of vectors of columns in a block: gates times vectors of units.
         """
         vectors = max(1, most // len(gates))
         whole, rest = divmod(self.hidden, vectors * LANES)
@@ -79,12 +79,12 @@ class Layer:
 
 @dataclass(frozen=True)
 class Block:
-    """Blocks of equally many units, one after the other.
+    """Consecutive blocks with equal numbers of units.
 
     Attributes:
         first: The first unit.
-        count: How many blocks.
-        units: Of each.
+        count: Number of blocks.
+        units: Units per block.
     """
 
     first: int
@@ -93,12 +93,12 @@ class Block:
 
     @property
     def vectors(self) -> int:
-        """Vectors of a block's units."""
+        """Vectors per block and gate."""
         return -(-self.units // LANES)
 
 
 def columns_of(layer: Layer, most: int) -> list[tuple[Sequence[int], Block, int]]:
-    """Return, for each panel in its order, the gates of its pass, its blocks, and its first unit."""
+    """Return, for each panel in order, the gates of its pass, its block, and its first unit."""
     return [
         (gates, block, block.first + index * block.units)
         for gates in layer.passes
@@ -108,12 +108,12 @@ def columns_of(layer: Layer, most: int) -> list[tuple[Sequence[int], Block, int]
 
 
 def packed(layer: Layer, most: int, columns: Array) -> Array:
-    """Return values by column, [..., gates * hidden], in the order of panels, [..., columns]; zeros fill vectors.
+    """Reorder values per column from gate by gate to the order of panels, padding vectors with zeros.
 
     Args:
-        layer: Whose columns.
+        layer: The layer.
         most: See `Layer.blocks`.
-        columns: Gate by gate.
+        columns: Values, [..., gates * hidden].
     """
     lead = columns.shape[:-1]
     by_gate, panels = columns.reshape(*lead, layer.cell.gates, layer.hidden), []
@@ -125,18 +125,18 @@ def packed(layer: Layer, most: int, columns: Array) -> Array:
 
 
 def width_of(layer: Layer, most: int) -> int:
-    """Return the number of columns that `packed` gives."""
+    """Return the number of columns after `packed`."""
     return sum(len(gates) * block.vectors * LANES for gates, block, _ in columns_of(layer, most))
 
 
 def layer_of(workload: Workload, name: str, composites: Sequence[str], first: int) -> Layer | Diagnostic:
-    """Parse a workload.
+    """Parse a workload as a recurrent layer.
 
     Args:
-        workload: Any.
-        name: Of the kernel that asks.
-        composites: That it takes.
-        first: Which operand is the first state.
+        workload: Any workload.
+        name: Name of the kernel, for the rejection.
+        composites: Composites that the kernel supports.
+        first: The operand that is the first state.
     """
     if workload.composite not in composites:
         reason = "composite is no recurrent layer of this kind"
@@ -152,17 +152,62 @@ def layer_of(workload: Workload, name: str, composites: Sequence[str], first: in
     return Layer(cell, x.shape[0], x.shape[1], r.shape[0], lengths)
 
 
+def constants_of(workload: Workload, first: int) -> list[Operand]:
+    """Return the constants among the operands from number `first` on, which kernels take as they are."""
+    return [operand for operand in workload.operands[first:] if operand.kind == "constant"]
+
+
+def arguments_of(workload: Workload, first: int, packed: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """Return shape and dtype of a kernel's arguments: inputs, packed weights, other constants, the output.
+
+    Args:
+        workload: What the kernel computes.
+        first: The operand that is the first state.
+        packed: Shape and dtype of each packed constant.
+    """
+    operands = (*workload.inputs, *constants_of(workload, first))
+    arguments = [(operand.shape, operand.dtype) for operand in operands]
+    arguments[len(workload.inputs) : len(workload.inputs)] = packed
+    return [*arguments, (workload.output_shape, workload.output_dtype)]
+
+
+def buffers_of(
+    workload: Workload, first: int, arguments: Sequence[tirx.Buffer]
+) -> tuple[list[tirx.Buffer], list[tirx.Buffer], tirx.Buffer]:
+    """Return the buffers of the data and of the operands from number `first` on; of packed weights; of the output.
+
+    Args:
+        workload: What the kernel computes.
+        first: The operand that is the first state.
+        arguments: The buffers of the arguments that `arguments_of` lists.
+    """
+    constants = constants_of(workload, first)
+    inputs, (*held, output) = arguments[: len(workload.inputs)], arguments[len(workload.inputs) :]
+    packed, others = held[: len(held) - len(constants)], held[len(held) - len(constants) :]
+    buffers = [
+        inputs[operand.index] if operand.kind == "input" else others[constants.index(operand)]
+        for operand in (workload.operands[0], *workload.operands[first:])
+    ]
+    return buffers, packed, output
+
+
+def activation_instructions(cell: Cell) -> float:
+    """Return the instructions of a cell's activations for a vector of each gate, if all are used equally often."""
+    total = sum(activation_f32.INSTRUCTIONS.get(each.name, 4.0) for each in cell.activations)
+    return total * cell.gates / len(cell.activations)
+
+
 class Emitter(ABC):
-    """Emits the steps of a tile of rows."""
+    """Emits the steps of a tile of rows; subclasses emit the sums."""
 
     def __init__(self, layer: Layer, most: int, buffers: Sequence[tirx.Buffer], output: tirx.Buffer) -> None:
-        """An emitter.
+        """Store the layer and its buffers.
 
         Args:
-            layer: What is computed.
+            layer: The layer.
             most: See `Layer.blocks`.
-            buffers: The data, the states, and what follows them, flat.
-            output: Flat.
+            buffers: Flat buffers of the data, the states and the operands after them.
+            output: Flat buffer of the output.
         """
         self.layer, self.cell, self.most = layer, layer.cell, most
         self.x, *rest = buffers
@@ -171,7 +216,7 @@ class Emitter(ABC):
         self.reset: list[tirx.Buffer] = []
 
     def begin_states(self, row: ir.Expr, rows: int) -> None:
-        """Emit the copies of what the states of `rows` rows from `row` begin with."""
+        """Emit copies of the initial states of `rows` rows from `row`."""
         self.row = row
         start = T.Bind(row * self.layer.hidden)
         for number, state in enumerate(self.first):
@@ -186,7 +231,7 @@ class Emitter(ABC):
             yield
 
     def step(self, row: ir.Expr, rows: int) -> None:
-        """Emit a step of `rows` rows from `row`."""
+        """Emit one step of `rows` rows from `row`."""
         layer = self.layer
         self.row, self.rows = row, rows
         self.y = T.Bind(self.t * layer.step_size + row * layer.hidden)
@@ -200,13 +245,12 @@ class Emitter(ABC):
         self.end_step()
 
     def state(self, number: int, row: int) -> ir.Expr:
-        """Offset of a row's state."""
-        return (
-            i64((self.layer.steps + number) * self.layer.step_size) + (self.row + row) * self.layer.row_size
-        )
+        """Return the offset of a row of a state in the output."""
+        layer = self.layer
+        return i64((layer.steps + number) * layer.step_size) + (self.row + row) * layer.hidden
 
     def end_step(self) -> None:
-        """Emit the copy of a step's output to the state, or zeros past the end of a sequence."""
+        """Emit the copy of a step's output to the state, or zeros to the output past the end of a sequence."""
         hidden = self.layer.hidden
         if not self.layer.lengths:
             copies.copy(self.output, self.y, self.output, self.state(0, 0), self.rows * hidden)
@@ -219,7 +263,7 @@ class Emitter(ABC):
                     copies.fill(self.output, self.y + r * hidden, hidden, 0.0)
 
     def blocks(self, gates: Sequence[int], block: Block, column: int) -> int:
-        """Emit the blocks of a pass whose columns begin at `column`; returns where they end."""
+        """Emit the blocks of a pass whose columns begin at `column`; return the end of their columns."""
         size = len(gates) * block.vectors * LANES
         if block.count == 1:
             self.block(gates, i64(block.first), block.units, i64(column))
@@ -234,7 +278,7 @@ class Emitter(ABC):
         """Emit the sums and the gates of `units` units from `unit`, whose columns begin at `column`."""
 
     def finish(self, gates: Sequence[int], unit: ir.Expr, units: int, total: Total) -> None:
-        """Emit the gates of `units` units from `unit`; `total` gives what each gate sums up."""
+        """Emit the gates of `units` units from `unit`, whose sums `total` emits."""
         for r in range(self.rows):
             for at, lanes in copies.pieces(units, LANES):
                 begins = [(gate, unit + at) for gate in gates]
@@ -242,13 +286,13 @@ class Emitter(ABC):
                 _Gates(self, r, unit + at, lanes).emit(gates, totals)
 
     def begin(self, row: int, gate: int, unit: ir.Expr, lanes: int) -> ir.Var:
-        """What a gate's sum begins with: the data's product, or a bias where that comes later."""
+        """Return the start value of a gate's sum: the product with the data, or the bias if that is added later."""
         if self.cell.linear_before_reset and gate == self.cell.gates - 1:
             return load(self.rest[0], unit, lanes)
         return self.data(row, gate, unit, lanes)
 
     def data(self, row: int, gate: int, unit: ir.Expr, lanes: int) -> ir.Var:
-        """A gate's product with the data."""
+        """Return a gate's product with the data."""
         width = self.cell.gates * self.layer.hidden
         start = (self.t * self.layer.batch + self.row + row) * width + gate * self.layer.hidden
         return load(self.x, start + unit, lanes)
@@ -258,12 +302,12 @@ class _Gates:
     """Emits the gates of one vector of units."""
 
     def __init__(self, emitter: Emitter, row: int, unit: ir.Expr, lanes: int) -> None:
-        """Gates of `lanes` units from `unit` of a row of the tile."""
+        """Set up `lanes` units from `unit` of a row of the tile."""
         self.of, self.cell, self.row, self.unit, self.lanes = emitter, emitter.cell, row, unit, lanes
         self.v = Vector(lanes)
 
     def emit(self, gates: Sequence[int], totals: Sequence[ir.Expr]) -> None:
-        """Emit the gates of a pass, of which `totals` are the sums, and store what they give."""
+        """Emit the gates of a pass from their sums `totals`, and store the results."""
         if self.cell.kind == "lstm":
             self.lstm(totals)
         elif self.cell.kind == "rnn":
@@ -299,7 +343,7 @@ class _Gates:
         self.put(self.v.fma(z, T.Bind(self.state(0) - new), new))
 
     def state(self, number: int) -> ir.Var:
-        """The state before the step."""
+        """Return the state before the step."""
         return load(self.of.output, self.of.state(number, self.row) + self.unit, self.lanes)
 
     def put(self, h: ir.Expr) -> None:

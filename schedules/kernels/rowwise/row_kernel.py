@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel interface of row-by-row kernels: which workloads they take, and when threads pay."""
 
-from collections.abc import Collection
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Match, declined
-
-Params = TypeVar("Params", bound=Any)
+from schedules.kernels.common.contract import Match, declined, taken
 
 
 class Rows(Protocol):
@@ -26,20 +24,66 @@ class Rows(Protocol):
         """Elements of a row."""
 
 
-def matched(kernel: str, core: Core, rows: Rows | Diagnostic, what: str) -> Match | Diagnostic:
-    """Return a kernel's answer for rows that were parsed, or for the rejection in their place.
+@dataclass(frozen=True)
+class Params:
+    """Parameters of a kernel that has nothing to tune.
 
-    Args:
-        kernel: Who is asked.
-        core: For which core; it needs NEON.
-        rows: The rows.
-        what: Is computed of them.
+    Attributes:
+        parallel: Whether rows are spread over the runtime's threads.
     """
-    if not core.neon:
-        return declined(kernel, "the core lacks a feature", "neon", core.name)
-    if isinstance(rows, Diagnostic):
-        return rows
-    return Match(f"{what} of {rows.count} rows of {rows.length}")
+
+    parallel: bool = False
+
+
+R = TypeVar("R", bound=Rows)
+P = TypeVar("P", bound=Any)
+
+
+@dataclass(frozen=True)
+class RowKernel(Generic[R, P]):
+    """What the interfaces of row-by-row kernels have in common.
+
+    Attributes:
+        name: Of the kernel.
+        read: Parses a workload.
+        what: Is computed of the rows of a workload, in words.
+        serial: The parameters for a core, for one thread.
+        cycles: Estimate of one call on one core with all loads in L1.
+    """
+
+    name: str
+    read: Callable[[Workload], R | Diagnostic]
+    what: Callable[[Workload], str]
+    serial: Callable[[Core], P]
+    cycles: Callable[[Workload, R, P, Core], float]
+
+    def matches(self, workload: Workload, core: Core) -> Match | Diagnostic:
+        """Accept the workloads that can be parsed, on cores with NEON."""
+        rows = self.read(workload)
+        if not core.neon:
+            return declined(self.name, "the core lacks a feature", "neon", core.name)
+        if isinstance(rows, Diagnostic):
+            return rows
+        return Match(f"{self.what(workload)} of {rows.count} rows of {rows.length}")
+
+    def rows(self, workload: Workload) -> R:
+        """Return the rows of a workload that matches."""
+        return taken(self.read(workload), workload)
+
+    def default(self, workload: Workload, core: Core) -> P:
+        """Return the parameters for a core, with threads if the call is long enough and has several rows."""
+        serial = self.serial(core)
+        long = self.estimate(workload, serial, core) >= threads.PARALLEL_CYCLES
+        params: P = replace(serial, parallel=self.rows(workload).count > 1 and long)
+        return params
+
+    def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
+        """Return the default: there is nothing to tune."""
+        return (self.default(workload, core),)
+
+    def estimate(self, workload: Workload, params: P, core: Core) -> float:
+        """Return the cycles of one call on one core with all loads in L1."""
+        return self.cycles(workload, self.rows(workload), params, core)
 
 
 def refused(
@@ -52,7 +96,7 @@ def refused(
         kernel: Who asks.
         what: The composites are.
         composites: That it takes.
-        dtypes: Of data and result.
+        dtypes: Dtypes of data and result.
     """
     if workload.composite not in composites:
         return declined(
@@ -65,8 +109,3 @@ def refused(
     if 0 in x.shape:
         return declined(kernel, "a dimension is 0", "1 or more", str(x.shape))
     return None
-
-
-def spread(params: Params, rows: Rows, cycles: float) -> Params:
-    """Return the parameters with `parallel` set if the call is long enough and has several rows."""
-    return replace(params, parallel=rows.count > 1 and cycles >= threads.PARALLEL_CYCLES)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import barrier
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import lanes_of
 from schedules.kernels.common import copies
 from schedules.tir.emit import i64, load, store
@@ -63,8 +63,8 @@ def each(
     """Emit `step` for every vector of a row: (first element, index, lanes that no earlier vector contained).
 
     Args:
-        length: Of the row.
-        lanes: Of a vector.
+        length: Length of the row.
+        lanes: Lanes of a vector.
         unroll: Vectors of an iteration.
         step: Emits the work on a vector.
         apart: Vectors of an iteration after which nothing is kept in registers, nor from one iteration or pass to the
@@ -99,7 +99,7 @@ def reduced(
     The order is the same on every machine and thread count: lane l of part u takes elements 16 i + 4 u + l.
 
     Args:
-        length: Of the row.
+        length: Length of the row.
         start: What a part begins with.
         step: A part with one more vector, from (part, first element, lanes that no vector before it had).
         join: Two parts.

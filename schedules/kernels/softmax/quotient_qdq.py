@@ -18,13 +18,11 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import combine
 
-LANES = 4
-"""Words of a vector register."""
-
 SCALES = (2.0**-40, 2.0**40)
-"""Of the result; beyond them FDIV keeps to what underflows and overflows."""
+"""Range of the result's scale; beyond it FDIV is used, for underflow and overflow."""
 
 
 def sixteen(
@@ -34,9 +32,9 @@ def sixteen(
 
     Args:
         total: Their sum, int64.
-        scale: Of the result.
-        zero_point: Of the result.
-        dtype: Of the result.
+        scale: Scale of the result.
+        zero_point: Zero point of the result.
+        dtype: Dtype of the result.
     """
     whole = T.Bind(tirx.Cast("float32", total) * tirx.FloatImm("float32", scale))
     divide = division(whole, exact=not SCALES[0] <= scale <= SCALES[1])

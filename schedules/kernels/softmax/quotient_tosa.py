@@ -10,16 +10,14 @@ from collections.abc import Callable, Sequence
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.epilogues.requantize import Requantization, requantize16
 from schedules.numerics.tosa import Scale
 from schedules.numerics.tosa.softmax import SHARE_BITS, inverse_tir
 from schedules.tir.emit import load
 
-LANES = 4
-"""Words of a vector register."""
-
 BITS = SHARE_BITS + 2
-"""Of a share that is to be rescaled: 2**16 stands for the whole."""
+"""Bits of a share before RESCALE; 2**16 stands for 1."""
 
 
 def sixteen(
@@ -30,7 +28,7 @@ def sixteen(
     Args:
         total: Their sum, int64, below 2**31.
         reciprocals: The numerics' second table, int32 [256].
-        scale: Of the RESCALE.
+        scale: Scale of the RESCALE.
         to: The output.
     """
     whole = T.Bind(tirx.Cast("int32", total))

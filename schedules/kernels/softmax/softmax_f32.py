@@ -7,8 +7,6 @@ distance from the greatest value, the error relative to a share is at most
 
     d eps + 2 ERROR + (length / 16 + 11) eps
 
-from schedules.kernels.common.contract import declined
-from schedules.diagnostic import Diagnostic
 from the difference, the power and the sum's powers, and the roundings of sum, reciprocal and product.
 """
 
@@ -22,13 +20,15 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies, float_data, threads, tiling
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import scalar
-from schedules.kernels.rowwise import row_kernel, row_vectors
+from schedules.kernels.rowwise import row_vectors
+from schedules.kernels.rowwise.row_kernel import Params as Params
+from schedules.kernels.rowwise.row_kernel import RowKernel, refused
 from schedules.kernels.softmax import exponentials_f32
 from schedules.tir.emit import i64, kernel_function, load
 
@@ -47,48 +47,19 @@ BETWEEN = 40
 
 
 @dataclass(frozen=True)
-class Params:
-    """Parameters of the kernel.
-
-    Attributes:
-        parallel: Whether rows are spread over the runtime's threads.
-    """
-
-    parallel: bool
-
-
-@dataclass(frozen=True)
 class Rows:
-    """The rows.
+    """The rows that softmax is computed over.
 
     Attributes:
-        count: How many.
-        length: Of each.
+        count: Number of rows.
+        length: Elements of each row.
     """
 
     count: int
     length: int
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes softmax of float32 or float16 data along the last axis."""
-    return row_kernel.matched(NAME, core, _read(workload), float_data.named("softmax", workload))
-
-
-def default(workload: Workload, core: Core) -> Params:
-    """Threads where the call is long enough."""
-    serial = Params(parallel=False)
-    return row_kernel.spread(serial, _rows(workload), estimate(workload, serial, core))
-
-
-def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """The default: there is nothing to tune."""
-    return (default(workload, core),)
-
-
-def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
-    rows = _rows(workload)
+def _cycles(workload: Workload, rows: Rows, params: Params, core: Core) -> float:
     vector = scalar(sum(exponentials_f32.INSTRUCTIONS[False]) + SCALED)
     vector += float_data.around(workload, copied=_copies(workload))
     return (vector * -(-rows.length // LANES) + scalar(BETWEEN)).cycles(core) * rows.count
@@ -101,7 +72,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    rows, x = _rows(workload), workload.operands[0]
+    rows, x = _KERNEL.rows(workload), workload.operands[0]
     length, arguments = rows.length, [(x.shape, x.dtype), (x.shape, workload.output_dtype)]
     with kernel_function("arm_softmax_f32", arguments) as function:
         data, output = function.buffers
@@ -129,7 +100,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 def _copies(workload: Workload) -> bool:
-    return bool(_rows(workload).length % LANES) or float_data.converts(workload)
+    return bool(_KERNEL.rows(workload).length % LANES) or float_data.converts(workload)
 
 
 def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, ir.Expr]:
@@ -141,12 +112,8 @@ def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, i
     return stage, i64(0)
 
 
-def _rows(workload: Workload) -> Rows:
-    return taken(_read(workload), workload)
-
-
 def _read(workload: Workload) -> Rows | Diagnostic:
-    refusal = row_kernel.refused(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
+    refusal = refused(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
     if refusal is not None:
         return refusal
     shape = workload.operands[0].shape
@@ -154,3 +121,14 @@ def _read(workload: Workload) -> Rows | Diagnostic:
     if axis != last:
         return declined(NAME, "not along the last axis", str(last), str(axis))
     return Rows(math.prod(shape[:-1]), shape[-1])
+
+
+_KERNEL = RowKernel(
+    NAME, _read, lambda workload: float_data.named("softmax", workload), lambda _: Params(), _cycles
+)
+matches, default, candidates, estimate = (
+    _KERNEL.matches,
+    _KERNEL.default,
+    _KERNEL.candidates,
+    _KERNEL.estimate,
+)

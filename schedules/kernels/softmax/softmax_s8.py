@@ -20,20 +20,17 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, Match, declined, taken
-from schedules.kernels.common.cost_model import VECTOR
+from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.threads import each
 from schedules.kernels.epilogues import tosa_rescale
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
 from schedules.kernels.epilogues.requantize import Requantization
-from schedules.kernels.rowwise import row_kernel
+from schedules.kernels.rowwise.row_kernel import RowKernel, refused
 from schedules.kernels.softmax import quotient_qdq, quotient_tosa
 from schedules.numerics.tosa import Scale
 from schedules.tir.emit import i64, kernel_function, load, store
-
-LANES = 4
-"""Words of a vector register."""
 
 UNROLL = 8
 """Elements of one iteration of the sum."""
@@ -172,11 +169,11 @@ class Rows:
     """The rows of a softmax along the last axis, and its output quantisation.
 
     Attributes:
-        count: How many.
-        length: Of each.
-        dtype: Of the data.
-        scale: Of the result; a RESCALE of the numerics `tosa`.
-        zero_point: Of the result.
+        count: Number of rows.
+        length: Elements of each row.
+        dtype: Dtype of the data.
+        scale: Scale of the result; a RESCALE of the numerics `tosa`.
+        zero_point: Zero point of the result.
     """
 
     count: int
@@ -186,25 +183,7 @@ class Rows:
     zero_point: int
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes softmax of 8-bit data along the last axis."""
-    return row_kernel.matched(NAME, core, _read(workload), "softmax")
-
-
-def default(workload: Workload, core: Core) -> Params:
-    """Threads where the call is long enough."""
-    serial = Params(parallel=False, gather=sve.pays(core))
-    return row_kernel.spread(serial, _rows(workload), estimate(workload, serial, core))
-
-
-def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """The default: there is nothing to tune."""
-    return (default(workload, core),)
-
-
-def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
-    rows = _rows(workload)
+def _cycles(workload: Workload, rows: Rows, params: Params, core: Core) -> float:
     # The greatest value: a load, SMAX; the distances: a load, SUB, a store.
     return rows.count * rows.length * (5 / VECTOR + LOOKED_UP[params.gather] + SHARED) / core.issue_width
 
@@ -216,7 +195,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    rows = _rows(workload)
+    rows = _KERNEL.rows(workload)
     x = workload.operands[0]
     tables = [((SIZE,), "int32") for operand in workload.operands if operand.kind == "constant"]
     arguments = [(x.shape, x.dtype), *tables, (workload.output_shape, workload.output_dtype)]
@@ -242,7 +221,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
-"""From four int32x4 entries to 16 results."""
+"""Function from four int32x4 of table entries to 16 results."""
 
 
 def _sixteen(total: ir.Expr, rows: Rows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:
@@ -269,13 +248,9 @@ def _shares(entries: tirx.Buffer, sixteen: Sixteen, rows: Rows, output: tirx.Buf
         step(i64(whole_vectors * VECTOR), left)
 
 
-def _rows(workload: Workload) -> Rows:
-    return taken(_read(workload), workload)
-
-
 def _read(workload: Workload) -> Rows | Diagnostic:
     composites = (COMPOSITE, RESCALED)
-    refusal = row_kernel.refused(workload, NAME, "softmax of integers", composites, RANGES)
+    refusal = refused(workload, NAME, "softmax of integers", composites, RANGES)
     if refusal is not None:
         return refusal
     x = workload.operands[0]
@@ -298,3 +273,14 @@ def _read(workload: Workload) -> Rows | Diagnostic:
         scale=scale,
         zero_point=int(attributes["y_zero_point"]),
     )
+
+
+_KERNEL = RowKernel(
+    NAME, _read, lambda _: "softmax", lambda core: Params(parallel=False, gather=sve.pays(core)), _cycles
+)
+matches, default, candidates, estimate = (
+    _KERNEL.matches,
+    _KERNEL.default,
+    _KERNEL.candidates,
+    _KERNEL.estimate,
+)

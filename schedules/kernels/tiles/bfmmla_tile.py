@@ -15,14 +15,15 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.bfloat import K_STEP, LANES, bfmmla
-from schedules.intrinsics.fmla import LANES as WIDE_LANES
+from schedules.intrinsics.bfloat import K_STEP, LANES
 from schedules.intrinsics.mmla import BLOCK
+from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.intrinsics.vector import zip_halves
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.tiles import mmla_tile
+from schedules.kernels.tiles.packed_tile import BFMMLA, PackedTile
 from schedules.tir.emit import i64, load, store
 
 STEPS = LANES // K_STEP
@@ -139,7 +140,7 @@ def multiply(
         a: Flat int16: the panel of A.
         b: Flat int16.
         b_panel: Offset of the panel in `b`.
-        pairs: Of rows, of columns.
+        pairs: Pairs of rows, of columns.
         steps: K / 4, a multiple of `unroll` that LLVM does not know: of few it makes straight code, and spills.
         unroll: Steps of one loop iteration.
         start: float32x4 for each column pair, c0 c1 c0 c1: what the accumulators start from.
@@ -148,21 +149,14 @@ def multiply(
         The accumulators by rows, float32 [row][column], flat.
     """
     rows, columns = pairs
-    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
-    acc = T.alloc_buffer((rows * columns * WIDE_LANES,), "float32", layout=None)
+    tile = PackedTile(BFMMLA, rows, columns)
+    acc = tile.accumulators()
     for column, value in enumerate(start):
         for row in range(rows):
-            store(acc, value, i64((row * columns + column) * WIDE_LANES), WIDE_LANES)
+            store(acc, value, tile.place(row, column), WIDE_LANES)
     with T.serial(i64(0), tirx.floordiv(steps, unroll)) as outer:
         for u in range(unroll):
-            at = outer * unroll + u
-            a_values = [load(a, (at * rows + row) * LANES, LANES) for row in range(rows)]
-            for column in range(columns):
-                b_value = load(b, b_panel + (at * columns + column) * LANES, LANES)
-                for row in range(rows):
-                    place = i64((row * columns + column) * WIDE_LANES)
-                    total = bfmmla(acc.vload([place], "float32x4"), a_values[row], b_value)
-                    store(acc, total, place, WIDE_LANES)
+            tile.step(acc, (a, i64(0)), (b, b_panel), outer * unroll + u)
     by_rows = T.alloc_buffer((rows * columns * WIDE_LANES,), "float32", layout=None)
     for pair in range(rows):
         for column in range(0, columns, BLOCK):

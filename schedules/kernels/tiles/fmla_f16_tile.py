@@ -21,17 +21,12 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.intrinsics.fmla import LANES as WIDE_LANES
-from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.fmla_f16 import LANES, fmla_lane, fmlal, widened
+from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.gemm.product import NOTHING
-from schedules.kernels.tiles.fmla_tile import (
-    FMLA_LATENCY,
-    LOOP_OVERHEAD,
-    STREAMING_REGISTERS,
-    runs,
-)
+from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY, lane_step, runs
 from schedules.kernels.tiles.half_sums import Sums
 from schedules.tir.emit import i64, load, splat, store
 
@@ -50,14 +45,7 @@ BATCH = 2
 same place for all that LLVM knows: a batch makes pairs of both."""
 
 WINDOW_LIMIT = 0.5
-"""What the magnitudes of a chunk's weights add up to at most."""
-
-
-def check_registers(rows: int, vectors: int) -> None:
-    """Raises ValueError if a tile's accumulators, its vectors of A and those of B are more than the register file."""
-    needed = rows * vectors + rows + STREAMING_REGISTERS
-    if min(rows, vectors) < 1 or needed > REGISTERS:
-        raise ValueError(f"a tile of {rows} x {vectors} vectors takes {needed} registers of {REGISTERS}")
+"""Largest sum of |weights| of a chunk."""
 
 
 def steps_of(length: int) -> int:
@@ -135,7 +123,7 @@ def multiply(
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
         b: Flat float16; a panel is [k in its order][8 * vectors].
         b_panel: Offset in `b` of the panel.
-        vectors: Of eight columns.
+        vectors: Vectors of eight columns.
         sums: Scratch, of all tiles of a task: what is taken for each costs 3 % of the instructions.
         zero: An int64 0 that LLVM does not know of. Of loops with few iterations it makes straight code, and goes
             through that one accumulator after the other, with all of B in registers, or rather on the stack.
@@ -218,7 +206,7 @@ class _Tile:
                 self._sums.store(to, first + at * WIDE_LANES, total)
 
     def result(self) -> list[ir.Expr]:
-        """The sums."""
+        """Return the sums of the tile."""
         return [
             T.Bind(total) for total in self._totals(range(0, self._size, LANES), pending=not self._binary32)
         ]
@@ -243,9 +231,4 @@ class _Tile:
 
     def _step(self, values: Sequence[ir.Expr], lane: int, panel: ir.Expr) -> None:
         """One k of all rows."""
-        for column in range(self._vectors):
-            vector = load(self._b, panel + column * LANES, LANES)
-            for row, value in enumerate(values):
-                place = i64((row * self._vectors + column) * LANES)
-                total = fmla_lane(self._acc.vload([place], "float16x8"), vector, value, lane)
-                store(self._acc, total, place, LANES)
+        lane_step(fmla_lane, LANES, self._acc, (self._b, panel), (values, lane), self._vectors)

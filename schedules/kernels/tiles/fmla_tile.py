@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fp32 register tile: rows of A, as they lie, by one panel of B, accumulated with FMLA by lane."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.intrinsics.fmla import LANES, REGISTERS, fmla_lane
+from schedules.intrinsics.fmla import fmla_lane
+from schedules.intrinsics.registers import LANES, REGISTERS, check_tile
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.tir.emit import i64, load, store
 
 PARTS = ((4, 3), (2, 2))
@@ -23,9 +25,6 @@ BROUGHT_FORWARD = {"cortex-a55": 4, "neoverse-n1": 4}
 """By LLVM's CPU, registers more that its scheduler fills with loads and products which it brings forward: tiles without
 room for them have 2 to 14 stack accesses in their loops. The tile of 6 x 3 vectors, which has room, takes 0.85 to 0.89
 cycles an FMLA on the A55, by llvm-mca, where that of 7 x 3 takes 0.79 to 0.94."""
-
-LOOP_OVERHEAD = 4
-"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
 
 FMLA_LATENCY = 4
 """Cycles from one FMLA to the next on the same accumulator (Arm Neoverse N2 and Cortex-A76 software optimization
@@ -44,9 +43,7 @@ def fits(rows: int, vectors: int, core: Core) -> bool:
 
 def check_registers(rows: int, vectors: int) -> None:
     """Raises ValueError if the registers of a tile are more than the register file."""
-    needed = registers(rows, vectors)
-    if min(rows, vectors) < 1 or needed > REGISTERS:
-        raise ValueError(f"a tile of {rows} x {vectors} vectors takes {needed} registers of {REGISTERS}")
+    check_tile(f"a tile of {rows} x {vectors} vectors", (rows, vectors), registers(rows, vectors))
 
 
 def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]]) -> float:
@@ -88,9 +85,9 @@ def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: 
     Those of the sum are the slowest of dispatch, FMLA pipes and FMLA chains; what is around it takes dispatch.
 
     Args:
-        rows: Of the tile.
-        vectors: Of the tile.
-        segments: Of k.
+        rows: Rows of the tile.
+        vectors: Vectors of the tile.
+        segments: Segments of k.
         after: Instructions that follow the sum.
         core: Whose.
     """
@@ -171,6 +168,33 @@ def pieces(length: int, done: int) -> list[tuple[int, range]]:
     return [*found, (at, range(first - at, first - at + rest)), (length - LANES, range(LANES))]
 
 
+def lane_step(
+    instruction: Callable[[ir.Expr, ir.Expr, ir.Expr, int], ir.Expr],
+    lanes: int,
+    acc: tirx.Buffer,
+    b: tuple[tirx.Buffer, ir.Expr],
+    a: tuple[Sequence[ir.Expr], int],
+    vectors: int,
+) -> None:
+    """Emit one k step of all rows.
+
+    Args:
+        instruction: FMLA by lane of one type.
+        lanes: Elements of a vector.
+        acc: The accumulators, [row][vector][lanes], flat.
+        b: A panel's buffer, and the offset of its row of `vectors`.
+        a: A vector of each row, and the lane to take.
+        vectors: Of columns.
+    """
+    values, lane = a
+    for column in range(vectors):
+        vector = load(b[0], b[1] + column * lanes, lanes)
+        for row, value in enumerate(values):
+            place = i64((row * vectors + column) * lanes)
+            total = instruction(acc.vload([place], f"{acc.dtype}x{lanes}"), vector, value, lane)
+            store(acc, total, place, lanes)
+
+
 @dataclass(frozen=True)
 class Tile:
     """The buffers of one tile, `vectors` of columns wide."""
@@ -220,9 +244,4 @@ class Tile:
 
     def step(self, values: Sequence[ir.Expr], lane: int, panel: ir.Expr) -> None:
         """Emit one k step of all rows."""
-        for column in range(self.vectors):
-            vector = load(self.b, panel + column * LANES, LANES)
-            for row, value in enumerate(values):
-                place = i64((row * self.vectors + column) * LANES)
-                total = fmla_lane(self.acc.vload([place], "float32x4"), vector, value, lane)
-                store(self.acc, total, place, LANES)
+        lane_step(fmla_lane, LANES, self.acc, (self.b, panel), (values, lane), self.vectors)

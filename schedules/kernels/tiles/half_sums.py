@@ -7,7 +7,7 @@ Of one copy LLVM would make registers, which there are not.
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.tir.emit import i64, load, splat, store
 
 PART = 128

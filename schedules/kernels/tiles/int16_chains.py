@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many int8 products may be summed in 16 bits: two, unless both can be (-128) * (-128).
+"""Number of int8 products that can be summed in 16 bits: two, unless both can be (-128) * (-128).
 
 With |w| <= 127 the sum of two is at most 2 * 128 * 127 = 32512 < 2**15; three reach 48768.
 """

@@ -17,22 +17,19 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.pin import pinned
+from schedules.intrinsics.registers import LANES, VECTOR, check_tile
 from schedules.intrinsics.smull import addp, sadalp, saddlp, smlal, smull
 from schedules.intrinsics.vector import high, low
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD, Cost, arithmetic, scalar
 from schedules.kernels.gemm.k_chunks_s8 import Chunk, whole
 from schedules.kernels.gemm.product_s8 import flip
-from schedules.kernels.tiles.tile_stores import HALF, LANES
+from schedules.kernels.tiles.tile_stores import HALF
 from schedules.tir.emit import i64, load, store
 
 STREAMING_REGISTERS = 12
 """Registers inside a tile for B, of this group of columns and the next, and for the 16-bit sums in flight."""
-
-LOOP_OVERHEAD = 4
-"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
 
 IN_FLIGHT = 4
 """Sums that are computed together while the next columns are loaded: SMULL, SMLAL and SADALP of one sum are four cycles
@@ -47,9 +44,9 @@ LEAST = -128
 
 def check_registers(rows: int, columns: int) -> None:
     """Raises ValueError if a tile's accumulators, its vectors of A and what streams exceed the register file."""
-    needed = rows * columns + UNROLL * rows + STREAMING_REGISTERS
-    if min(rows, columns) < 1 or needed > REGISTERS:
-        raise ValueError(f"a tile of {rows} x {columns} takes {needed} registers of {REGISTERS}")
+    check_tile(
+        f"a tile of {rows} x {columns}", (rows, columns), rows * columns + UNROLL * rows + STREAMING_REGISTERS
+    )
 
 
 def cost(rows: int, columns: int, segments: Sequence[Sequence[Chunk]], chain: int) -> Cost:
@@ -101,7 +98,7 @@ def multiply(
         a_rows: Offset in `a` of each row of the tile.
         b: Flat int8.
         b_panel: Offset in `b` of the panel.
-        columns: Of the tile.
+        columns: Columns of the tile.
         segments: The loads of a row, in the order of k.
         chain: Products that are summed in 16 bits: 1 or 2.
         flipped: Whether the top bit of the data is flipped.

@@ -11,31 +11,18 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.fmla import REGISTERS
-from schedules.intrinsics.mmla import BLOCK, K_STEP, smmla
+from schedules.intrinsics.mmla import BLOCK, K_STEP
+from schedules.intrinsics.registers import LANES, STREAMING_PAIR, check_tile
 from schedules.kernels.common.contract import Array
-from schedules.tir.emit import i64, load, store
-
-VECTOR = 16
-"""Bytes of a vector register."""
-
-LANES = 4
-"""int32 accumulators of a vector register."""
-
-STREAMING_REGISTERS = 2
-"""Registers for B inside a tile: the pair of vectors that one LDP brings."""
-
-LOOP_OVERHEAD = 4
-"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD
+from schedules.kernels.tiles.packed_tile import SMMLA, PackedTile
+from schedules.tir.emit import i64, store
 
 
 def check_registers(row_pairs: int, column_pairs: int) -> None:
     """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
-    needed = row_pairs * column_pairs + row_pairs + STREAMING_REGISTERS
-    if min(row_pairs, column_pairs) < 1 or needed > REGISTERS:
-        raise ValueError(
-            f"a tile of {row_pairs} x {column_pairs} pairs takes {needed} registers of {REGISTERS}"
-        )
+    needed = row_pairs * column_pairs + row_pairs + STREAMING_PAIR
+    check_tile(f"a tile of {row_pairs} x {column_pairs} pairs", (row_pairs, column_pairs), needed)
 
 
 def instructions(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> tuple[float, float]:
@@ -75,7 +62,7 @@ def multiply(
         a_panel: Offset of the panel in `a`.
         b: Flat int8.
         b_panel: Offset of the panel in `b`.
-        pairs: Of rows, of columns.
+        pairs: Pairs of rows, of columns.
         steps: K / 8.
         unroll: Steps of one loop iteration.
         start: Makes int32x4 for each column pair, what the accumulators of a row pair start from; called for each.
@@ -83,20 +70,14 @@ def multiply(
     Returns:
         The accumulators, int32 [row pair][column pair][4], flat.
     """
-    rows, columns = pairs
-    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
-    acc = T.alloc_buffer((rows * columns * LANES,), "int32", layout=None)
-    for row in range(rows):
+    tile = PackedTile(SMMLA, *pairs)
+    acc = tile.accumulators()
+    for row in range(tile.rows):
         for column, value in enumerate(start()):
-            store(acc, value, i64((row * columns + column) * LANES), LANES)
+            store(acc, value, tile.place(row, column), LANES)
 
     def step(at: ir.Expr) -> None:
-        a_values = [load(a, a_panel + (at * rows + row) * VECTOR, VECTOR) for row in range(rows)]
-        for column in range(columns):
-            b_value = load(b, b_panel + (at * columns + column) * VECTOR, VECTOR)
-            for row in range(rows):
-                place = i64((row * columns + column) * LANES)
-                store(acc, smmla(acc.vload([place], "int32x4"), a_values[row], b_value), place, LANES)
+        tile.step(acc, (a, a_panel), (b, b_panel), at)
 
     full = steps // unroll
     if full > 1:

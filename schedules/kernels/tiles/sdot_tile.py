@@ -12,33 +12,21 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.pin import barrier
-from schedules.intrinsics.sdot import sdot_lane
+from schedules.intrinsics.registers import LANES, REGISTERS, STREAMING_PAIR, VECTOR, check_tile
+from schedules.intrinsics.sdot import K_STEP, sdot_lane
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar, waiting
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD, Cost, arithmetic, scalar, waiting
 from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading, whole
 from schedules.kernels.gemm.product_s8 import flip
 from schedules.tir.emit import i64, load, store
-
-K_STEP = 4
-"""k that one instruction sums over: the bytes of a lane."""
-
-LANES = 4
-"""int32 accumulators, and columns, of a vector register."""
-
-STREAMING_REGISTERS = 2
-"""Registers for B inside a tile: the pair of vectors that one LDP brings."""
-
-LOOP_OVERHEAD = 4
-"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
 
 UNROLL = ((20, 4), (0, 2))
 """(at least as many accumulators, vectors of k of one loop iteration), where registers are left for a second vector of
 each row; elsewhere one, or LLVM loads ahead of what the register file holds. B's panel is then in reach of one LDP."""
 
 REACHED = 8
-"""Vectors of columns of which a vector of k, or two, is in reach of one LDP; of more, one."""
+"""Vectors of columns up to which one or two vectors of k are within the offset range of LDP; beyond, only one is."""
 
 STRAIGHT_CHUNKS = 2
 """LLVM makes straight code of loops over as many vectors of k, and mixes it with the requantisation behind it."""
@@ -51,19 +39,19 @@ STRAIGHT_REGISTERS = 6
 whole ones, or of rows that are staged each lane, in all lanes of a register."""
 
 SPILL = 4
-"""What each register more costs in such code: stack accesses, and as many cycles of waiting for them."""
+"""Cost of each further register in such code: stack accesses, and as many stall cycles."""
 
 
 def check_registers(rows: int, vectors: int) -> None:
     """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
-    needed = rows * vectors + rows + STREAMING_REGISTERS
-    if min(rows, vectors) < 1 or needed > REGISTERS:
-        raise ValueError(f"a tile of {rows} x {vectors} vectors takes {needed} registers of {REGISTERS}")
+    check_tile(
+        f"a tile of {rows} x {vectors} vectors", (rows, vectors), rows * vectors + rows + STREAMING_PAIR
+    )
 
 
 def _unroll(rows: int, vectors: int, count: int) -> int:
     """Vectors of k of one loop iteration, of `count` in all."""
-    spare = rows * vectors + 2 * rows + STREAMING_REGISTERS <= REGISTERS
+    spare = rows * vectors + 2 * rows + STREAMING_PAIR <= REGISTERS
     unroll = next(unroll for least, unroll in UNROLL if rows * vectors >= least)
     unroll = 1 if vectors > REACHED else unroll
     return unroll if spare and count >= 2 * unroll else 1
@@ -150,7 +138,7 @@ def multiply(
                 for u in range(unroll):
                     take(chunks[u], outer * unroll)
                 if vectors > REACHED:
-                    # For cores that issue in order LLVM would unroll it, out of LDP's reach.
+                    # For in-order cores, LLVM would unroll the loop beyond the offset range of LDP.
                     barrier()
         for chunk in chunks[trips * unroll if trips > 1 else 0 :]:
             take(chunk, i64(0))

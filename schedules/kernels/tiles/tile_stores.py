@@ -10,13 +10,10 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.mmla import BLOCK
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.vector import high, low, unzip
 from schedules.kernels.common import copies
-from schedules.kernels.common.cost_model import VECTOR
 from schedules.tir.emit import i64, load
-
-LANES = 4
-"""int32 accumulators of a vector register."""
 
 HALF = VECTOR // 2
 """Bytes of half a vector register."""
@@ -36,7 +33,7 @@ def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize
 
     Args:
         acc: Blocks r0c0 r0c1 r1c0 r1c1.
-        pairs: Of rows.
+        pairs: Pairs of rows.
         vectors: Pairs of columns, 4 or 8.
         requantize: Makes bytes.
         put: Takes them.
@@ -61,7 +58,7 @@ def of_rows(acc: Accumulator, rows: int, vectors: int, requantize: Requantize, p
     Args:
         acc: Four columns of a row.
         rows: How many.
-        vectors: Of columns, an even number.
+        vectors: Vectors of columns, an even number.
         requantize: Makes bytes.
         put: Takes them.
     """

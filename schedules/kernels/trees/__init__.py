@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensembles of decision trees."""
+"""Kernels of decision tree ensembles."""

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensembles of decision trees: several walks side by side, without a branch that the data decide.
+"""Decision tree ensembles: several tree walks are interleaved, without branches that depend on the data.
 
     i[u] = children[i[u]] + (x[features[i[u]]] > thresholds[i[u]])      u = 0 ... walks - 1, depth times
 
-A step is six instructions, LDRH, LDR, LDR, FCMP, LDRSW and CINC, and waits 13 cycles for its loads and flags; walks of
-several trees side by side fill that time. Leaves step onto themselves, so that trees of a block take as many steps as
-the deepest of them: they are sorted by depth. Where paths are much shorter than trees are deep, as where leaves were
-split best first, a block ends once all its walks are at leaves, looked up every few steps.
+A step is six instructions, LDRH, LDR, LDR, FCMP, LDRSW and CINC, with a latency of 13 cycles for loads and flags, which
+the walks of several trees hide. Leaves step to themselves, so that all trees of a block take as many steps as its
+deepest one; trees are sorted by depth. If paths are much shorter than the trees are deep, as after best-first training,
+a block ends once all its walks are at leaves, which is checked every few steps.
 
-Of 100 trees of depth 6 that is 600 steps for a row. Other forms were weighed by their instructions:
-- Bit vectors of leaves, a mask for each node that a row fails (QuickScorer). 3,150 of the 6,300 nodes fail on average,
-  five instructions each, four times the walks'. They gain on walks by branches, which are mispredicted.
-- Vectors of four rows (or trees) and gathers. NEON has none, and SVE's of 128 bits take as many loads as walks do.
-- All nodes of a tree for four rows at once, 3 instructions for four comparisons: 47 a tree and row at depth 6 beside
-  36, and twice as many with each level; 11 beside 24 at depth 4, where the masks then cost what is gained.
-- Heaps, with children at 2 i and 2 i + 1 and no table of children. As many instructions (an addition in the place of a
-  load), and padding to perfect trees, of which leaf-wise training makes few.
+100 trees of depth 6 take 600 steps per row. Alternatives were compared by their number of instructions:
+- Bit vectors of leaves, with a mask for each node whose test fails (QuickScorer). 3,150 of the 6,300 nodes fail on
+  average, at five instructions each: four times those of the walks. It is faster than walks with mispredicted branches.
+- Vectors of four rows (or trees) and gathers. NEON has no gathers, and 128-bit SVE takes as many loads as the walks.
+- All nodes of a tree for four rows at once, 3 instructions for four comparisons: 47 per tree and row at depth 6 against
+  36, and twice as many with each further level; 11 against 24 at depth 4, where the masks cost as much as is gained.
+- Heaps, with children at 2 i and 2 i + 1 instead of a table of children. As many instructions (an addition instead of a
+  load), and padding to perfect trees, which leaf-wise training seldom produces.
 
-Blocks of trees are the outer loop, so that their nodes stay in L1 for all rows of a task. Where nodes send NaN either
-way, rows are first copied to what nodes compare: see `schedules.numerics.tree_ensemble`. A row's sum depends neither on
-other rows nor on threads.
+Blocks of trees are the outer loop, so that their nodes stay in L1 for all rows of a task. If nodes treat NaN in
+several ways, each row is first copied once per kind of comparison: see `schedules.numerics.tree_ensemble`. The sum of a
+row depends neither on other rows nor on threads.
 """
 
 import math
@@ -35,6 +35,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.next_node import next_node, next_nodes
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies, threads
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.numerics.tree_ensemble import IDENTITY, IS_NAN, NAN_IS_LARGE, VALUE, Forest, combined
@@ -45,31 +46,31 @@ NAME = "tree_ensemble"
 COMPOSITE = "arm.tree_ensemble"
 
 WALKS = (1, 2, 4, 8)
-"""Trees side by side: each keeps an index and two loaded values in registers, of which there are 31."""
+"""Numbers of interleaved walks: each keeps an index and two loaded values in the 31 general registers."""
 
 STEP = 6
-"""Instructions of a step."""
+"""Instructions of a step of one walk."""
 
 LATENCY = 13
-"""Cycles from an index to the next: two loads (of a feature's number 4, of its value 6), FCMP 2, CINC 1, as the
-optimization guides of Neoverse N1 and N2 have them."""
+"""Latency of a step in cycles: two loads (index of the feature 4, its value 6), FCMP 2, CINC 1, according to the
+software optimization guides of Neoverse N1 and N2."""
 
 AROUND = 4
-"""Instructions of a tree beside its steps: the loads of its root, its leaf's row and its value, and a sum."""
+"""Instructions per tree besides its steps: loads of the root, the leaf's row and its value, and an addition."""
 
 LOOK = 4
-"""Steps between two looks whether all walks of a block are at leaves."""
+"""Steps between two checks whether all walks of a block are at leaves."""
 
 ROWS = 64
-"""Rows of a task at most: those of 64 features are 16 KB."""
+"""Largest number of rows of a task: 16 KB of data for 64 features."""
 
 FEWEST_ROWS = 8
-"""Of a task of several, so that a block's trees are read that often from L1."""
+"""Least number of rows of a parallel task, so that the trees of a block are read that often from L1."""
 
 BESIDE = {1: 0.0, 2: 0.24, 4: 0.44, 8: 0.57}
-"""By walks: how far from the mean path to the deepest the longest of them goes. Means of a random forest (trees of
-depth 29, paths of 16) and of boosted trees grown leaf by leaf (depth 10, paths of 6.5), with rows that they were not
-trained on; of 8 walks that is 0.40 and 0.74."""
+"""By number of walks: the longest path of a block, from 0 for the mean path to 1 for the depth. Measured on unseen rows
+and averaged over a random forest (depth 29, mean path 16) and boosted trees grown leaf by leaf (depth 10, mean path
+6.5); for 8 walks, these are 0.40 and 0.74."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,10 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        walks: Trees side by side.
-        rows: Rows of a task.
-        fused: Whether the comparison and its sum are one piece of assembly; see `schedules.intrinsics.next_node`.
-        early: Whether a block ends once all its walks are at leaves, not after its depth.
+        walks: Number of interleaved walks, each of another tree.
+        rows: Rows per task.
+        fused: Whether comparison and addition are inline assembly; see `schedules.intrinsics.next_node`.
+        early: Whether a block ends once all its walks are at leaves, instead of after its depth.
         parallel: Whether tasks are spread over the runtime's threads.
     """
 
@@ -97,14 +98,14 @@ class Params:
 
 @dataclass(frozen=True)
 class Layer:
-    """What is computed.
+    """A tree ensemble applied to rows.
 
     Attributes:
-        forest: The ensemble.
-        rows: How many.
-        nodes: Of all trees.
-        leaves: Rows of values.
-        dtype: Of the data.
+        forest: Sizes of the ensemble.
+        rows: Number of rows.
+        nodes: Number of nodes of all trees.
+        leaves: Number of rows of leaf values.
+        dtype: Dtype of the data.
     """
 
     forest: Forest
@@ -114,22 +115,22 @@ class Layer:
     dtype: str
 
     def blocks(self, walks: int) -> tuple[int, ...]:
-        """Blocks of each group of trees."""
+        """Return the number of blocks of each group of trees."""
         return tuple(-(-count // walks) for count in self.forest.groups)
 
     @property
     def number(self) -> str:
-        """Dtype of a feature's number."""
+        """Dtype of a feature's index."""
         return str(np.min_scalar_type(max(0, self.forest.kinds * self.forest.columns - 1)))
 
     @property
     def width(self) -> int:
-        """Values of a leaf."""
+        """Number of values per leaf."""
         return self.forest.targets if self.forest.shared else 1
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes ensembles whose numbers are constants."""
+    """Accept ensembles whose arrays are constants."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
@@ -143,7 +144,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Return walks by as many as there are trees, with and without an early end."""
+    """Return numbers of walks up to the number of trees, with and without early end."""
     layer = _layer(workload)
     found = []
     for walks in WALKS:
@@ -159,7 +160,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core, with all nodes in L1."""
+    """Return the cycles of one call on one core, with all nodes in L1."""
     layer = _layer(workload)
     forest, walks = layer.forest, params.walks
     blocks = sum(layer.blocks(walks))
@@ -169,16 +170,16 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         deep = min(deep, path + BESIDE[walks] * (deep - path)) + LOOK / 2
         instructions += (2 * walks + 1) / LOOK
     step = max(instructions / core.issue_width, LATENCY)
-    vectors = -(-layer.width // 4)
+    vectors = -(-layer.width // LANES)
     after = (walks * (AROUND + vectors - 1) + 2 * vectors + 4) / core.issue_width
     copied = forest.columns * (forest.kinds - 1) * 2 / core.issue_width
     return layer.rows * (blocks * (deep * step + after) + copied)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the nodes, and for each block of trees its roots, depth and target.
+    """Return the arrays of nodes, and for each block of trees its roots, depth and target.
 
-    Blocks are filled up with trees of one leaf that changes nothing.
+    Blocks are padded with trees of one leaf, whose value is the identity of the aggregate.
     """
     layer, walks = _layer(workload), params.walks
     forest = layer.forest
@@ -211,7 +212,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def _depths(children: Array, roots: Array) -> Array:
-    """Steps from each root to its farthest leaf."""
+    """Return the number of steps from each root to its farthest leaf."""
     depths = np.zeros(len(roots), np.int32)
     tree, node, level = np.arange(len(roots)), roots.astype(np.int64), 0
     while len(node):
@@ -243,24 +244,12 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     scope = next_nodes() if params.fused else nullcontext()
     with kernel_function("arm_tree_ensemble", arguments) as function, scope:
         emitter = _Emitter(layer, params, function.buffers)
-        full, rest = divmod(layer.rows, params.rows)
-
-        def task(index: ir.Expr) -> None:
-            if not rest:
-                emitter.rows(T.Bind(index * params.rows), params.rows)
-                return
-            with T.If(index < full):
-                with T.Then():
-                    emitter.rows(T.Bind(index * params.rows), params.rows)
-                with T.Else():
-                    emitter.rows(i64(full * params.rows), rest)
-
-        threads.each(full + (rest > 0), params.parallel, task)
+        threads.each_tile(layer.rows, params.rows, params.parallel, emitter.rows)
     return function.prim_func
 
 
 class _Emitter:
-    """Emits all trees for some rows."""
+    """Emits the walks of all trees for a task's rows."""
 
     def __init__(self, layer: Layer, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
         self.layer, self.forest, self.params = layer, layer.forest, params
@@ -285,7 +274,7 @@ class _Emitter:
                 self.add(nodes, target, T.Bind((first + row) * self.forest.targets))
 
     def compared(self, first: ir.Expr, count: int) -> tirx.Buffer:
-        """Emit what nodes compare of `count` rows from `first`, a kind after the other."""
+        """Emit a buffer of the compared values of `count` rows from `first`: for each row, one copy per kind."""
         columns, kinds, dtype = self.forest.columns, self.forest.kinds, self.layer.dtype
         data = T.alloc_buffer((count * kinds * columns,), dtype, scope="global", layout=None)
         numbers = {VALUE: 0.0, NAN_IS_LARGE: math.inf, IS_NAN: 1.0}
@@ -307,7 +296,7 @@ class _Emitter:
         return data
 
     def vectors(self, count: int) -> Iterator[tuple[ir.Expr, int]]:
-        """Emit loops over `count` elements; yields where a vector is, and its lanes."""
+        """Emit loops over `count` elements in vectors; yield the offset and the number of lanes of each."""
         lanes = copies.REGISTER // np.dtype(self.layer.dtype).itemsize
         whole = count // lanes
         if whole:
@@ -319,7 +308,7 @@ class _Emitter:
     def walk(
         self, roots: Sequence[ir.Expr], depth: ir.Expr, data: tirx.Buffer, start: ir.Expr
     ) -> list[ir.Expr]:
-        """Emit the walks of a block's trees through a row; returns where they end."""
+        """Emit the walks of a block's trees for a row; return their leaves."""
         node = T.alloc_buffer((self.params.walks,), "int64", layout=None)
         for u, root in enumerate(roots):
             T.buffer_store(node, root, [i64(u)])
@@ -340,7 +329,7 @@ class _Emitter:
         return [T.Bind(node[i64(u)]) for u in range(self.params.walks)]
 
     def step(self, node: tirx.Buffer, data: tirx.Buffer, start: ir.Expr) -> None:
-        """Emit a step of all walks."""
+        """Emit one step of all walks."""
         at = [T.Bind(node[i64(u)]) for u in range(self.params.walks)]
         features = [self.index(self.features, i) for i in at]
         values = [load(data, start + feature, 1) for feature in features]
@@ -352,36 +341,36 @@ class _Emitter:
                 T.buffer_store(node, child + tirx.Cast("int64", value > threshold), [i64(u)])
 
     def add(self, nodes: Sequence[ir.Expr], target: ir.Expr, to: ir.Expr) -> None:
-        """Emit the sum of what the leaves of a block give to a row's results."""
+        """Emit the aggregation of a block's leaf values with a row's results."""
         width = self.layer.width
         rows = [self.index(self.leaves, node) for node in nodes]
         if not self.forest.shared:
             self.put([load(self.values, row, 1) for row in rows], T.Bind(to + target), 1)
             return
         starts = [T.Bind(row * width) for row in rows]
-        whole = width // 4
+        whole = width // LANES
         if whole:
             with T.serial(i64(0), i64(whole)) as index:
-                at = T.Bind(index * 4)
-                self.put([load(self.values, start + at, 4) for start in starts], T.Bind(to + at), 4)
-        for piece, lanes in copies.pieces(width % 4, 4):
-            at = i64(whole * 4 + piece)
+                at = T.Bind(index * LANES)
+                self.put([load(self.values, start + at, LANES) for start in starts], T.Bind(to + at), LANES)
+        for piece, lanes in copies.pieces(width % LANES, LANES):
+            at = i64(whole * LANES + piece)
             self.put([load(self.values, start + at, lanes) for start in starts], T.Bind(to + at), lanes)
 
     def put(self, values: list[ir.Expr], to: ir.Expr, lanes: int) -> None:
-        """Emit the aggregate of values with an output's, the values in pairs first."""
+        """Emit the aggregation of values with the output's; the values are first combined in pairs."""
         aggregate = self.forest.aggregate
         while len(values) > 1:
             values = [T.Bind(combined(aggregate, *values[k : k + 2])) for k in range(0, len(values), 2)]
         store(self.output, combined(aggregate, load(self.output, to, lanes), values[0]), to, lanes)
 
     def index(self, buffer: tirx.Buffer, at: ir.Expr) -> ir.Var:
-        """Load an index."""
+        """Load an index as int64."""
         return T.Bind(tirx.Cast("int64", buffer.vload([at], buffer.dtype)))
 
 
 def _is_number(value: ir.Expr) -> ir.Expr:
-    """Whether a float is no NaN, by its bits: TVM takes x == x for true."""
+    """Emit whether a float is not NaN by its bits, since TVM simplifies x == x to true."""
     dtype, _, lanes = str(value.ty.dtype).partition("x")
     integer = dtype.replace("float", "int")
     info = np.finfo(dtype)

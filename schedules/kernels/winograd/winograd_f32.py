@@ -34,8 +34,8 @@ from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined
 from schedules.kernels.common.cost_model import cheapest_by
@@ -63,7 +63,7 @@ MOST_NUMBERS = 2
 """How much more than data and result, beside which they are alive, the numbers of a block may take."""
 
 LEAST_TILES = 8
-"""Of a block that is cut to that: a weight takes a cycle of two pipes of four lanes, and half a one to read."""
+"""Least tiles of a block: per weight, they take one cycle of two four-lane pipes, and its load half a cycle."""
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import barrier
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.threads import PARALLEL_TASKS
 from schedules.kernels.epilogues import activation_f32, epilogue_f32
 from schedules.kernels.tiles import fmla_tile

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.winograd.transforms import TAPS, Transform
 

@@ -62,10 +62,10 @@ def binary_routine(
 
     Args:
         op: The function.
-        shapes: Of the operands; they broadcast to the output's.
+        shapes: Shapes of the operands; they broadcast to the output's.
         operands: How each is quantised, or its value.
         y: The output.
-        bounds: Of a clamp that follows.
+        bounds: Bounds of a clamp that follows.
     """
     low, high = integer_bounds(y, bounds)
     constants = [np.asarray(o, np.float32) for o in operands if isinstance(o, np.ndarray)]

@@ -2,11 +2,11 @@
 """Products of dynamically quantised data (one scale and zero point per row, or per tensor) by constant weights.
 
     acc[m, n] = sum over k of (q[m, k] - z[m]) * w[k, n]                int32, exact
-    acc       = conv(q - z, w), z one number, padded with 0             the same of a convolution
-    y[m, n]   = fl(fl(fl(acc[m, n]) * s[m]) * scale[n] + bias[n])       the outer fl is one rounding, an FMA's
+    acc       = conv(q - z, w), scalar z, padded with 0                 for convolutions
+    y[m, n]   = fl(fl(fl(acc[m, n]) * s[m]) * scale[n] + bias[n])       fl rounds to float32; the outer one is an FMA
 
-s and z are of run time, one a row or one for all, or constants. Weights are of eight bits, or of nine: uint8 whose zero
-point is taken off. XNNPACK's products of dynamically quantised data compute the same.
+s and z are computed at run time, per row or per tensor, or constants. Weights have eight bits, or nine if they are
+uint8 minus a zero point. XNNPACK's products of dynamically quantised data compute the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from schedules.numerics.routine import PRODUCT, Routine, broadcast, routine
 NAME = "qdq.linear_dynamic"
 
 CONVOLUTIONS = {1: "qdq.conv1d_dynamic", 2: "qdq.conv2d_dynamic"}
-"""By the number of axes that the window moves along."""
+"""Convolutions by their number of spatial axes."""
 
 _LAYOUTS = {1: ("NWC", "OWI"), 2: ("NHWC", "OHWI")}
 
@@ -61,13 +61,13 @@ def fused(a: Floats, b: Floats, c: Floats) -> Floats:
 def linear_dynamic_routine(
     shape: Sequence[int], dtype: str, weights: npt.NDArray[np.integer[Any]], zero_point: Sequence[int]
 ) -> Routine:
-    """Return the routine of `accumulators`, in int32.
+    """Return the routine of a matrix product's int32 accumulators.
 
     Args:
-        shape: Of the data, [..., M, K].
-        dtype: Of the data.
-        weights: int8 [K, N], or int16.
-        zero_point: Shape of the zero points, int32: broadcasts to [..., M, 1].
+        shape: Shape of the data, [..., M, K].
+        dtype: Dtype of the data.
+        weights: int8 or int16 [K, N].
+        zero_point: Shape of the int32 zero points, which broadcasts to [..., M, 1].
     """
     x = te.placeholder(shape, dtype, "x")
     zero = te.placeholder(zero_point, "int32", "zero_point")
@@ -91,15 +91,15 @@ def conv_dynamic_routine(
     window: Mapping[str, Sequence[int]],
     groups: int,
 ) -> Routine:
-    """Return the routine of a convolution's accumulators, in int32.
+    """Return the routine of a convolution's int32 accumulators.
 
     Args:
-        shape: Of the data, channels last.
-        dtype: Of the data.
-        weights: int8 or int16, [O, window, I / groups].
-        zero_point: Shape of the one zero point, int32.
+        shape: Shape of the data, channels last.
+        dtype: Dtype of the data.
+        weights: int8 or int16 [O, spatial axes, I / groups].
+        zero_point: Shape of the scalar int32 zero point.
         window: "strides", "dilation", and "padding" (before all axes, then after all).
-        groups: Of channels.
+        groups: Number of channel groups.
     """
     axes = len(shape) - 2
     strides, dilation, padding = (window[name] for name in ("strides", "dilation", "padding"))

@@ -106,10 +106,10 @@ def norm_routine(
     Its attributes are axes, spread (b), zero (what is taken off d) and those of y.
 
     Args:
-        shape: Of the tensor.
+        shape: Shape of the tensor.
         what: The norm.
         gamma: Real, of a row's shape.
-        beta: The same.
+        beta: Beta in the same form as gamma.
         x: The tensor.
         y: The output.
 

@@ -114,11 +114,11 @@ class Qdq:
         """Return the routine of the accumulators of a transposed convolution of [N, H, W, C] by constants.
 
         Args:
-            shape: Of the data.
+            shape: Shape of the data.
             x: The data.
             weights: [output channels of a group, kernel rows, kernel columns, C].
             window: `Geometry`'s strides, padding, output_padding, dilation and groups.
-            dtype: Of the accumulators.
+            dtype: Dtype of the accumulators.
         """
         return conv2d_transpose_routine(Geometry(tuple(shape), weights.shape, **window), x, weights, dtype)
 
@@ -151,7 +151,7 @@ class Qdq:
         """Return the routine of a layer norm, or an RMS norm, of an 8-bit tensor.
 
         Args:
-            shape: Of the tensor.
+            shape: Shape of the tensor.
             row: How many of the last axes are normalised together, and epsilon.
             factors: Real gamma, and beta or None in an RMS norm; they broadcast to a row.
             x: The tensor.

@@ -53,7 +53,7 @@ def requantize(
     Args:
         acc: int32 or int64 accumulators, bias included.
         m: float32 multipliers; broadcast against `acc`.
-        zero_point: Of the output, within `dtype`.
+        zero_point: Zero point of the output, within `dtype`.
         dtype: One of `DTYPES`.
         bounds: Least and greatest value where they are narrower than those of `dtype`.
 

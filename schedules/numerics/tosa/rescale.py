@@ -95,7 +95,7 @@ def rescale(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: int) -> npt.
     """Rescale integers, as defined above.
 
     Args:
-        value: Of 32 bits, or of 48 where multipliers have 15.
+        value: Value of 32 bits, or of 48 where multipliers have 15.
         multiplier: One for all, or some that broadcast.
         shift: One for all.
     """

@@ -33,7 +33,7 @@ MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 """Ways to find where an output lies, by the names that Relax has for them."""
 
 MAX_UNITS = 1 << 11
-"""Of n (TOSA 1.0, RESIZE), which also keeps sums of 8-bit values within int32."""
+"""Upper limit of n (TOSA 1.0, RESIZE), which also keeps sums of 8-bit values within int32."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Axis:
         out: Pixels of the result.
         n: Units from one pixel to the next.
         d: Units from one output to the next.
-        offset: Of the first output from the first pixel, in units.
+        offset: Offset of the first output from the first pixel, in units.
     """
 
     size: int
@@ -142,7 +142,7 @@ def resize_routine(
 
 @dataclass(frozen=True)
 class _Taps:
-    """Of an output: the pixels before and after it, and what they count."""
+    """Interpolation of an output: the pixels before and after it, and their weights."""
 
     before: ir.Expr
     after: ir.Expr
@@ -161,7 +161,7 @@ def _taps(axis: Axis, i: tirx.Var, dtype: str) -> _Taps:
 
 
 def _total_dtype(x: Quantization, units: int) -> str:
-    """What holds sums; beside those of the greatest power of two that fits there is room for half a unit."""
+    """Return the dtype of sums, with room for half a unit to round."""
     low, high = limits(x.dtype)
     info = np.iinfo(np.int16)
     return "int16" if low * units >= info.min and high * units <= info.max else "int32"

@@ -24,7 +24,7 @@ from schedules.numerics.tosa.rescale import rescale, rescale_tir, saturate_tir, 
 SHARE_BITS = 15
 _MOST = (1 << SHARE_BITS) - 1
 MAX_LENGTH = (1 << 31) // (1 << SHARE_BITS)
-"""Of the axis: the sum is an int32."""
+"""Largest length of the axis, so that the sum fits in int32."""
 
 
 def exponentials(x: Quantization) -> Array:

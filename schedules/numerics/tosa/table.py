@@ -18,7 +18,7 @@ from schedules.numerics.qdq.values import Array, Quantization, dequantize, limit
 from schedules.numerics.routine import FUSED, Routine, routine
 
 PLACE_BITS = 7
-"""Of a value, between two entries."""
+"""Bits of a value's position between two entries."""
 
 _LEAST, _MOST = limits("int16")
 _FRACTION_BITS = {"int8": 7, "uint8": 7, "int16": 0}

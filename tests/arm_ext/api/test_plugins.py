@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins: what they bring to each front end, and how their errors are told."""
+"""Plugins: converters for each front end, rules and kernels, and messages of their errors."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "custom_operator.py"
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> Callable[[str], Path]:
-    """Write a plugin."""
+    """Write a plugin file."""
 
     def written(text: str) -> Path:
         path = tmp_path / "my_ops.py"
@@ -54,7 +54,7 @@ def swirl(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def onnx_model(domain: str = "com.example", op: str = "Swirl", **attributes: Any) -> onnx.ModelProto:
-    """An operator that ONNX does not know, then one that is replaced where the shape before it is known."""
+    """A custom operator, followed by one whose expansion needs the shape of the former's output."""
     nodes = [
         helper.make_node(op, ["x"], ["s"], "one", domain=domain, **attributes),
         helper.make_node(op, ["s"], ["t"], "two", domain=domain, **attributes),
@@ -244,7 +244,9 @@ def sines() -> onnx.ModelProto:
 def test_rules_of_a_plugin_are_taken_and_its_errors_told(plugin: Callable[[str], Path], tmp_path: Path):
     path = plugin(RULES.replace("RESULT", "return relax.op.cos(match.operands['x'])"))
     result = arm_ext.compile(sines(), "host", tmp_path / "p", plugins=[path])
-    assert not arm_ext.run(result, "local", check=True).checks[0].passed  # as the self-test is without it
+    assert (
+        not arm_ext.run(result, "local", check=True).checks[0].passed
+    )  # the self-test is computed without it
     path = plugin(RULES.replace("RESULT", "return 1 / 0"))
     with pytest.raises(
         UsageError, match=r"my_ops.py, line 12 .*: rewrite fails at rule sine_of_sine: ZeroDivisionError"

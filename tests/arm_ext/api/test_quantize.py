@@ -116,7 +116,7 @@ def test_what_is_wrong_is_told(
 def test_pruned_weights_are_compared_with_all_of_them(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Magnitude alone costs most of the right answers here; biases that keep the means bring most of them back."""
+    """Pruning by magnitude alone costs most of the accuracy here; bias correction restores most of it."""
     right: dict[str, float] = {}
     for name, correct in {"plain": [], "biased": ["--correct", "bias"]}.items():
         options = ["--sparsity", "2:4", "--metric", "top1", *correct, "--json"]

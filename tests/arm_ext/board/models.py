@@ -12,7 +12,7 @@ from arm_ext.target.toolchain import LinkerRecord, link_shared
 
 ROWS, COLUMNS = 7, 31
 
-# What the kernel of `fault_model` does, by its input's one element; it copies all others.
+# Behaviour of `fault_model`'s kernel, selected by its input's only element; other values are copied.
 SLEEP, COPY, ILLEGAL, SPIN, CRASH, RAISE = range(-1, 5)
 
 _FAULTS = """

@@ -33,7 +33,7 @@ def _value(what: int) -> list[np.ndarray]:
 
 
 def test_sessions_that_nobody_freed_leave_room_for_others() -> None:
-    """More of them than TVM has places for, in cycles of references that only a garbage collection ends."""
+    """More sessions than TVM allows per process, in reference cycles that only garbage collection frees."""
     server = VirtualServer(emulated_cpu("cortex-a76"))
     was_enabled = gc.isenabled()
     gc.disable()
@@ -92,7 +92,7 @@ def test_the_local_board_serves_again_after_a_crash_and_a_timeout(
         assert board.info.machine == platform.machine()
         for what, message in ((SLEEP, "took longer than its 30 s"), (ILLEGAL, "it closed the connection")):
             with monkeypatch.context() as patched:
-                if what == SLEEP:  # only the server of a session that is over time can end it
+                if what == SLEEP:  # only the server can end a session that exceeds its time limit
                     patched.setattr(board, "_timeout", 30)
                 with pytest.raises(EnvError, match=message):
                     board.load(host_fault).run(_value(what))

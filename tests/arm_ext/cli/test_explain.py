@@ -11,7 +11,8 @@ from arm_ext.api import digits
 from arm_ext.api.explain import NAMES
 from arm_ext.cli import invoke
 from arm_ext.cli.explain import _detail, _every_rule
-from arm_ext.report.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
+from arm_ext.report.explanation import ExplainReport, RuleReport, Unapplied
+from schedules.diagnostic import Diagnostic
 from tests.arm_ext import npu_models
 from tests.arm_ext.explained import explained
 from tests.arm_ext.models import mlp
@@ -27,17 +28,23 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "m.onnx"
 
 
+def _unapplied(reason: str, limit: str = "", actual: str = "", *, nodes: tuple[str, ...]) -> Unapplied:
+    return Unapplied(diagnostic=Diagnostic(reason, limit, actual, nodes))
+
+
 def _rule(near: int = 0, rejected: int = 0, applied: int = 0) -> RuleReport:
     return RuleReport(
         rule="halve",
         effect="Halves.",
         definition="Halves.\n\n    x → x / 2",
         applied=tuple((f"/a{i}",) for i in range(applied)),
-        rejected=tuple(Rejected(nodes=(f"/r{i}",), reason=f"odd {i // 2}") for i in range(rejected)),
+        rejected=tuple(_unapplied(f"odd {i // 2}", nodes=(f"/r{i}",)) for i in range(rejected)),
         near_misses=tuple(
-            NearMiss(
+            _unapplied(
+                "a part of the pattern does not match",
+                "relax.abs or relax.exp",
+                f"relax.sin at /at{i}",
                 nodes=tuple(f"/n{i}.{k}" for k in range(i)),
-                misses=(Miss(expected=("relax.abs", "relax.exp"), found="relax.sin", at=(f"/at{i}",)),),
             )
             for i in range(near)
         ),
@@ -130,7 +137,7 @@ def test_a_pass_in_full(model: str, capsys: pytest.CaptureFixture[str]):
 
 
 def test_equal_reasons_of_different_nodes_are_one():
-    ends = tuple(Rejected(nodes=("/a",), reason=f"/next{i}: relax.exp is no step") for i in range(3))
+    ends = tuple(_unapplied(f"/next{i}: relax.exp is no step", nodes=("/a",)) for i in range(3))
     report = ExplainReport(model="m", rules=(_rule().model_copy(update={"rejected": ends}),))
     assert "  rejected  /next0: relax.exp is no step at /a; 2 more places" in _every_rule(
         report, Path("m.onnx")
@@ -140,12 +147,13 @@ def test_equal_reasons_of_different_nodes_are_one():
 def test_json_is_one_document(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", model, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     rules = {rule["rule"]: rule for rule in document["rules"]}
     assert list(rules) == list(NAMES)
     assert rules["fold_batch_norm"]["applied"] == [["/conv1", "/norm1"]]
-    assert rules["recognize_gelu"]["rejected"][0]["actual"] == "0.25"
-    assert rules["merge_scales"]["near_misses"][0]["misses"][0]["found"] == "relax.add"
+    assert rules["recognize_gelu"]["rejected"][0]["diagnostic"]["actual"] == "0.25"
+    near = rules["merge_scales"]["near_misses"][0]["diagnostic"]
+    assert (near["limit"], near["actual"]) == ("a constant for a", "relax.add at /gelu/add")
 
 
 def test_json_of_one_rule(model: str, capsys: pytest.CaptureFixture[str]):
@@ -173,7 +181,7 @@ def test_of_many_near_misses_the_best_are_told():
     start = lines.index("Nearly matches at 50 places:")
     assert lines[start + 1].startswith("  /n49.0, /n49.1")
     assert len(lines) - start == 22
-    assert lines[-1] == "  … and 30 that fit less; --json has all"
+    assert lines[-1] == "  … and 30 that gain less; --json has all"
 
 
 BAD = [

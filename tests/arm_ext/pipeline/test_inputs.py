@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that a caller brings are checked before any kernel runs."""
+"""Tensors of a caller are checked before any kernel runs."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -40,7 +40,7 @@ def test_inputs_may_begin_inside_of_their_memory(machine: relax.VirtualMachine):
 
 
 def test_threads_share_a_machine(machine: relax.VirtualMachine):
-    """Whose arena is on the stack of each."""
+    """Several threads can share a machine whose arena is on each one's stack."""
     rng = np.random.default_rng(1)
     inputs = [
         [tvm.runtime.tensor(rng.random(shape, np.float32)) for shape in ((2, 6), (6, 2))] for _ in range(4)

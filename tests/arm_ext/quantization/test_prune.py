@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def by_hand(row: list[float]) -> list[float]:
-    """Of each four, the two largest."""
+    """Keep the two largest of each four, in plain Python."""
     groups = [row[first : first + 4] for first in range(0, len(row), 4)]
     kept = [sorted(range(len(g)), key=lambda i: -abs(g[i]))[:2] for g in groups]
     return [
@@ -39,7 +39,7 @@ def test_pruned_weights_stay_as_they_are():
 
 
 def net(**weights: tuple[int, ...]) -> onnx.ModelProto:
-    """Products by these weights: conv, deep (a depthwise one), image, gemm, turned (a Gemm with transB), matmul."""
+    """A model with these weights: conv, deep (depthwise), image, gemm, turned (a Gemm with transB), matmul."""
     rng = np.random.default_rng(0)
     nodes = {
         "conv": helper.make_node("Conv", ["x", "conv"], ["c"], name="conv"),
@@ -69,7 +69,7 @@ def test_products_are_pruned_along_what_they_sum_over():
 
 
 def test_what_the_npu_does_not_multiply_so_is_left_alone():
-    """Depthwise, of an image's channels, and weights that two nodes read, perhaps along different axes."""
+    """Depthwise convolutions, those of an image's channels, and weights that two nodes read."""
     model = net(deep=(16, 1, 3, 3), image=(8, 3, 3, 3), twice=(16, 16))
     out, names = prune_two_of_four(model)
     assert names == ()

@@ -103,7 +103,7 @@ def test_a_comparison_names_limit_and_actual():
 
 
 def test_dead_channels_stand_in_the_report(tmp_path: Path):
-    """Of conv2, a depthwise convolution's channels go with those before it, and of its own those after it."""
+    """conv2's depthwise convolution loses the channels of its input, and conv2 those that nothing reads."""
     model, dead = pruned_digits("int8", 0.3)
     whole = arm_ext.compile(digits.model_path("int8"), output=tmp_path / "whole").report
     report = arm_ext.compile(model, output=tmp_path / "p").report

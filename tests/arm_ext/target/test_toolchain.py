@@ -162,7 +162,7 @@ def test_a_linker_of_the_working_folder_is_found(tmp_path, monkeypatch):
 
 
 def test_failing_linker_says_why(tmp_path, monkeypatch):
-    # Not by trying an empty cache of zig's, which takes ten seconds, where an input is at fault.
+    # An error in an input is not retried with an empty cache of zig, which would take ten seconds.
     monkeypatch.setattr(tempfile, "TemporaryDirectory", None)
     (tmp_path / "bad.o").write_bytes(b"not an object")
     with pytest.raises(EnvError, match=r"bad\.o"):

@@ -31,7 +31,7 @@ EPS = float(np.finfo(np.float32).eps)
 
 
 def outputs(mod: tvm.IRModule, inputs: list[Array], *more: list[Array]) -> list[Array]:
-    """What `main` computes on this machine, of each list of inputs."""
+    """Return the outputs of `main` on this machine for each list of inputs."""
     target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
     vm = relax.VirtualMachine(tvm.compile(relax.transform.LegalizeOps(LEGALIZE)(mod), target), tvm.cpu())
     return [vm["main"](*map(tvm.runtime.tensor, each)).numpy() for each in (inputs, *more)]
@@ -40,7 +40,7 @@ def outputs(mod: tvm.IRModule, inputs: list[Array], *more: list[Array]) -> list[
 def pruned(
     mod: tvm.IRModule,
 ) -> tuple[tvm.IRModule, dict[str, RemovedChannels], tuple[Diagnostic, ...]]:
-    """The module without dead channels, verified, and what went by source node."""
+    """Return the verified module without dead channels, and the removed channels by source node."""
     before = canonicalize(mod)
     after, removed, kept = remove_channels(before, NUMERICS)
     verify(after, after="remove_channels")
@@ -160,7 +160,7 @@ def pooled(net: Model, x: Expr) -> Expr:
 
 
 def resized(net: Model, x: Expr) -> Expr:
-    """Through a resize, a pad, a PReLU and a transpose; the average of a window with padding is 0 of 0 alone."""
+    """Channels through a resize, a pad, a PReLU and a transpose; a padded average is constant only for 0."""
     a = net.conv("a", x, 6, zero=(1, 2, 4), bias=0.0)
     up = net.emit("up", op.image.resize2d(a, (12, 10), layout="NCHW", method="linear"))
     padded = net.emit("pad", op.nn.pad(up, [0, 0, 0, 0, 1, 2, 0, 1]))
@@ -171,14 +171,14 @@ def resized(net: Model, x: Expr) -> Expr:
 
 
 def gated(net: Model, x: Expr) -> Expr:
-    """What a gate multiplies is 0 where the gate is, whatever it is."""
+    """The product with a gate is 0 where the gate is 0, whatever the other factor is."""
     a = net.conv("a", x, 8, bias=0.1)
     gate = net.emit("gate", op.nn.relu(net.conv("g", x, 8, zero=(0, 5), bias=-1.0)))
     return net.conv("b", net.emit("mul", op.multiply(a, gate)), 3, 3, padding=1)
 
 
 def unread(net: Model, x: Expr) -> Expr:
-    """Channels that the next convolution has no weights for."""
+    """Channels for which the next convolution has no weights."""
     weight = net.rng.uniform(-1, 1, (3, 8, 3, 3)).astype("float32")
     weight[:, [2, 7]] = 0
     return net.emit("b", op.nn.conv2d(net.conv("a", x, 8, bias=0.1), relax.const(weight), padding=1))
@@ -197,7 +197,7 @@ def transposed(net: Model, x: Expr) -> Expr:
     return net.conv("b", up, 3)
 
 
-# Name → output channels that each product loses, and last bits that values may move by: 0 where zeros alone go.
+# Name → removed output channels of each product, and tolerance in units of the last place: 0 if only zeros go.
 CASES: dict[str, tuple[Write, dict[str, tuple[int, ...]], float]] = {
     "relu_chain": (relu_chain, {"a": (1, 6), "b": ()}, 4),
     "residual": (residual, {"a": (2, 6), "b": (2, 6), "c": ()}, 4),
@@ -261,7 +261,7 @@ def test_outputs_keep_their_channels():
 
 
 def test_batch_norm_with_a_gamma_of_zero():
-    """Of the ONNX importer and the folding of norms: beta alone is left, and relu's 0 of a negative one."""
+    """After import and folding of norms, only beta is left, and relu makes a negative one 0."""
     rng = np.random.default_rng(0)
 
     def const(name: str, value: Array) -> onnx.TensorProto:
@@ -298,7 +298,7 @@ def test_batch_norm_with_a_gamma_of_zero():
 
 
 class Quantised(Graph):
-    """A random quantised graph: scales that are powers of two and decimal ones, zero points that are odd."""
+    """A random quantised graph with binary and decimal scales, and odd zero points."""
 
     def per(self) -> Per:
         scale = float(self.rng.choice([2.0**-5, 2.0**-4, 0.05, 0.03]))
@@ -338,7 +338,7 @@ class Quantised(Graph):
         self._scales: dict[Expr, float] = {}
 
     def step(self, values: list[Var]) -> Expr:
-        """The next value, a float one: of one value, or of several of one size."""
+        """Return the next float value, computed from one value or from several of equal size."""
         x = values[int(self.rng.integers(max(len(values) - 3, 0), len(values)))]
         alike = [v for v in values if [int(d) for d in v.ty.shape] == [int(d) for d in x.ty.shape]]
         other = alike[int(self.rng.integers(len(alike)))]
@@ -361,7 +361,7 @@ class Quantised(Graph):
         return self.activated(x)
 
     def activated(self, x: Expr) -> Expr:
-        """A function of it, most of which are not 0 at 0."""
+        """Apply a random activation, most of which are not 0 at 0."""
         name = str(self.rng.choice(["", "nn.relu", "sigmoid", "exp", "tanh"]))
         if name == "nn.relu":
             return self.emit("relu", op.nn.relu(x))
@@ -396,7 +396,7 @@ def random_graph(seed: int) -> tvm.IRModule:
 @pytest.mark.parametrize("numerics", [NUMERICS, tosa.NUMERICS], ids=lambda numerics: numerics.name)
 @pytest.mark.parametrize("averaged", [False, True])
 def test_constants_round_as_the_numerics_do(numerics: Any, averaged: bool):
-    """Biases that fall on ties, which the float operators of the graph round to other integers."""
+    """Biases that fall on ties, which float operators would round to other integers."""
     net, outs = Graph(), 801
     x = tensor("x", 1, 2, 3, 3, dtype="int8")
     weight = np.zeros((outs, 2, 1, 1), "int8")
@@ -443,7 +443,7 @@ def test_integers_of_many_graphs(seed: int):
 
 
 def assert_integers_stay(seed: int, numerics: Any) -> tuple[RemovedChannels, ...]:
-    """Of a random graph with channels that go, or some of that do not; returns what went."""
+    """Assert that integers of a random graph stay the same, and return the removed channels."""
     before = canonicalize(random_graph(seed))
     after, removed, _ = remove_channels(before, numerics)
     verify(after, after="remove_channels")

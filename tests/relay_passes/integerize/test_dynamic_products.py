@@ -131,9 +131,9 @@ def test_every_call_keeps_its_source(weights: np.ndarray | None):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"weights": np.array([[0], [256]])}, "weights of a column differ by more than bytes do"),
-        ({"weights": np.full((70_000, 1), 127)}, "sums may leave 32 bits"),
-        ({"zero_shape": (DEPTH,)}, "zero point is not one a row or one"),
+        ({"weights": np.array([[0], [256]])}, "weights of a column differ by more than 8 bits can"),
+        ({"weights": np.full((70_000, 1), 127)}, "sums may overflow 32 bits"),
+        ({"zero_shape": (DEPTH,)}, "zero point is neither per row nor a scalar"),
     ],
 )
 def test_others_are_left_and_it_is_said_why(arguments: dict[str, object], reason: str):
@@ -146,13 +146,13 @@ def test_others_are_left_and_it_is_said_why(arguments: dict[str, object], reason
 
 @dataclass(frozen=True)
 class Window:
-    """A convolution's, and how its data come.
+    """A convolution and the form of its data.
 
     Attributes:
-        kernel: Size along each axis.
-        groups: Of channels.
-        zero: "input", a constant, or None for none.
-        to_float: Whether the sums become floats.
+        kernel: Kernel size along each axis.
+        groups: Number of channel groups.
+        zero: Zero point of the data: "input", a constant, or None for none.
+        to_float: Whether the sums are cast to float.
     """
 
     kernel: tuple[int, ...]

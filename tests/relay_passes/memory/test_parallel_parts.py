@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import pytest
 import tvm
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has)
@@ -58,3 +59,46 @@ def test_values_are_computed_again_for_each_loop_and_not_loaded_again() -> None:
     load = tirx.BufferLoad(whole.params[0], [tirx.IntImm("int64", 0)] * 2)
     loaded = whole.with_body(tirx.SeqStmt([tirx.Bind(value, load), whole.body]))
     assert relay_passes.parallel_parts(loaded) is None
+
+
+@T.prim_func(s_tir=True)
+def rows(x_handle: T.handle, y_handle: T.handle):
+    n = T.int64()
+    x = T.match_buffer(x_handle, (n, 512), "float32")
+    y = T.match_buffer(y_handle, (n, 512), "float32")
+    padded = T.alloc_buffer((n + T.int64(1),), "float32")
+    for i in range(n):
+        padded[i + T.int64(1)] = x[i, 0]
+    for i in T.parallel(n):
+        y[i, 0] = padded[i]
+
+
+def test_sizes_that_are_known_at_run_time_are_those_of_arguments() -> None:
+    """A workspace is as large as the greatest length asks, and a loop of as many iterations as an argument has rows."""
+    whole, spaces = relay_passes.hoist_all(lowered(rows), 40)
+    assert [(space.bytes, space.is_local) for space in spaces] == [(4 * 41, False)]
+    parts = relay_passes.parallel_parts(whole)
+    assert parts is not None
+    assert [len(relay_passes.parallel_loops(part.body)) for part in parts] == [0, 1]
+    count = tirx.Var("count", "int64")
+    (loop,) = relay_passes.parallel_loops(whole.body)
+    other = tirx.For(loop.loop_var, loop.min, count, loop.kind, loop.body)
+    assert relay_passes.parallel_parts(whole.with_body(other)) is None
+
+
+@T.prim_func(s_tir=True)
+def growing(x_handle: T.handle, y_handle: T.handle):
+    n = T.int64()
+    x = T.match_buffer(x_handle, (n, 512), "float32")
+    y = T.match_buffer(y_handle, (n, 512), "float32")
+    for i in range(n):
+        seen = T.alloc_buffer((i + T.int64(1),), "float32")
+        for j in range(i + T.int64(1)):
+            seen[j] = x[j, 0]
+        for j in range(i + T.int64(1)):
+            y[i, j] = seen[i - j]
+
+
+def test_a_workspace_of_another_size_in_each_round_is_refused() -> None:
+    with pytest.raises(ValueError, match="whose size changes while it computes"):
+        relay_passes.hoist_all(lowered(growing), 40)

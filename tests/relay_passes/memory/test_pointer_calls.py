@@ -23,7 +23,7 @@ def kernels(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
 
 
 def by_pointers(mod: tvm.IRModule) -> list[Call]:
-    """The calls of `main`."""
+    """Return the kernel calls of `main` with addresses."""
     called = call_by_pointers(mod, kernels(mod), ["main"])
     return [b.value for b in bindings_of(called["main"]) if isinstance(b.value, Call)]
 
@@ -48,7 +48,7 @@ def test_tensors_that_kernels_alone_see_become_offsets():
     whole = next(call for call in calls if getattr(call.op, "name", "") == "relax.memory.alloc_tensor")
     assert int(whole.args[1]) == 0
     assert [int(size) for size in whole.ty.shape] == [int(arena.args[0].values[0])]
-    # Each kernel is given what it was given before, as the offset in the arena that this had.
+    # Each kernel gets the same buffers as before, as offsets in the arena.
     offsets = {
         var: int(call.args[1])
         for var, call in before.items()
@@ -95,7 +95,7 @@ def test_views_of_arguments_and_constants_are_their_addresses():
 
 
 def test_tensors_of_a_tuple_are_offsets():
-    """The results of a kernel with two, which passes of TVM after this one take out of the tuple, too."""
+    """Both results of a kernel, which later passes of TVM also take out of the tuple."""
     net, x = Net(), tensor("x", 4, 6)
 
     def body() -> relax.Expr:
@@ -127,7 +127,9 @@ def test_what_others_see_stays_a_tensor():
     *made_here, first, second, viewed, look = by_pointers(builder.get())
     assert [int(offset) for call in (first, second) for offset in call.args[1::2]] == [0, 0, 0, 64]
     assert operators([viewed]) == ["relax.reshape"]
-    assert operators(made_here).count("relax.memory.alloc_tensor") == 2  # the arena, and what is seen
+    assert (
+        operators(made_here).count("relax.memory.alloc_tensor") == 2
+    )  # the arena, and the tensor with another use
     assert look.args[0].name == view.name
 
 

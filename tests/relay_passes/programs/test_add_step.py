@@ -69,11 +69,11 @@ def test_states_that_main_makes_are_swapped(outputs: tuple[str, str, str], swaps
     assert names.count(SWAP) == swaps
     assert "main" not in names
     assert KEEP not in names
-    # Of the tensors that are made here one is no state.
+    # One of the tensors allocated here is no state.
     assert names.count("relax.builtin.alloc_tensor") == 2 - swaps
     kept = [b.value for b in bindings_of(reset) if isinstance(b.value, Call) and _is_keep(b.value)]
     assert len(kept) == len(("h", "c")) + swaps + len(("is set",))
-    # What the first state begins with stays as it is for the next reset.
+    # The initial value of the first state is not overwritten, since the next reset needs it.
     assert [call for call in kept if isinstance(call.args[1], GenericConst)] == kept[-1:]
 
 

@@ -49,7 +49,13 @@ def near_miss(mod: tvm.IRModule, rule: Rule) -> str:
     explanation = explain(mod, rule)
     assert (explanation.applied, explanation.rejected) == ((), ())
     (found,) = explanation.near_misses
-    return str(found)
+    return mismatch(found)
+
+
+def mismatch(near: Diagnostic) -> str:
+    """The operators that match, and what does not."""
+    assert "of the pattern do" in near.reason
+    return f"{', '.join(near.nodes)}: expected {near.limit}, found {near.actual}"
 
 
 def both(before: tvm.IRModule, after: tvm.IRModule) -> tuple[np.ndarray, np.ndarray]:

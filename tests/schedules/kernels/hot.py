@@ -44,7 +44,7 @@ HALVES = ("float16", "float16")
 
 
 def dynamic_of_nine_bits(dtype: str = "uint8") -> dynamic_cases.Case:
-    """A convolution of data quantised at run time, whose weights are uint8 less a zero point."""
+    """A convolution of data quantised at run time by nine-bit weights (uint8 minus a zero point)."""
     window = dynamic_cases.Window((3, 3), pads=AROUND)
     return dynamic_cases.Case((1, 14, 14), 64, 64, dtype=dtype, nine_bits=True, window=window)
 

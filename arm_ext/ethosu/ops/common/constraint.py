@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Constraint`: a limit of an Ethos-U with the document it comes from, and the limits that hold for every operator.
 
-Vela's own list is wrong in both directions (it takes casts and resizes that compute something else, and refuses tables
-of 16 bits that are right), so these are the judge; a compile by Vela of each operator is the last word after it.
+Vela's own list of supported operators is wrong in both directions: it accepts casts and resizes that it compiles to
+something else, and rejects 16-bit tables that it compiles correctly. So these constraints decide; an operator that
+meets them can still be rejected when Vela compiles it.
 """
 
 from collections.abc import Callable
@@ -28,12 +29,12 @@ class Constraint(Generic[A_contra]):
     """One limit of an Ethos-U.
 
     Attributes:
-        reason: What an operator that violates it is said to have, as a sentence without full stop.
-        limit: What is allowed, to read.
-        actual: What an operator has.
-        met: Whether that is allowed.
-        advice: What would make it fit.
-        source: Where it comes from.
+        reason: Why an operator that violates it is rejected, as a sentence without full stop.
+        limit: The allowed values, as text.
+        actual: Returns an operator's value of the limited property.
+        met: Whether such a value is allowed.
+        advice: Change of the model that would meet the constraint.
+        source: Document or measurement that the limit comes from.
         families: Accelerators that it holds for.
     """
 
@@ -46,12 +47,12 @@ class Constraint(Generic[A_contra]):
     families: tuple[Family, ...] = EVERY
 
     def violated(self, actual: str) -> Diagnostic:
-        """Return why an operator that has `actual` does not meet it."""
+        """Return the rejection of an operator whose value is `actual`."""
         return Diagnostic(self.reason, self.limit, actual, asked=self.source, hint=self.advice)
 
 
 def at_most(limit: int) -> Callable[[int], bool]:
-    """Return a predicate: whether a number is at most `limit`."""
+    """Return a predicate that is true for numbers up to `limit`."""
     return lambda actual: actual <= limit
 
 
@@ -66,7 +67,7 @@ def input_dtypes(operator: Operator[Attributes]) -> tuple[str, ...]:
 
 
 def change(operator: Operator[Attributes]) -> tuple[str, str]:
-    """Return the dtypes of the data and of the result."""
+    """Return the dtypes of the first input and of the output."""
     return operator.inputs[0].dtype, operator.output.dtype
 
 
@@ -76,7 +77,7 @@ def _data_dtypes(operator: Operator[Attributes]) -> tuple[str, ...]:
 
 
 def _zero_point_of_16_bits(operator: Operator[Attributes]) -> int:
-    """The first zero point of a 16-bit tensor that is not 0; 0 if there is none."""
+    """Return the first zero point of an int16 tensor that is not 0; 0 if all are 0."""
     pairs = operator.attributes.zero_points(operator.inputs, operator.output)
     return next((zero for tensor, zero in pairs if zero and tensor.dtype == "int16"), 0)
 
@@ -95,7 +96,7 @@ def _largest_axis(operator: Operator[Attributes]) -> int:
 
 OF_ALL: tuple[Constraint[Attributes], ...] = (
     Constraint(
-        "its tensors are not of 8 or 16 signed bits", "int8 or int16", _data_dtypes,
+        "its tensors are not int8 or int16", "int8 or int16", _data_dtypes,
         lambda found: set(found) <= {"int8", "int16"}, "quantise activations to int8 or int16", TOSA,
     ),
     Constraint(
@@ -111,10 +112,10 @@ OF_ALL: tuple[Constraint[Attributes], ...] = (
         "a tensor's axis is too long", "at most 65536", _largest_axis, at_most(1 << 16), "split it", SUPPORTED_OPS,
     ),
 )  # fmt: skip
-"""What every operator has to meet, before its own constraints."""
+"""Constraints of every operator, which are checked before its own."""
 
 OF_8_BITS: Constraint[Attributes] = Constraint(
-    "Vela has it for data of 8 bits alone", "int8", input_dtypes, lambda found: found == ("int8",),
+    "Vela supports it for int8 data only", "int8", input_dtypes, lambda found: found == ("int8",),
     "quantise its data to int8", MEASURED, EARLIER,
 )  # fmt: skip
 

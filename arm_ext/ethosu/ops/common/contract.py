@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file in `ops` says of its operator: an `Operation`, which the registry lists."""
+"""`Operation`: what each file in `ops` defines for its operator, and what the registry lists."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,41 +19,41 @@ A = TypeVar("A", bound=Attributes)
 
 
 Parser = Callable[[Var, Expr, Reader], Operator[A] | None]
-"""Parses what a variable is bound to; None where that is no such operator."""
+"""Parses the value that a variable is bound to; None if it is not this operator."""
 
 SumParser = Callable[[Call, Reader], Sum | None]
-"""Parses the anchor of a sum; None where it is no such sum."""
+"""Parses the call that computes a sum's int32 accumulators; None if it is not this sum."""
 
 
 ITEM = "tuple item"
-"""The name of a tuple's item among patterns."""
+"""Key among `Operation.patterns` for an item of a tuple, which has no operator name."""
 
 
 def always(_: Operator[Any]) -> bool:
-    """Of every operator."""
+    """Predicate of `Quirks` that holds for every operator."""
     return True
 
 
 def never(_: Operator[Any]) -> bool:
-    """Of no operator."""
+    """Predicate of `Quirks` that holds for no operator."""
     return False
 
 
 @dataclass(frozen=True)
 class Quirks:
-    """What Vela 5.2 gets wrong of an operator beside others, which emission and partitioning go around.
+    """Defects of Vela 5.2 for an operator next to others, which emission and partitioning work around.
 
     Attributes:
-        reads_slices: Whether it may read a part of a tensor. Of other operators Vela forgets that it is a part.
-        writes_slices: Whether it writes parts of a tensor, which a RESCALE that is a command of its own cannot.
-        rescales_apart: Whether its last RESCALE may be a command of its own.
-        is_view: Whether its result is its data, and with it what is said of who computed that.
-        widens: Whether it widens what it reads by a command of its own. For Ethos-U55 and U65, such a command reads
-            another part than it is given.
-        joined: Whether it is joined with what it reads, which is then no longer kept as an output.
-        joins_all: Whether Vela may, for its sake, join any operators of its region.
+        reads_slices: Whether it may read a slice of a tensor. Other operators are compiled to read the whole tensor.
+        writes_slices: Whether it writes slices of a tensor, which a RESCALE that is a separate command cannot do.
+        rescales_apart: Whether its last RESCALE may become a separate command.
+        is_view: Whether its result is a view of its input, so that the quirks of the input's producer apply to it.
+        widens: Whether it widens its input by a separate command. For Ethos-U55 and U65, such a command reads another
+            slice than the one it is given.
+        joined: Whether Vela fuses it with its producer, whose result is then no longer kept as an output.
+        joins_all: Whether Vela may fuse any operators of a region that contains it.
         barrier: Why it must begin a region of its own, or None.
-        barrier_behind: Why what reads it must, or None.
+        barrier_behind: Why operators that read it must begin a region of their own, or None.
     """
 
     reads_slices: bool = False
@@ -69,16 +69,15 @@ class Quirks:
 
 @dataclass(frozen=True, eq=False)
 class Operation(Generic[A]):
-    """Everything about one operator of the NPU, or several that differ in a table alone.
+    """Definition of one operator of the NPU, or of several that differ only in an entry of a table.
 
     Attributes:
-        kinds: Of its `Operator`s.
-        emit: Adds one to a TOSA graph: of the graph, the `Operator` and the values of its inputs, the value of its
-            output. Images are channels last.
-        patterns: By the name of a Relax operator (without "relax."), or the numerics of a routine, that computes the
-            output: how it is parsed.
-        sums: By the same of an anchor whose sums a requantisation reads: how the anchor is parsed.
-        constraints: Those of its own, behind those of every operator. The first that is violated is the reason.
+        kinds: The values of `Operator.kind` that it defines.
+        emit: Adds an operator to a TOSA graph: takes the graph, the `Operator` and its input values, and returns the
+            output value. Images are NHWC.
+        patterns: Parsers, keyed by the Relax operator (without "relax.") or the numerics routine that is called.
+        sums: Parsers of accumulators that a requantisation reads, keyed like `patterns`.
+        constraints: Its own constraints, checked after `OF_ALL`. The first violated one is the reason of a fallback.
         quirks: See `Quirks`.
     """
 
@@ -93,21 +92,21 @@ class Operation(Generic[A]):
 def operator_of(
     kind: str, var: Var, value: Expr, attributes: A, inputs: list[Expr] | None = None
 ) -> Operator[A]:
-    """Return the operator that a call is.
+    """Return the operator for a call.
 
     Args:
-        kind: Its kind.
-        var: What the call computes.
+        kind: Kind of the operator.
+        var: The variable that the call is bound to.
         value: The call.
-        attributes: Of the kind.
-        inputs: What it reads; if None, every variable among the call's arguments.
+        attributes: Attributes of the operator.
+        inputs: The variables that it reads; if None, every variable among the call's arguments.
     """
     read: list[Tensor] = [tensor_of(x) for x in (read_by(value) if inputs is None else inputs)]
     return Operator(kind, sources_of(value), tuple(read), tensor_of(var), attributes, (var,))
 
 
 def of_relax(kind: str, attributes: Callable[[Call, Reader], A]) -> Parser[A]:
-    """Return the parser of a Relax call on integers that is an operator as it stands."""
+    """Return the parser of a Relax call on integers that is one operator by itself, without a requantisation."""
 
     def parse(var: Var, value: Expr, reader: Reader) -> Operator[A] | None:
         if not isinstance(value, Call) or not reader.stands_alone(var, value):
@@ -118,11 +117,12 @@ def of_relax(kind: str, attributes: Callable[[Call, Reader], A]) -> Parser[A]:
 
 
 def of_routine(kind: str, attributes: Callable[[Sequence[Expr], Mapping[str, Any]], A]) -> Parser[A]:
-    """Return the parser of a routine's call.
+    """Return the parser of a call of a numerics routine.
 
     Args:
-        kind: Of the operator.
-        attributes: Makes its attributes of what the routine is given (tensors, then constants), and of its attributes.
+        kind: Kind of the operator.
+        attributes: Makes the operator's attributes from the call's arguments (tensors, then constants) and the
+            routine's attributes.
     """
 
     def parse(var: Var, value: Expr, reader: Reader) -> Operator[A] | None:
@@ -134,5 +134,5 @@ def of_routine(kind: str, attributes: Callable[[Sequence[Expr], Mapping[str, Any
 
 
 def no_attributes(_: Call, __: Reader) -> Attributes:
-    """The attributes of a call whose shapes say everything."""
+    """Return the attributes of an operator that its shapes and dtypes define completely."""
     return Attributes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What convolutions share, and what is computed as one: the limits of their windows, and their accumulators in TOSA."""
+"""Window limits and TOSA accumulators of convolutions, and of operators that are emitted as convolutions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tosa_serializer as ts
+from tvm.ir import Call
 
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint
 from arm_ext.ethosu.ops.common.operators import Operator, Tensor
@@ -17,10 +18,10 @@ from arm_ext.ethosu.tosa.common import sliced, unsliced
 from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
 
 MAX_ROWS, MAX_AREA = 64, 4096
-"""Of a window on every Ethos-U (Vela 5.2, SUPPORTED_OPS.md)."""
+"""Limits of a convolution's window on every Ethos-U: kernel height, and height * width (Vela 5.2, SUPPORTED_OPS.md)."""
 
 MAX_DILATION = 2
-"""Of a convolution that is one command (Vela 5.2, SUPPORTED_OPS.md)."""
+"""Largest dilation of a convolution that Vela compiles to one command (Vela 5.2, SUPPORTED_OPS.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +29,8 @@ class Convolved(Windowed, SumAttributes):
     """Attributes of a convolution.
 
     Attributes:
-        groups: Groups of channels.
-        input_zero_point: Of the data.
+        groups: Number of channel groups.
+        input_zero_point: Zero point of the data.
     """
 
     groups: int
@@ -40,12 +41,23 @@ class Convolved(Windowed, SumAttributes):
         return (inputs[0], self.input_zero_point), (output, self.requantization.zero_point)
 
 
+# Data layout → the layout of the weights that belongs to it.
+_KERNEL_LAYOUTS = {"NHWC": "OHWI", "NCHW": "OIHW", "NDHWC": "ODHWI", "NCDHW": "OIDHW"}
+
+
+def layout_of(call: Call) -> str | None:
+    """Return the data layout of a Relax convolution; None if its weights or its result have no matching layout."""
+    attrs, layout = call.attrs, str(call.attrs.data_layout)
+    matching = (_KERNEL_LAYOUTS.get(layout), layout)
+    return layout if (str(attrs.kernel_layout), str(attrs.out_layout or layout)) == matching else None
+
+
 def _groups(operator: Operator[Convolved]) -> int:
     return operator.attributes.groups
 
 
 OF_KERNELS = of_windows(MAX_ROWS, MAX_AREA)
-"""What the window of every convolution has to meet."""
+"""Constraints on the window of every convolution."""
 
 ONE_GROUP: Constraint[Convolved] = Constraint(
     "TOSA's convolution of its kind has one group", "1", _groups, lambda groups: groups == 1, "one group", TOSA,
@@ -61,20 +73,20 @@ def convolved(
     window: Window,
     zero_point: int = 0,
 ) -> Value:
-    """Emit a convolution over rows and columns as accumulators of as many channels as it has biases.
+    """Emit a 2D convolution and return its accumulators [N, H, W, O], O being the number of biases.
 
     Args:
-        graph: Where to.
+        graph: The TOSA graph.
         operator: CONV2D or DEPTHWISE_CONV2D.
-        data: What it reads.
-        weight: As TOSA has them: [O, KH, KW, I], or [KH, KW, C, multiplier].
-        bias: By channel.
-        window: Of the weights.
-        zero_point: Of the data.
+        data: Input [N, H, W, C].
+        weight: Weights in TOSA's layout, [O, KH, KW, I] or [KH, KW, C, multiplier].
+        bias: Bias of each output channel.
+        window: Kernel, strides, dilation and padding.
+        zero_point: Zero point of the data.
     """
     channels, depthwise = len(bias), operator == ts.Op.DEPTHWISE_CONV2D
     data, size, pads = placed(graph, data, window)
-    # Of these Vela 5.2 makes several convolutions, which forget that what they read is a part of a tensor.
+    # Vela 5.2 splits these into several convolutions, which read a slice of a tensor as if it were the whole.
     several = depthwise and channels > data.shape[3]
     if several or max(window.dilation) > MAX_DILATION or max(window.strides) > MAX_STRIDE:
         data = unsliced(graph, data)
@@ -88,9 +100,9 @@ def convolved(
 
 
 def placed(graph: TosaGraph, data: Value, window: Window) -> tuple[Value, list[int], list[tuple[int, int]]]:
-    """Return the data that windows read, the number of outputs along each axis, and the padding.
+    """Return the data that windows read, the output size of each axis, and the padding before and after each axis.
 
-    TOSA takes no rows that no window starts in; what is padded less than nothing is sliced off.
+    TOSA rejects trailing rows and columns that no window reaches: padding is reduced, and a negative one sliced off.
     """
     size, pads, kept = [], [], list(data.shape)
     for axis, (before, after) in enumerate(window.sides):
@@ -103,9 +115,9 @@ def placed(graph: TosaGraph, data: Value, window: Window) -> tuple[Value, list[i
 
 
 def told_apart(graph: TosaGraph, weight: Array, bias: Array, axis: int) -> tuple[Array, int]:
-    """Return weights with rows of zeros behind them, and how many, where equal ones stand beside another bias.
+    """Return weights padded with rows of zeros to be unique in the graph, and the number of these rows.
 
-    Of equal weights with equal scales, Vela 5.2 takes the first one's biases for all.
+    Vela 5.2 gives all convolutions with equal weights and scales the biases of the first one.
     """
     rows = graph.biases_before(weight, bias)
     return np.pad(weight, [(0, rows if at == axis else 0) for at in range(weight.ndim)]), rows
@@ -114,9 +126,9 @@ def told_apart(graph: TosaGraph, weight: Array, bias: Array, axis: int) -> tuple
 def operands(graph: TosaGraph, data: Value, weight: Array, bias: Array, zero_point: int) -> list[Value]:
     """Return the operands of TOSA's convolutions: data, weights, biases and both zero points.
 
-    Weights are of int8, those of 4 bits as well: Vela 5.2 widens TOSA's int4, which has no -8, and compresses weights
-    by their values. Of 64 x 3 x 3 x 64 weights from -7 to 7 it makes 19,744 bytes for an Ethos-U55-128 either way, of
-    such as fill 8 bits 38,176.
+    4-bit weights are int8, too: Vela 5.2 widens TOSA's int4, which lacks -8, and compresses weights by their values.
+    64 x 3 x 3 x 64 weights from -7 to 7 become 19,744 bytes for an Ethos-U55-128 in either dtype, and weights over the
+    whole range of int8 38,176 bytes.
     """
     zeros = [graph.scalar(zero_point, data.dtype), graph.scalar(0, "int8")]
     return [data, graph.constant(weight), biases(graph, bias, accumulators(data)), *zeros]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators on the model's own integers and truths, without a scale: attributes, types and operands."""
+"""Elementwise operators on integers and bools that are not quantised values: attributes, dtypes and operands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ WIDE = "int32"
 
 @dataclass(frozen=True)
 class Form:
-    """The TOSA operator for an operator of Relax.
+    """The TOSA operator for a Relax operator.
 
     Attributes:
-        operator: TOSA's.
-        attributes: The serialiser's.
-        reversed: Whether TOSA takes the operands in the other order.
-        negated: Whether it gives the opposite truth.
+        operator: TOSA operator code.
+        attributes: Further attributes that the TOSA serializer takes.
+        reversed: Whether TOSA takes the operands in the opposite order.
+        negated: Whether the TOSA operator computes the negation, so that LOGICAL_NOT follows.
     """
 
     operator: Any
@@ -36,36 +36,36 @@ class Form:
 
 @dataclass(frozen=True, kw_only=True)
 class Integers(Attributes):
-    """Attributes of an elementwise operator on the model's own integers.
+    """Attributes of an elementwise operator on integers that are not quantised.
 
     Attributes:
-        operands: Of each operand its value if it is a constant, else None.
+        operands: For each operand its value if it is constant, else None.
     """
 
     operands: tuple[Array | None, ...] = ()
 
     def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
-        """Nothing in it is quantised."""
+        """Return no tensors, since none is quantised."""
         return ()
 
 
 def attributes(call: Call, _: Reader) -> Integers:
-    """Return the attributes of a call."""
+    """Return the attributes of an elementwise Relax call."""
     return Integers(operands=constants(list(call.args)))
 
 
 def integer_dtypes(operator: Operator[Integers]) -> tuple[str, ...]:
-    """Return the dtypes of an operator's tensors and constants."""
+    """Return the dtypes of an operator's tensors and constants, sorted."""
     held = {str(operand.dtype) for operand in operator.attributes.operands if operand is not None}
     return tuple(sorted({*dtypes(operator), *held}))
 
 
 OF_ANY_WIDTH: Constraint[Integers] = Constraint(
-    "TOSA has it for integers of other widths", "int8, int16 or int32", integer_dtypes,
+    "TOSA has no such operator for integers of this width", "int8, int16 or int32", integer_dtypes,
     lambda found: set(found) <= {"int8", "int16", "int32"}, "another type", TOSA,
 )  # fmt: skip
 OF_ANY_TYPE: Constraint[Integers] = Constraint(
-    "TOSA has it for other types", "bool, int8, int16 or int32", integer_dtypes,
+    "TOSA has no such operator for this type", "bool, int8, int16 or int32", integer_dtypes,
     lambda found: set(found) <= {"bool", "int8", "int16", "int32"}, "another type", TOSA, ("u85",),
 )  # fmt: skip
 
@@ -77,14 +77,14 @@ def emit_form(
     operands: Sequence[Value],
     further: Sequence[Value] = (),
 ) -> Value:
-    """Emit an operator of TOSA on operands of the output's rank, with what it wants beside them."""
+    """Emit a TOSA operator on operands of the output's rank, followed by `further` inputs such as a shift."""
     out, given = operator.output, operands[::-1] if form.reversed else operands
     value = graph.add(form.operator, [*given, *further], out.shape, out.dtype, *form.attributes)
     return graph.add(ts.Op.LOGICAL_NOT, [value], out.shape, out.dtype) if form.negated else value
 
 
 def operands_of(graph: TosaGraph, operator: Operator[Integers], data: Sequence[Value]) -> list[Value]:
-    """Return all operands, of the output's rank."""
+    """Return all operands, constants included, reshaped to the output's rank."""
     runtime, rank = list(data), len(operator.output.shape)
     values = [
         runtime.pop(0) if held is None else graph.constant(held) for held in operator.attributes.operands
@@ -93,5 +93,5 @@ def operands_of(graph: TosaGraph, operator: Operator[Integers], data: Sequence[V
 
 
 def cast(graph: TosaGraph, x: Value, dtype: str) -> Value:
-    """CAST, to another dtype."""
+    """Emit CAST if the dtype differs."""
     return x if x.dtype == dtype else graph.add(ts.Op.CAST, [x], x.shape, dtype)

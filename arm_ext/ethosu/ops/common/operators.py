@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NPU's view of an integer graph: one `Operator` for each group of calls that becomes one piece of TOSA.
+"""The NPU's view of an integer graph: one `Operator` for each group of Relax calls that is offloaded as a unit.
 
-What there is to know of each kind stands in its file in `ops`: the calls that it is found in, its attributes, limits
-and TOSA form.
+The file of an operator kind in `ops` defines the calls that it is parsed from, its attributes, constraints and TOSA
+form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from schedules.diagnostic import Diagnostic
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A run-time tensor.
+    """A tensor that is computed at run time, in contrast to a constant.
 
     Attributes:
-        var: The variable that holds it; what a tensor is known by.
-        shape: Static.
-        dtype: Of its elements.
+        var: The Relax variable that holds it and identifies it.
+        shape: Static shape.
+        dtype: Element dtype.
     """
 
     var: Var
@@ -37,20 +37,20 @@ class Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes:
-    """Attributes of an operator that has none of its own, and the base of all others.
+    """Attributes of an operator without further ones, and the base class of all others.
 
     Attributes:
-        channels_first: Whether the data and the result are images [N, C, ...]; other attributes are channels last.
+        channels_first: Whether the data and the result are images [N, C, ...]; all other attributes are channels last.
     """
 
     channels_first: bool = False
 
     def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
-        """Return the tensors that hold quantised values; others hold indices, truths or integers of the model."""
+        """Return the tensors that hold quantised values; others hold indices, bools or integers of the model."""
         return (*inputs, output)
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """Return the tensors that have a zero point here, with it."""
+        """Return the tensors whose zero point this operator uses, each with its zero point."""
         return ()
 
 
@@ -62,14 +62,14 @@ class Operator(Generic[A_co]):
     """One NPU operator.
 
     Attributes:
-        kind: What the constraints, reports and options know it by: one of an `Operation`'s kinds, or the name of a
-            Relax operator that the NPU does not have.
+        kind: Its name in constraints, reports and options: one of an `Operation`'s kinds, or the name of a Relax
+            operator that the NPU does not have.
         nodes: The source nodes that it comes from.
         inputs: Tensors that it reads.
         output: The tensor that it computes.
-        attributes: Of its kind.
-        bindings: Every variable that is its own, the output the last.
-        macs: Multiply-accumulates.
+        attributes: Attributes, of the class that belongs to the kind.
+        bindings: Every variable whose binding is part of it, the output last.
+        macs: Number of multiply-accumulates.
     """
 
     kind: str
@@ -102,12 +102,12 @@ def channels_last(operator: Operator[A_co]) -> Operator[A_co]:
 
 @dataclass(frozen=True)
 class Unread:
-    """A call that is no NPU operator.
+    """A call that was not parsed as an NPU operator, so that it stays on the CPU.
 
     Attributes:
-        var: What it computes.
-        why: Why it is none; with its source nodes, and what it computes, such as "layer_norm".
-        macs: Multiply-accumulates.
+        var: The variable that the call is bound to.
+        why: The rejection, with its source nodes and the operator's name, such as "layer_norm".
+        macs: Number of multiply-accumulates.
     """
 
     var: Var
@@ -116,12 +116,12 @@ class Unread:
 
     @property
     def nodes(self) -> Names:
-        """Its source nodes."""
+        """The source nodes of the call."""
         return self.why.nodes
 
     @property
     def operator(self) -> str:
-        """What it computes."""
+        """The name of the operator that the call computes."""
         return self.why.operator
 
 
@@ -130,11 +130,11 @@ class Graph:
     """An integer graph as NPU operators.
 
     Attributes:
-        operators: In program order.
-        unread: What is left, in program order.
+        operators: The parsed operators in program order.
+        unread: The calls that were not parsed, in program order.
         inputs: Parameters of the function.
         results: Variables that the function returns.
-        reads: For every variable bound, in program order, those that its value reads.
+        reads: Bound variable → variables that its value reads, in program order.
     """
 
     operators: tuple[Operator[Any], ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators share whose definition has a RESCALE of its own, which Vela may join with another."""
+"""Helpers of operators whose definition contains a RESCALE, which Vela may fuse with the RESCALE of another."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 from schedules.numerics.tosa import Scale
 
 JOINED = "joined with what it reads, it would not saturate in between"
-"""Of two RESCALEs in a row, the first by 1, Vela 5.2 makes one, which no longer saturates in between."""
+"""Reason for a barrier: Vela 5.2 fuses two RESCALEs, the first by 1, to one that no longer saturates in between."""
 
 
 def scale_named(attrs: Mapping[str, Any], name: str) -> Scale:

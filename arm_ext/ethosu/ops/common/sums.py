@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products, and sums over axes, with their requantisation: attributes, limits, and RESCALE with CLAMP.
+"""Sums of products and sums over axes, with their requantisation: attributes, constraints, and RESCALE with CLAMP.
 
 requantize(add(anchor, offset))    →    one operator of the anchor's kind, with bias and RESCALE
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ import numpy as np
 from tvm.ir import Call, Expr, Var
 
 from arm_ext.ethosu.ops.common.constraint import SUPPORTED_OPS, TOSA, Constraint, at_most
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.windows import Window
 from arm_ext.ethosu.tosa.common import clamped, rescale
@@ -24,15 +24,15 @@ from schedules.numerics.tosa import rescale as rescaled
 
 @dataclass(frozen=True, kw_only=True)
 class Requantization:
-    """What becomes of accumulators: a bias, RESCALE and CLAMP.
+    """Requantisation of accumulators: bias, RESCALE and CLAMP.
 
     Attributes:
-        bias: Of int64, broadcasts to the output; it holds whatever the zero points add, but for the data's own where
-            the operator has an `input_zero_point`.
-        magnitude: A bound of the accumulators.
-        multiplier: Of int32, broadcasts to the output.
-        shift: Of all multipliers.
-        zero_point: Of the output.
+        bias: int64, broadcasts to the output. It includes the contributions of zero points, except that of the data's
+            where the operator has an `input_zero_point`.
+        magnitude: A bound of |accumulator|, bias included.
+        multiplier: int32, broadcasts to the output.
+        shift: Right shift, common to all multipliers.
+        zero_point: Zero point of the output.
         low: Least value of the output.
         high: Greatest value of the output.
     """
@@ -48,15 +48,19 @@ class Requantization:
 
 @dataclass(frozen=True, kw_only=True)
 class SumAttributes(Attributes):
-    """Attributes of a sum.
+    """Attributes of a sum with requantisation.
 
     Attributes:
-        requantization: What becomes of its accumulators.
+        requantization: Bias, scale and bounds that its accumulators are requantised with.
     """
 
     requantization: Requantization
     wide: ClassVar[bool] = True
-    """Whether TOSA's accumulators have 48 bits where the data have 16."""
+    """Whether TOSA accumulates 16-bit data in 48 bits."""
+
+    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+        """See `Attributes`."""
+        return ((output, self.requantization.zero_point),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +68,7 @@ class Weighted(SumAttributes):
     """Attributes of a sum of products with constant weights.
 
     Attributes:
-        weight: Its outputs are axis 0, its input channels the last one.
+        weight: Constant weights; axis 0 is the output channels, the last axis the input channels.
     """
 
     weight: Array
@@ -72,18 +76,18 @@ class Weighted(SumAttributes):
 
 @dataclass(frozen=True)
 class Sum:
-    """A parsed anchor, to which its requantisation is missing.
+    """The accumulators of an operator whose requantisation has not been parsed yet.
 
     Attributes:
-        kind: Of the operator.
-        inputs: Tensors of run time.
-        attributes: Makes the attributes of the operator.
-        offset: What its bias holds beyond the graph's: broadcasts to the output.
-        reach: Bound of the accumulators without bias.
-        macs: Multiply-accumulates.
-        covered: Variables that are part of it before the anchor's, and their calls.
-        channels_first: Whether it is over images [N, C, ...].
-        window: Of a sum over rows and columns of images: over which, and with what padding.
+        kind: Kind of the operator.
+        inputs: Operands that are computed at run time.
+        attributes: Makes the operator's attributes from its requantisation.
+        offset: Added to the bias of the graph, for zero points; int64, broadcasts to the output.
+        reach: A bound of |accumulator| without bias.
+        macs: Number of multiply-accumulates.
+        covered: Variables before the anchor that are part of the operator, with their calls.
+        channels_first: Whether the data are images [N, C, ...].
+        window: Window and padding of a sum over rows and columns of images; None for other sums.
     """
 
     kind: str
@@ -98,17 +102,17 @@ class Sum:
 
 
 def accumulators(data: Value) -> str:
-    """Return the dtype of TOSA's accumulators for data of this dtype."""
+    """Return the dtype of TOSA's accumulators for the data's dtype."""
     return "int48" if data.dtype == "int16" else "int32"
 
 
 def biases(graph: TosaGraph, bias: Array, dtype: str) -> Value:
-    """Add a constant of the accumulators' dtype."""
+    """Add biases as a constant of the accumulators' dtype."""
     return graph.constant(bias.astype(np.int64 if dtype == "int48" else np.int32), dtype)
 
 
 def requantized(graph: TosaGraph, acc: Value, given: Requantization, dtype: str, multiplier: Array) -> Value:
-    """Emit RESCALE of accumulators, and CLAMP."""
+    """Emit RESCALE of accumulators to `dtype`, and CLAMP."""
     value = rescale(graph, acc, (multiplier, given.shift), dtype, zero_point=given.zero_point)
     return clamped(graph, value, given.low, given.high)
 
@@ -120,11 +124,11 @@ def of_channels(values: Array, channels: int) -> Array:
 
 
 def _accumulators_fit(operator: Operator[SumAttributes]) -> bool:
-    """Whether RESCALE is defined for every accumulator that the weights allow."""
+    """Whether RESCALE is defined for every accumulator that the weights can produce."""
     given = operator.attributes.requantization
     if not operator.attributes.wide or operator.inputs[0].dtype != "int16":
         return fits(given.magnitude, given.shift)
-    # Of 48 bits it takes any, but what it gives has 32.
+    # RESCALE takes any accumulator of 48 bits, but its result must fit in 32.
     return int(rescaled(given.magnitude, given.multiplier, given.shift).max()) < 1 << 31
 
 
@@ -135,7 +139,7 @@ def _bias_by_channel(operator: Operator[SumAttributes]) -> bool:
 
 
 def _bias_bits(operator: Operator[SumAttributes]) -> int:
-    """The bits of the greatest |bias|, sign included."""
+    """Return the number of bits of the greatest |bias|, sign included."""
     return int(np.abs(operator.attributes.requantization.bias).max(initial=0)).bit_length() + 1
 
 
@@ -144,7 +148,7 @@ def _weight_dtype(operator: Operator[Weighted]) -> str:
 
 
 def _weight_sum(operator: Operator[Weighted]) -> int:
-    """The greatest sum of |weights| over the products of one output."""
+    """Return the greatest sum of |weights| over the products of one output."""
     weight = operator.attributes.weight
     products = np.abs(weight.astype(np.int64)).reshape(len(weight), math.prod(weight.shape[1:]))
     return int(products.sum(1).max(initial=0))
@@ -160,7 +164,7 @@ OF_SUMS: tuple[Constraint[SumAttributes], ...] = (
         bool, "a greater output scale", TOSA,
     ),
 )  # fmt: skip
-"""What every sum has to meet."""
+"""Constraints of every sum with requantisation."""
 
 OF_WEIGHTED: tuple[Constraint[Weighted], ...] = (
     Constraint(
@@ -168,7 +172,7 @@ OF_WEIGHTED: tuple[Constraint[Weighted], ...] = (
         lambda found: found == "int8", "quantise weights symmetrically", SUPPORTED_OPS,
     ),
     Constraint(
-        "the weights of an output add up to too much", "at most 127 * 65536", _weight_sum, at_most(127 << 16),
+        "the sum of |weights| of an output is too large", "at most 127 * 65536", _weight_sum, at_most(127 << 16),
         "split its input channels", SUPPORTED_OPS,
     ),
     *OF_SUMS,
@@ -176,4 +180,4 @@ OF_WEIGHTED: tuple[Constraint[Weighted], ...] = (
         "its bias has too many bits", "at most 40", _bias_bits, at_most(40), "a smaller bias", SUPPORTED_OPS,
     ),
 )  # fmt: skip
-"""What every sum of products with constant weights has to meet."""
+"""Constraints of every sum of products with constant weights."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows over the rows and columns of images, of convolutions and of pools."""
+"""Windows of convolutions and pools over the rows and columns of images."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from arm_ext.ethosu.tosa.common import joined, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 MAX_STRIDE = 3
-"""Of one command on Ethos-U55 and U65 (Vela 5.2, SUPPORTED_OPS.md)."""
+"""Largest stride of one command on Ethos-U55 and U65 (Vela 5.2, SUPPORTED_OPS.md)."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Window:
     """A window over rows and columns, or over depth, rows and columns.
 
     Attributes:
-        kernel: Its taps along each axis.
-        strides: From one window to the next.
-        dilation: From one tap to the next.
-        padding: What comes before along each axis, then what comes after: top, left, bottom, right.
+        kernel: Number of taps along each axis.
+        strides: Distance from one window to the next along each axis.
+        dilation: Distance from one tap to the next along each axis.
+        padding: Padding before each axis, then after each: top, left, bottom, right.
     """
 
     kernel: tuple[int, ...]
@@ -31,17 +31,17 @@ class Window:
 
     @property
     def rows(self) -> int:
-        """Its rows in taps, without dilation."""
+        """Number of rows of taps, without dilation."""
         return self.kernel[-2]
 
     @property
     def area(self) -> int:
-        """Taps of one image."""
+        """Number of taps in rows times columns."""
         return self.kernel[-2] * self.kernel[-1]
 
     @property
     def sides(self) -> list[tuple[int, int]]:
-        """The padding before and after, along each axis."""
+        """The padding before and after each axis."""
         return list(zip(self.padding[: len(self.kernel)], self.padding[len(self.kernel) :], strict=True))
 
 
@@ -50,7 +50,7 @@ class Windowed(Attributes):
     """Attributes of an operator over windows.
 
     Attributes:
-        window: Its window.
+        window: Kernel, strides, dilation and padding.
     """
 
     window: Window
@@ -65,7 +65,7 @@ def _area(operator: Operator[Windowed]) -> int:
 
 
 def of_windows(rows: int, area: int) -> tuple[Constraint[Windowed], ...]:
-    """Return the limits of windows that have at most so many rows, and taps of one image."""
+    """Return the constraints on windows of at most `rows` rows and `area` taps in rows times columns."""
     return (
         Constraint(
             "its window has too many rows", f"at most {rows}", _rows, at_most(rows), "a smaller window", SUPPORTED_OPS
@@ -81,7 +81,7 @@ def over_images(
 ) -> Value:
     """Emit an operator over windows; with padding, for each image of a batch separately.
 
-    Of several images that are a slice of a tensor, Vela 5.2 forgets the padding in front.
+    Where a batch of several images is a slice of a tensor, Vela 5.2 drops the padding at the top and left.
     """
     if data.shape[0] == 1 or not any(padding):
         return windows(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT's reference kernels, which round twice as Vela has its int8 operators do; the default ones round once."""
+"""LiteRT's reference kernels, which round twice, as Vela's int8 operators do; the default kernels round once."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from tests.arm_ext.ethosu.tosa.graphs import Array
 
 
 def run_reference_kernels(network: bytes, inputs: Sequence[Array]) -> Array:
-    """The first output; an input may have another shape with as many elements."""
+    """Return the first output; inputs are reshaped to the model's shapes."""
     interpreter = Interpreter(model_content=network, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     interpreter.allocate_tensors()
     for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):

@@ -11,7 +11,7 @@ from arm_ext.target.npu import Family
 from tests.arm_ext.ethosu.ops.limit_case import EVERY
 from tests.arm_ext.ethosu.ops.one_operator import SCALE, ZERO, OneOperator, weights
 
-FINE = 1 / 2000  # a step of 16 bits
+FINE = 1 / 2000  # scale of 16-bit tensors
 _SHARE = 2.0**-15
 
 Build = Callable[[], onnx.ModelProto]
@@ -19,11 +19,11 @@ Build = Callable[[], onnx.ModelProto]
 
 @dataclass(frozen=True)
 class Int16Case:
-    """An operator.
+    """A model of one operator.
 
     Attributes:
-        build: The model; "int16" are values around 0.
-        families: That run it.
+        build: Builds the model; "int16" stands for values around 0.
+        families: Families that support it.
     """
 
     build: Build
@@ -32,7 +32,7 @@ class Int16Case:
 
 @dataclass(frozen=True)
 class _Types:
-    """Of an operator's inputs and of its result, with the result's scale."""
+    """Dtypes of an operator's inputs and result, with the result's scale."""
 
     reads: tuple[str, ...] = ("int16",)
     result: str = "int16"
@@ -52,7 +52,7 @@ class _Types:
 def _one(
     op: str, *shape: int, types: _Types = _Types(), constants: tuple[object, ...] = (), **attributes: object
 ) -> Build:
-    """Of one tensor, and perhaps int64 constants."""
+    """An operator of one tensor, and possibly int64 constants."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -87,7 +87,7 @@ def _with_constant(op: str, scale: float) -> Build:
 def _weighted(
     op: str, shape: tuple[int, ...], weight: tuple[int, ...], types: _Types, **attributes: object
 ) -> Build:
-    """With a bias where it is a convolution, and a scale for each of its output channels."""
+    """A weighted operator with per-channel scales, and a bias if it is a convolution."""
 
     def build() -> onnx.ModelProto:
         one, rng = OneOperator(), np.random.default_rng(3)
@@ -101,7 +101,7 @@ def _weighted(
 
 
 def _image(op: str, scale: float, **attributes: object) -> Build:
-    """Of an image behind a convolution, which lays it out channels last."""
+    """An operator on an image after a convolution, so that it is channels last."""
     types, step = _Types(scale=scale), 3 * FINE
 
     def build() -> onnx.ModelProto:
@@ -114,7 +114,7 @@ def _image(op: str, scale: float, **attributes: object) -> Build:
 
 
 def _behind_slice(op: str, scale: float, **attributes: object) -> Build:
-    """Of a part of a tensor, which not all operators may read as it is."""
+    """An operator on a slice of a tensor, which not all operators may read directly."""
     types = _Types(scale=scale)
 
     def build() -> onnx.ModelProto:
@@ -188,4 +188,4 @@ INT16_CASES: Mapping[str, Int16Case] = {
     "slice, tanh": Int16Case(_behind_slice("Tanh", _SHARE)),
     "slice, greatest": Int16Case(_behind_slice("ReduceMax", FINE, axes=[3])),
 }  # fmt: skip
-"""By name."""
+"""Cases by name."""

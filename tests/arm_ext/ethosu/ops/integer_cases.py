@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of operators that pick elements, or compute with integers as they are."""
+"""Limits of operators that select elements, or compute on integers that are not quantised."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +19,7 @@ Build = Callable[[], onnx.ModelProto]
 def on_integers(
     op: str, *dtypes: str, out: str, shape: Sequence[int] = SHAPE, opset: int = 17, **attributes: object
 ) -> Build:
-    """An operator of ONNX on integers or truths that are inputs."""
+    """An ONNX operator on integer or bool inputs."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator(opset=opset)
@@ -31,7 +31,7 @@ def on_integers(
 
 
 def bits_shifted(by: object) -> Build:
-    """The bits of int32, shifted right as those of uint32."""
+    """A logical right shift of int32, by casts to and from uint32."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -44,7 +44,7 @@ def bits_shifted(by: object) -> Build:
 
 
 def on_widened(op: str, *dtypes: str) -> Build:
-    """An operator on integers that are widened to 32 bits first."""
+    """An operator on integers that are widened to int32 first."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -82,7 +82,7 @@ def take(indices: Sequence[int], axis: int = 1) -> Build:
 
 
 def joined_truths(op: str, *axes: int, shape: Sequence[int] = SHAPE, keepdims: int = 1) -> Build:
-    """Whether any truth along axes is true, or all are: ReduceMax and ReduceMin as of opset 20."""
+    """Any or all along axes: ReduceMax and ReduceMin of bools, as of opset 20."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator(opset=20)
@@ -100,7 +100,7 @@ def scatter(
     dtype: str = "int8",
     **attributes: object,
 ) -> Build:
-    """What writes into a quantised tensor at indices that are constants."""
+    """A scatter into a quantised tensor at constant indices."""
 
     def build() -> onnx.ModelProto:
         one, zero = OneOperator(), 0 if dtype == "int16" else ZERO
@@ -112,14 +112,14 @@ def scatter(
 
 
 def added() -> onnx.ModelProto:
-    """What adds rows of integers to others."""
+    """A scatter that adds rows of integers to others."""
     one = OneOperator()
     reads = one.integers("int8", 9, 6), one.constant([[1], [2]], "int64"), one.integers("int8", 2, 6)
     return one.model(one.node("ScatterND", *reads, reduction="add"))
 
 
 def shift(direction: str, by: object, dtype: str = "int32") -> Build:
-    """BitShift, which ONNX has for unsigned integers; of signed ones TVM's importer makes what it makes of TFLite's."""
+    """BitShift of signed integers, which ONNX defines for unsigned ones; TVM imports it as TFLite's shifts."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -132,7 +132,7 @@ def shift(direction: str, by: object, dtype: str = "int32") -> Build:
 
 
 def choice(op: str) -> Build:
-    """Where, or a maximum that needs no condition."""
+    """Where, or a maximum, which needs no condition."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -144,7 +144,7 @@ def choice(op: str) -> Build:
 
 
 def convolved(x: tuple[int, ...], w: tuple[int, ...], *dtypes: str, **attributes: object) -> Build:
-    """A convolution whose weights are an input; of 8 bits, or of other types for data and weights."""
+    """A convolution whose weights are an input, int8 or of other dtypes."""
 
     def build() -> onnx.ModelProto:
         one, (data, weight) = OneOperator(), (*dtypes, *("int8", "int8")[len(dtypes) :])
@@ -177,45 +177,45 @@ INTEGER_CASES: tuple[LimitCase, ...] = (
         "its weights are not of 8 bits", convolved((1, 3, 5, 4), (5, 3, 3, 2), "int16"),
         convolved((1, 3, 5, 4), (5, 3, 3, 2), "int16", "int16"), _U85,
     ),
-    LimitCase("its windows are deeper than one image", conv3d(1, 3, 3), conv3d(2, 3, 3), EARLIER),
-    LimitCase("it looks among data of other than 8 bits", index(1, 5, 9), index(1, 5, 9, dtype="int16")),
+    LimitCase("its windows span several images", conv3d(1, 3, 3), conv3d(2, 3, 3), EARLIER),
+    LimitCase("its data are not int8", index(1, 5, 9), index(1, 5, 9, dtype="int16")),
     LimitCase(
-        "it looks along another axis than the channels, or along too many", index(1, 5, 127), index(1, 5, 128), EARLIER
+        "it searches another axis than the last, or too long a one", index(1, 5, 127), index(1, 5, 128), EARLIER
     ),
-    LimitCase("it gives too many indices", index(1, 256, 256, 2), index(1, 257, 256, 2), EARLIER),
+    LimitCase("it computes too many indices", index(1, 256, 256, 2), index(1, 257, 256, 2), EARLIER),
     LimitCase(
         "its indices are not constants in few runs", take(range(0, 16, 2)), take(range(0, 18, 2)), EARLIER,
     ),
     LimitCase("it gathers elements one by one", take(range(0, 18, 2)), take([5, 0, 3, 1, 4, 2, 5, 0, 3], axis=2), _U85),
     LimitCase("the accelerator has no such operator", choice("Max"), choice("Where"), EARLIER),
-    LimitCase("the accelerator rounds what it shifts right", shift("LEFT", 1), shift("RIGHT", 1), EARLIER),
+    LimitCase("the accelerator rounds the result of right shifts", shift("LEFT", 1), shift("RIGHT", 1), EARLIER),
     LimitCase(
-        "the accelerator reduces integers alone", on_integers("ReduceMax", "int8", out="int8", axes=[1]),
+        "the accelerator reduces only integers", on_integers("ReduceMax", "int8", out="int8", axes=[1]),
         on_integers("ReduceMax", "bool", out="bool", axes=[1]), EARLIER,
     ),
     LimitCase(
-        "it combines what it writes with what is there", scatter("ScatterND", (9, 6), [[1], [2]], (2, 6)), added, _U85,
+        "it combines updates with the old values", scatter("ScatterND", (9, 6), [[1], [2]], (2, 6)), added, _U85,
     ),
     LimitCase(
         "it may write an element twice", scatter("ScatterND", (9, 6), [[-8], [2]], (2, 6)),
         scatter("ScatterND", (9, 6), [[-8], [1]], (2, 6)), _U85,
     ),
     LimitCase(
-        "TOSA computes it in 32 bits alone", on_widened("Abs", "int8"), on_integers("Abs", "int8", out="int8")
+        "TOSA has it for int32 only", on_widened("Abs", "int8"), on_integers("Abs", "int8", out="int8")
     ),
     LimitCase(
-        "its result may leave 32 bits, or is of no meaning", on_widened("Mul", "int8", "int8"),
+        "its result may overflow 32 bits or be undefined", on_widened("Mul", "int8", "int8"),
         on_integers("Mul", "int32", "int32", out="int32"),
     ),
     LimitCase(
-        "TOSA has it for integers of other widths", on_integers("Max", "int8", "int8", out="int8"),
+        "TOSA has no such operator for integers of this width", on_integers("Max", "int8", "int8", out="int8"),
         on_integers("Max", "uint8", "uint8", out="uint8"),
     ),
     LimitCase(
-        "TOSA has it for other types", on_integers("Equal", "int8", "int8", out="bool"),
+        "TOSA has no such operator for this type", on_integers("Equal", "int8", "int8", out="bool"),
         on_integers("Equal", "uint8", "uint8", out="bool"), _U85,
     ),
     LimitCase("TOSA has no cast between these types", cast("int16"), cast("uint8")),
-    LimitCase("it narrows integers, or makes truths of them", cast("int32"), cast("int8", "int32"), EARLIER),
+    LimitCase("it narrows integers, or casts them to bool", cast("int32"), cast("int8", "int32"), EARLIER),
 )  # fmt: skip
-"""In the list's order."""
+"""Cases in the order of `CONSTRAINTS`."""

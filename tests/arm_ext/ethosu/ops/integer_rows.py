@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the operator table that are mostly Ethos-U85's: integers, truths, picks and writes, weights of run time."""
+"""Rows of the operator table mostly for Ethos-U85: integers, bools, gather, scatter, run-time weights."""
 
 import onnx
 
@@ -20,7 +20,7 @@ from tests.arm_ext.ethosu.ops.row import U85, Row
 
 
 def compared(op: str) -> Build:
-    """What two tensors' comparison chooses."""
+    """A selection by the comparison of two tensors."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -41,7 +41,7 @@ def divided_by(number: int) -> Build:
 
 
 def gathered() -> onnx.ModelProto:
-    """Rows of a table by indices that are computed at run time."""
+    """A gather of rows by indices that are computed at run time."""
     one = OneOperator()
     ids = one.node("ArgMax", one.data(3, 5, 9), axis=2, keepdims=0)
     return one.model(one.quantized(one.node("Gather", one.weight(weights((9, 6))), ids, axis=0), 0.01, 0))
@@ -64,7 +64,7 @@ INTEGER_ROWS: dict[str, Row] = {
     "cast": Row(("astype",), {"8 to 16": cast("int16"), "8 to 32": cast("int32"), "16 to 32": cast("int32", "int16")}),
     "narrowing cast, bool": Row(
         ("astype",), {"to 8": cast("int8", "int32"), "to bool": cast("bool"), "of bool": cast("int8", "bool")}, U85,
-        {"to 8": cast("int8", "int32")}, "it narrows integers, or makes truths of them",
+        {"to 8": cast("int8", "int32")}, "it narrows integers, or casts them to bool",
     ),
     "compare, select": Row(
         ("greater", "less_equal", "equal", "where"),
@@ -90,7 +90,7 @@ INTEGER_ROWS: dict[str, Row] = {
     ),
     "shift right": Row(
         ("right_shift",), {"by 1": shift("RIGHT", 1), "by 31": shift("RIGHT", 31), "by row": shift("RIGHT", _BY)}, U85,
-        {"by 1": shift("RIGHT", 1)}, "the accelerator rounds what it shifts right",
+        {"by 1": shift("RIGHT", 1)}, "the accelerator rounds the result of right shifts",
     ),
     "lsr": Row(
         ("logical_right_shift",), {f"by {n}": bits_shifted(n) for n in (1, 31)} | {"by row": bits_shifted(_BY)}, U85,
@@ -107,7 +107,7 @@ INTEGER_ROWS: dict[str, Row] = {
             "any": joined_truths("ReduceMax", 1), "all": joined_truths("ReduceMin", -1, keepdims=0),
             "any of a row": joined_truths("ReduceMax", 0, shape=(31,)),
             "all along two": joined_truths("ReduceMin", 0, 3, shape=(2, 3, 4, 5, 6)),
-        }, U85, {"all": joined_truths("ReduceMin", 1)}, "the accelerator reduces integers alone",
+        }, U85, {"all": joined_truths("ReduceMin", 1)}, "the accelerator reduces only integers",
     ),
     "scatter": Row(
         ("scatter_nd", "scatter_elements"), {
@@ -124,4 +124,4 @@ INTEGER_ROWS: dict[str, Row] = {
         {"scattered": take([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5])}, "its indices are not constants in few runs",
     ),
 }  # fmt: skip
-"""By the operators' names in the table."""
+"""Rows by the operators' names in the table."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A constraint's two sides."""
+"""Test cases on both sides of a constraint."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ Build = Callable[[], onnx.ModelProto]
 
 @dataclass(frozen=True)
 class LimitCase:
-    """A constraint's two sides.
+    """An operator that just meets a constraint, and one that just violates it.
 
     Attributes:
-        reason: The constraint's.
-        inside: Builds an operator that meets it, on the families that it holds for.
-        outside: Builds one that does not.
-        families: Of the accelerators.
+        reason: Reason of the constraint.
+        inside: Builds the operator that meets it, on the families that it holds for.
+        outside: Builds the operator that violates it.
+        families: Families that the constraint holds for.
     """
 
     reason: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each constraint with an operator just inside of its limit and one just outside."""
+"""For each constraint an operator that just meets it and one that just violates it."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from tests.arm_ext.ethosu.ops.width_cases import WIDTH_CASES
 
 
 def _image(one: OneOperator, *shape: int) -> str:
-    """An image after a convolution, behind which images are laid out channels last."""
+    """An image after a convolution, so that it is channels last."""
     y = one.node("Conv", one.data(*shape), one.weight(weights((shape[1], shape[1], 1, 1))))
     return one.dequantized(one.quantized(y, 3 * SCALE), 3 * SCALE, ZERO, "int8")
 
@@ -40,7 +40,7 @@ def _unary(op: str, *shape: int, dtype: str = "int8", **attributes: object) -> C
 
 
 def _rows(count: int) -> Callable[[], onnx.ModelProto]:
-    """Rows of a tensor; that there may be none is for the slice to say."""
+    """A slice of rows of a tensor, possibly empty."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -91,7 +91,7 @@ def _biased(*shape: int) -> Callable[[], onnx.ModelProto]:
 
 
 def _accumulators(ratio: float) -> Callable[[], onnx.ModelProto]:
-    """Of 15 bits, sign included: one weight of 127, values from -128 on."""
+    """Accumulators of 15 bits, sign included: one weight of 127, values from -128 on."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -137,7 +137,7 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
         _unary("MaxPool", *_IMAGE[:3], kernel_shape=[2]),
     ),
     LimitCase(
-        "its tensors are not of 8 or 16 signed bits", _unary("Sigmoid", *_IMAGE, dtype="int16"),
+        "its tensors are not int8 or int16", _unary("Sigmoid", *_IMAGE, dtype="int16"),
         _unary("Sigmoid", *_IMAGE, dtype="uint8"),
     ),
     *WIDTH_CASES,
@@ -147,7 +147,7 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
     LimitCase("a tensor has no elements", _rows(1), _rows(0)),
     LimitCase("a tensor's axis is too long", _unary("Tanh", 1, 1 << 16), _unary("Tanh", 1, 1 + (1 << 16))),
     LimitCase("its weights, less their zero point, do not fit in 8 bits", _weights_of(128), _weights_of(129)),
-    LimitCase("the weights of an output add up to too much", _heavy(1 << 15), _heavy(1 + (1 << 15))),
+    LimitCase("the sum of |weights| of an output is too large", _heavy(1 << 15), _heavy(1 + (1 << 15))),
     LimitCase("its bias varies along another axis than the channels", _biased(1, 7, 1, 1), _biased(1, 7, 5, 1)),
     LimitCase("RESCALE leaves its greatest accumulators undefined", _accumulators(65535.0), _accumulators(65536.0)),
     LimitCase("its window has too many rows", _conv((1, 2, 65, 3), (3, 2, 64, 1)), _conv((1, 2, 65, 3), (3, 2, 65, 1))),
@@ -165,12 +165,12 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
     ),
     LimitCase("TOSA's convolution of its kind has one group", _transposed(), _transposed(groups=2)),
     LimitCase(
-        "a tap of its dilated window sees nothing but padding",
+        "a tap of its dilated window only reads padding",
         _conv((1, 4, 5, 3), (3, 4, 1, 2), dilations=[1, 3], pads=[0, 1, 0, 1]),
         _conv((1, 4, 5, 2), (3, 4, 1, 2), dilations=[1, 3], pads=[0, 1, 0, 1]),
     ),
     LimitCase("TOSA's transposed convolution is not dilated", _transposed(), _transposed(dilation=2)),
-    LimitCase("its strides are not among those that there are", _transposed(stride=2), _transposed(stride=3), _EARLIER),
+    LimitCase("its strides are not supported", _transposed(stride=2), _transposed(stride=3), _EARLIER),
     LimitCase(
         "its padded window is too large", _window("AveragePool", 1, 3, 9, 9, kernel_shape=[8, 8], pads=[1] * 4),
         _window("AveragePool", 1, 3, 9, 9, kernel_shape=[9, 8], pads=[1] * 4), _EARLIER,
@@ -191,4 +191,4 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
     *RESIZE_CASES,
     *INTEGER_CASES,
 )  # fmt: skip
-"""In the list's order."""
+"""Cases in the order of `CONSTRAINTS`."""

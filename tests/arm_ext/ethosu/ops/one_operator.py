@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-SCALE, ZERO = 0.07, -5  # of activations: no power of two, and off the middle
+SCALE, ZERO = 0.07, -5  # quantisation of activations: no power of two, and a zero point other than 0
 
 
 @dataclass
 class OneOperator:
-    """Collects what one operator reads; `model` ends it."""
+    """Builder of a model: collects the inputs of one operator; `model` completes it."""
 
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class OneOperator:
         return name
 
     def dequantized(self, name: str, scale: object, zero: object, dtype: str) -> str:
-        """The real numbers of a tensor quantised per tensor, or along axis 0."""
+        """Add DequantizeLinear of a tensor that is quantised per tensor, or along axis 0."""
         params = [self.constant(scale), self.constant(zero, dtype)]
         axis = {"axis": 0} if np.ndim(scale) else {}
         self.nodes.append(helper.make_node("DequantizeLinear", [name, *params], [f"{name}_d"], **axis))
@@ -36,7 +36,7 @@ class OneOperator:
         return self.dequantized(self.integers(dtype, *shape), scale, zero, dtype)
 
     def integers(self, dtype: str, *shape: int) -> str:
-        """An input of integers or truths that nothing dequantises."""
+        """Add an input of integers or bools without dequantisation."""
         name = f"x{len(self.inputs)}"
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
@@ -72,7 +72,7 @@ def weights(shape: Sequence[int], seed: int = 0) -> np.ndarray:
 
 
 def random_inputs(model: onnx.ModelProto, seed: int = 0) -> list[np.ndarray]:
-    """Every value of the inputs' types, at random."""
+    """Return random inputs over the whole range of their dtypes."""
     rng, arrays = np.random.default_rng(seed), []
     for value in model.graph.input:
         dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that accelerators are known to have, a row each: which families take it, and models of edge shapes."""
+"""Table of the accelerators' operators: for each the families that support it, and models with edge shapes."""
 
 import numpy as np
 import onnx
@@ -13,7 +13,7 @@ from tests.arm_ext.ethosu.ops.row import U85, Build, Row
 def unary(
     op: str, *shape: int, scale: float = SCALE, numbers: tuple[object, ...] = (), **attributes: object
 ) -> Build:
-    """An operator of one quantised tensor, and of constants: integers as int64, others as float."""
+    """An operator on one quantised tensor and constants: integers as int64, others as float."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -82,7 +82,7 @@ ROWS: dict[str, Row] = {
     }),
     "conv3d": Row(
         ("conv3d",), {"padded": conv3d(3, 3, 3, pads=[1] * 6), "strided": conv3d(2, 3, 2, strides=[1, 2, 1])}, U85,
-        {"2 deep": conv3d(2, 3, 3)}, "its windows are deeper than one image",
+        {"2 deep": conv3d(2, 3, 3)}, "its windows span several images",
     ),
     "matmul": Row(("matmul",), {
         "batch": binary("MatMul", (2, 3, 5, 7), (2, 3, 7, 4)), "one row": binary("MatMul", (1, 9), (9, 1)),
@@ -122,7 +122,7 @@ ROWS: dict[str, Row] = {
     }),
     "argmax": Row(
         ("argmax",), {"rows": index(1, 7, 9, axis=1), "128": index(1, 3, 128)}, U85, {"rows": index(1, 7, 9, axis=1)},
-        "it looks along another axis than the channels, or along too many",
+        "it searches another axis than the last, or too long a one",
     ),
     "reshape, slice, split, concat, pad, tile": Row(
         ("reshape", "strided_slice", "concat", "nn.pad", "tile", "broadcast_to", "take"), {
@@ -142,4 +142,4 @@ ROWS: dict[str, Row] = {
     }),
     **INTEGER_ROWS,
 }  # fmt: skip
-"""By the operators' names in the table."""
+"""Rows by the operators' names in the table."""

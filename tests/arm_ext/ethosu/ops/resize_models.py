@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of one bilinear resize between convolutions, and the two sides of its constraints."""
+"""Models of one bilinear resize between convolutions, and cases on both sides of its constraints."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,12 +20,12 @@ def resized(
     y: tuple[float, int] | None = None,
     between: Body | None = None,
 ) -> onnx.ModelProto:
-    """A resize of [N, C, H, W] by ONNX's coordinates, quantised as `y` or as before.
+    """A resize of [N, C, H, W], quantised as `y` or like its data.
 
     Args:
-        shape: Of the data.
+        shape: Shape of the data.
         size: Rows and columns of the result.
-        mode: ONNX's name of the coordinates.
+        mode: ONNX's coordinate transformation mode.
         zero: The data's zero point.
         y: Scale and zero point of the result.
         between: What follows the resize, before a convolution.
@@ -44,7 +44,7 @@ def resized(
 
 
 def again(one: OneOperator, real: str, scale: float, zero: int) -> str:
-    """Quantised and dequantised."""
+    """Add QuantizeLinear and DequantizeLinear."""
     return one.dequantized(one.quantized(real, scale, zero), scale, zero, "int8")
 
 
@@ -58,24 +58,27 @@ RESIZE_CASES: tuple[LimitCase, ...] = (
         _between((1, 1, 1, 16384), (2, 16384)),
     ),
     LimitCase(
-        "it shrinks too much", _between((1, 3, 31, 15), (2, 1), "half_pixel"),
+        "its resize factor is too small", _between((1, 3, 31, 15), (2, 1), "half_pixel"),
         _between((1, 3, 32, 15), (2, 1), "half_pixel"), ("u85",),
     ),
-    LimitCase("it grows too much", _between((1, 1, 2, 3), (512, 3)), _between((1, 1, 2, 3), (514, 3)), ("u85",)),
+    LimitCase(
+        "its resize factor is too large", _between((1, 1, 2, 3), (512, 3)), _between((1, 1, 2, 3), (514, 3)),
+        ("u85",),
+    ),
     LimitCase(
         "it interpolates by factors that are not whole", _between((1, 3, 4, 6), (8, 18)),
         _between((1, 3, 4, 6), (8, 15)), EARLIER,
     ),
     LimitCase(
-        "a pixel counts more in it than a weight of 8 bits holds", _between((1, 3, 2, 3), (28, 27)),
+        "the weight of a pixel does not fit in 8 bits", _between((1, 3, 2, 3), (28, 27)),
         _between((1, 3, 2, 3), (32, 24)), EARLIER,
     ),
 )  # fmt: skip
-"""In the list's order."""
+"""Cases in the order of `CONSTRAINTS`."""
 
 
 def decoder() -> onnx.ModelProto:
-    """Two steps down, and two up beside what came down, as in U-Net and in the necks of detectors."""
+    """Two downsampling and two upsampling steps with skip connections, as in U-Net and the necks of detectors."""
     one, x = OneOperator(), (3 * SCALE, ZERO)
 
     def convolved(value: str, before: int, after: int, stride: int = 1) -> str:

@@ -14,11 +14,11 @@ class Row:
     """A row of the operator table.
 
     Attributes:
-        kinds: Kinds of operators, all of which the models show.
-        models: Edge shapes by name; each runs on `families`, and exactly.
-        families: That take it, with limits or without.
-        refused: Models that the other families must refuse, or all; they never run there.
-        reason: Why they do.
+        kinds: Operator kinds, each of which occurs in some model.
+        models: Models with edge shapes by name; each must run exactly on `families`.
+        families: Families that support the operators, with or without limits.
+        refused: Models that the other families, or all, must refuse.
+        reason: The reason of these refusals.
     """
 
     kinds: tuple[str, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators of 16 bits become computes the same on the reference model, in Vela's stream and on the CPU."""
+"""16-bit operators compute the same in the reference model, in Vela's command stream and on the CPU."""
 
 import pytest
 

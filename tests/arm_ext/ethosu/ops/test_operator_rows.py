@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of the operator table: where it is taken its edge shapes run exactly, and elsewhere it is refused."""
+"""Every row of the operator table: edge shapes run exactly on supporting families, and others refuse it."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry lists what files of operators define, each kind once."""
+"""The registry lists every operation that a file in `ops` defines, and each kind once."""
 
 import importlib
 import pkgutil

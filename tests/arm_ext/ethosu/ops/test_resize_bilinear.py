@@ -64,20 +64,20 @@ def test_zero_points_and_another_scale(zero: int, y: tuple[float, int] | None) -
 
 
 def joined(one: OneOperator, value: str) -> str:
-    """With an image of its own beside it, as in a decoder."""
+    """A resize joined with another image, as in a decoder."""
     own = one.node("Conv", one.data(1, 5, 14, 21), one.weight(weights((5, 5, 1, 1))))
     return one.node("Concat", value, again(one, own, 3 * SCALE, ZERO), axis=1)
 
 
 def padded(one: OneOperator, value: str) -> str:
-    """With five channels of zeros."""
+    """A resize padded with five channels of zeros."""
     return one.node("Pad", value, one.constant([0, 2, 0, 0, 0, 3, 0, 0], "int64"))
 
 
 @pytest.mark.parametrize("between", [joined, padded])
 @pytest.mark.parametrize("shape", [(1, 3, 7, 7), (1, 16, 14, 14)], ids=str)
 def test_what_writes_it_into_a_part_of_a_tensor(between: object, shape: tuple[int, ...]) -> None:
-    # Rows by 2, columns by 3: on U85 one command, and convolutions; by 1 and by 1.5: no whole factor.
+    # Rows by 2, columns by 3: one command on U85, and convolutions; by 1 and by 1.5: no whole factors.
     npus = EVERY if shape[2] == 7 else (U85,)
     outcome(resized(shape, (14, 21), "asymmetric", between=between), npus)  # type: ignore[arg-type]
 
@@ -119,7 +119,7 @@ def test_powers_of_two_are_one_command_on_u85() -> None:
 
 
 def test_both_forms_give_the_same_values() -> None:
-    # U85 takes the form of the earlier ones as well.
+    # U85 also supports the form for the earlier families.
     x = np.random.default_rng(0).integers(-128, 128, (1, 9, 8, 17)).astype(np.int8)
     values = []
     for family in ("u55", "u85"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The constraints on types of 8 and 16 bits, with an operator just inside of each and one just outside."""
+"""For each constraint on 8-bit and 16-bit dtypes, an operator that just meets it and one that violates it."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,18 @@ import onnx
 from tests.arm_ext.ethosu.ops.limit_case import EARLIER, Build, LimitCase
 from tests.arm_ext.ethosu.ops.one_operator import SCALE, ZERO, OneOperator, weights
 
-_FINE = 1 / 2000  # a step of 16 bits
+_FINE = 1 / 2000  # scale of 16-bit tensors
 
 
 def _data(one: OneOperator, dtype: str, *shape: int, scale: float | None = None) -> str:
-    """Data in steps that suit the type, around 0 if of 16 bits."""
+    """Data with a scale that suits the dtype, symmetric for 16 bits."""
     if dtype == "int16":
         return one.data(*shape, scale=scale or _FINE, zero=0, dtype=dtype)
     return one.data(*shape, scale=scale or SCALE, dtype=dtype)
 
 
 def _of(op: str, *reads: str, result: str = "int16", scale: float = _FINE, **attributes: object) -> Build:
-    """An operator on data of those types."""
+    """An operator on data of the given dtypes."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -50,7 +50,7 @@ def _centred(zero: int) -> Build:
 
 
 def _average(result: str) -> Build:
-    """Over rows and columns, in the steps of its data."""
+    """An average over rows and columns with the scale of its data."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -63,7 +63,7 @@ def _average(result: str) -> Build:
 
 
 def _biased(bias: float) -> Build:
-    """One weight of 1 and scales of 1: the bias as it is."""
+    """A product with one weight of 1 and scales of 1, so that the result is the bias."""
 
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -112,15 +112,15 @@ WIDTH_CASES: tuple[LimitCase, ...] = (
         _of("Tanh", "int16", result="int8", scale=1 / 128),
         _of("Tanh", "int8", scale=2.0**-15),
     ),
-    LimitCase("Vela has it for data of 8 bits alone", _transposed("int8"), _transposed("int16"), EARLIER),
+    LimitCase("Vela supports it for int8 data only", _transposed("int8"), _transposed("int16"), EARLIER),
     LimitCase(
-        "Vela has it for data of 8 bits alone",
+        "Vela supports it for int8 data only",
         _product("int8", "int8", "int8"),
         _product("int16", "int16", "int16"),
         EARLIER,
     ),
     LimitCase(
-        "Vela's minimum of 16 bits is another value",
+        "Vela computes the minimum of 16-bit data wrong",
         _reduced("ReduceMax", [1]),
         _reduced("ReduceMin", [1]),
         EARLIER,
@@ -128,4 +128,4 @@ WIDTH_CASES: tuple[LimitCase, ...] = (
     LimitCase("its bias has too many bits", _biased(2.0**38), _biased(2.0**39)),
     LimitCase("RESCALE leaves its greatest values undefined", _squares(2.1), _squares(2.0)),
 )
-"""In the list's order."""
+"""Cases in the order of `CONSTRAINTS`."""

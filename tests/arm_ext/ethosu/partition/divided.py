@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model up to its integer graph, and lowered for a core: what tests divide."""
+"""Models prepared for a division: the integer graph, and the same graph lowered for a core."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -20,7 +20,7 @@ from tests.arm_ext import npu_models
 
 @dataclass(frozen=True)
 class Prepared:
-    """What `compile` has of a model before it divides it."""
+    """State of a model in `compile` before its division."""
 
     model: ImportedModel
     macs: dict[str, int]
@@ -50,5 +50,5 @@ def prepare(proto: onnx.ModelProto) -> Prepared:
 
 
 def named(graph: Graph, node: str) -> Operator:
-    """The operator that a source node is in."""
+    """Return the operator that contains a source node."""
     return next(operator for operator in graph.operators if node in operator.nodes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every tensor that crosses a region's border says why it does."""
+"""Every tensor that crosses a region's border has a reason."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -70,7 +70,7 @@ def test_the_report_shows_why_regions_are_not_one():
 
 
 def divided(graph: Graph, wishes: Wishes) -> offload.Offload:
-    """A graph of which an NPU takes all that it can."""
+    """Divide a graph with as many operators as possible on the NPU."""
     npu, options = resolve_npu("ethos-u85-512"), VelaOptions()
     return offload.Offloader(npu, options, wishes, Clocks(1, 1), _free, weigh=False).divide(graph)
 
@@ -84,7 +84,7 @@ def test_company_that_vela_fails_at_is_two_regions(monkeypatch: pytest.MonkeyPat
     pair = graph.operators[1:3]
 
     def refusing(network: bytes, *rest: object, **named: object) -> object:
-        # Of real pairs that Vela fails at none is left: what is emitted goes around them.
+        # No real pair of operators makes Vela fail any more: emission works around them.
         if all(f"{operator.output.name}/".encode() in network for operator in pair):
             raise VelaError("not together")
         return compile_network(network, *rest, **named)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def test_company_that_vela_fails_at_is_two_regions(monkeypatch: pytest.MonkeyPat
 def test_an_operator_apart_that_reads_no_region_ends_none():
     graph = prepared("mixed").graph
     found = divided(graph, Wishes(cpu=frozenset(("query", "turned"))))
-    # It reads both of what was sent to the CPU; so it is not what keeps the value's region from its own.
+    # It reads both values from the CPU, so it is not the reason why the two regions are separate.
     found = replace(found, apart={named(graph, "scores"): "it would not saturate"})
     *_, last = borders(graph, found, ())
     (why,) = {end.reason for end in last if "value" in end.sources}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that Vela compiles alone and computes wrong in company stay exact: what is emitted goes around it."""
+"""Operators that Vela miscompiles next to others stay exact, by workarounds in emission."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ NPUS = ("ethos-u55-32", "ethos-u65-512", "ethos-u85-128")
 
 
 def behind(one: OneOperator, real: str, scale: float, zero: int = ZERO) -> str:
-    """A value as what reads it has it."""
+    """Return a value after a quirk of its consumer."""
     return one.dequantized(one.quantized(real, scale, zero), scale, zero, "int8")
 
 

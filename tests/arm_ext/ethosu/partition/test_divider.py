@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model with what an NPU lacks, attention, and a head in float; and one that it takes whole."""
+"""Division of a model with unsupported operators, attention and a float head, and of a fully supported one."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.arm_ext.models import mlp
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> arm_ext.CompileResult:
-    # Beside so slow a CPU the convolutions gain four times, and attention takes three times as long.
+    # Compared with so slow a CPU, the convolutions are four times as fast, and attention is three times as slow.
     options = NpuOptions("ethos-u55-128", cpu_mhz=200)
     output = tmp_path_factory.mktemp("mixed") / "p"
     steps: list[str] = []
@@ -50,7 +50,7 @@ def test_each_node_says_where_it_runs_or_why_not_on_the_npu(mixed: arm_ext.Compi
     rows = {row.source: row for row in mixed.report.nodes}
     assert rows["conv"].where == "npu"
     assert rows["conv"].reason.startswith("NPU region 0; ")
-    assert rows["conv"].kernel == "gemm_s8_sdot"  # model.so has it all the same
+    assert rows["conv"].kernel == "gemm_s8_sdot"  # model.so contains it nevertheless
     expected = {
         "norm": "no TOSA form of its kind is known here (limit one of those in docs, Ethos-U limits, actual layer_n",
         "query": "the hand-over costs more than its region saves (limit ",
@@ -160,7 +160,7 @@ def test_only_what_is_wished_for_goes_to_the_npu():
 
 
 def test_a_larger_hand_over_keeps_a_small_region_on_the_cpu():
-    # The convolutions save 1,100 us beside so slow a CPU, attention 400 us.
+    # Compared with so slow a CPU, the convolutions save 1,100 us and attention 400 us.
     left, kept = [], []
     for handover in (100, 400, 1500):
         options = NpuOptions("ethos-u55-128", cpu_mhz=25, handover_us=handover)
@@ -234,7 +234,7 @@ def test_report_survives_a_round_trip(mixed: arm_ext.CompileResult):
 
 def test_a_package_without_regions_has_no_folder_for_them(tmp_path: Path) -> None:
     folder = tmp_path / "digits.armpkg"
-    for npu_ops in ((), ("conv2d",)):  # the first package gives way to the second
+    for npu_ops in ((), ("conv2d",)):  # the second package replaces the first
         options = NpuOptions("ethos-u55-128", npu_ops=npu_ops)
         package = arm_ext.compile(digits.model_path(), "cortex-a55", folder, npu=options).package
         assert package.manifest.npu is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions as TOSA graphs: their names, and the copies without which Vela reads, writes or keeps another part."""
+"""Regions as TOSA graphs: names, and the copies that work around Vela's handling of slices and outputs."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from tests.fuzz.npu import integer_graph, npu_outcome_of
 NPU_OF: dict[Family, str] = {"u55": "ethos-u55-128", "u85": "ethos-u85-512"}
 
 Recorded = list[tuple[str, str]]
-"""TOSA's operators with the names of what they give."""
+"""TOSA operators with the names of their results."""
 
 
 def the_part(model: onnx.ModelProto, family: Family) -> Part:
@@ -53,13 +53,13 @@ def joined_maximum() -> onnx.ModelProto:
 
 
 def whole_slice() -> onnx.ModelProto:
-    """A pick of all that there is."""
+    """A take of all elements."""
     one = OneOperator()
     return one.model(one.quantized(one.node("Gather", one.data(1, 5, 7), one.constant([0], "int64"), axis=0)))
 
 
 def one_channel() -> onnx.ModelProto:
-    """Of one channel, columns are the channels that are reduced."""
+    """A reduction over one channel, in which columns become the reduced channels."""
     one = OneOperator()
     column = one.node("Gather", one.data(1, 16, 9, 7), one.constant(3, "int64"), axis=3)
     return one.model(one.quantized(one.node("ReduceMax", column, axes=[2])))

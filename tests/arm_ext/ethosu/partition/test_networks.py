@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole networks as one region: exact, and as fast by Vela's estimate as it makes their TFLite originals."""
+"""Whole networks as one region: exact, and by Vela's estimate as fast as their TFLite originals."""
 
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.fuzz.npu import integerized, values_of
 
 MODELS = Path(__file__).parents[4].parent / "shared" / "models"
 
-# Both end in softmax: it is 5 % that its operators may cost.
+# Both end in softmax, whose operators may cost 5 %.
 SLOWER = {"kws_ref_model": 0.05, "pretrainedResnet_quant": 0.05}
 NPUS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-512")
 

@@ -12,7 +12,7 @@ from arm_ext.ethosu.vela.compiler import VelaError, VelaOptions, compile_network
 from arm_ext.target.npu import resolve_npu
 from tests.arm_ext.ethosu.partition.divided import prepared
 
-DEAR, CHEAP = 1e9, 0.0  # CPU cycles beside which the NPU always gains, and never
+DEAR, CHEAP = 1e9, 0.0  # CPU cycles per operator with which the NPU is always faster, and never
 
 
 def divide(cpu_cycles: Callable[[Operator], float], model: str = "mixed", **options: object) -> Offload:
@@ -30,14 +30,14 @@ def reasons(divided: Offload) -> dict[str, str]:
 
 
 def test_a_region_that_gains_is_not_cut():
-    # Attention alone is dear on the NPU; with the CPU's other operators as dear, nobody minds.
+    # Only attention is slow on the NPU; that does not matter if the CPU is slow for the other operators.
     divided = divide(lambda op: CHEAP if op.kind == "matmul" else DEAR)
     assert "matmul" in kinds(divided)[-1]
     assert not divided.refused
 
 
 def test_of_a_region_that_does_not_gain_the_dear_operators_are_taken_out():
-    # The projections save more than a hand-over, attention loses more than they all save.
+    # The projections save more than a hand-over; attention loses more than all of them save.
     cycles = {"matmul": CHEAP, "softmax": CHEAP, "linear": 60_000.0}
     divided = divide(lambda op: cycles.get(op.kind, DEAR if op.kind == "conv2d" else CHEAP))
     assert reasons(divided)["matmul"] == "it takes longer on the NPU, where its region does not gain"
@@ -48,7 +48,7 @@ def test_of_a_region_that_does_not_gain_the_dear_operators_are_taken_out():
 
 
 def test_what_is_left_of_a_region_without_dear_operators_stays_for_its_hand_over():
-    # 10 us, of which the NPU takes some two, and the hand-over twenty.
+    # 10 us on the CPU; the NPU takes about two, but the hand-over twenty.
     others = Wishes(cpu=frozenset(("conv2d", "permute_dims")))
     divided = divide(lambda _: 10_000.0, "whole", wishes=others)
     assert kinds(divided) == []
@@ -75,7 +75,7 @@ def test_every_operator_is_in_a_region_or_refused():
 
 def test_what_vela_does_not_compile_stays_on_the_cpu_alone(monkeypatch: pytest.MonkeyPatch):
     def refusing(network: bytes, *rest: object, **named: object) -> object:
-        # Vela's own failure: it names a type of operator and no more.
+        # Vela's own error, which names only the type of an operator.
         if b"softmax" in network or b"scores" in network:
             raise VelaError("Unsupported operator")
         return compile_network(network, *rest, **named)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of random graphs: no path leaves one and returns, none wait for each other, each hangs together."""
+"""Parts of random graphs are convex and connected, and have no cyclic dependencies."""
 
 from collections.abc import Sequence
 from graphlib import TopologicalSorter
@@ -58,7 +58,7 @@ def test_parts_can_run_one_after_the_other(dag: Dag):
         mine = owner.get(var, var)
         waits.setdefault(mine, set()).update(owner.get(source, source) for source in read)
         waits[mine].discard(mine)
-    # A path that leaves a part and returns would have it wait for itself.
+    # A path that leaves a part and returns would make it depend on itself.
     TopologicalSorter(waits).prepare()
 
 
@@ -100,7 +100,7 @@ def test_a_chain_is_one_part_and_an_operator_between_cuts_it():
 
 
 def test_a_path_over_the_cpu_divides_a_diamond():
-    # 0 -> 1 (CPU) -> 2, and 0 -> 2: together 0 and 2 would wait for 1, which waits for 0.
+    # 0 -> 1 (CPU) -> 2, and 0 -> 2: one part of 0 and 2 would depend on 1, which depends on 0.
     graph, parts = parts_of([([0], True), ([1], False), ([1, 2], True)])
     assert [positions(graph, part.operators) for part in parts] == [[0], [2]]
 
@@ -108,7 +108,7 @@ def test_a_path_over_the_cpu_divides_a_diamond():
 def test_what_is_apart_begins_a_part_of_its_own():
     graph, _ = parts_of([([0], True), ([1], True), ([2], True), ([1], True)])
     whole = grow(graph, graph.operators, {graph.operators[1]})
-    # The last one reads nothing of what is apart.
+    # The last one reads no value of the operator that begins a part.
     assert [positions(graph, part.operators) for part in whole] == [[1, 2], [0, 3]]
 
 

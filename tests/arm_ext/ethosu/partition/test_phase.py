@@ -51,7 +51,7 @@ def test_no_call_without_a_source_in_any_phase_and_memory_is_that_of_the_cpu_alo
         )
         memory = memory_of(modules["lower"], modules["plan"])
         peaks.append((memory.peak_activation_bytes, memory.widest[0].live_bytes))
-    # Where regions begin and end nothing is fused.
+    # Nothing is fused across the borders of regions.
     assert peaks[0][1] == peaks[1][1]
     assert peaks[0][0] <= 1.1 * peaks[1][0]
 
@@ -59,5 +59,5 @@ def test_no_call_without_a_source_in_any_phase_and_memory_is_that_of_the_cpu_alo
 def test_estimates_are_of_the_graph_before_it_is_divided_and_not_in_the_report():
     divided, result = partitioned(prepared("whole"), NpuOptions("ethos-u65-256"))
     assert result.kernels == ()
-    # It is so small that it stays.
+    # It is so small that it stays on the CPU.
     assert (divided.offload.regions, result.offers) == ((), {})

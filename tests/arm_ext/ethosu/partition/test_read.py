@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators read from the integer graph: what each takes in, and what is left with its reason."""
+"""Parsing of the integer graph: the calls that each operator covers, and the reasons of those left."""
 
 import numpy as np
 import onnx
@@ -35,7 +35,7 @@ def test_a_convolution_takes_in_padding_bias_zero_point_and_clamp():
     assert given.window == Window((3, 3), strides=(2, 1), padding=(1, 0, 2, 1))
     assert (given.groups, given.input_zero_point) == (1, ZERO)
     assert (requantization.low, requantization.high) == (ZERO, 127)
-    # What is added is the bias alone: the data's zero point is the operator's own.
+    # Only the bias is added: the zero point of the data is an attribute of the operator.
     bias = np.rint(np.arange(7) * 0.5 / (np.float32(SCALE) * 0.01))
     np.testing.assert_array_equal(requantization.bias, bias)
     w = np.abs(weights((7, 3, 3, 3)).astype(int)).sum((1, 2, 3)).max()

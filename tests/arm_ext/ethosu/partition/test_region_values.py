@@ -48,7 +48,7 @@ def test_no_regions_have_no_values():
 def test_values_survive_a_round_trip():
     values = RegionValues([np.arange(i + 1, dtype=np.int8) for i in range(11)], [np.array([[7]], np.int16)])
     read = RegionValues.from_bytes(values.to_bytes())
-    # More than ten, so that an order by name would show.
+    # More than ten, so that an order by name would be noticed.
     assert [v.size for v in read.inputs] == list(range(1, 12))
     assert (read.outputs[0].dtype, read.outputs[0].shape) == (np.dtype("int16"), (1, 1))
     assert values.to_bytes() == values.to_bytes()

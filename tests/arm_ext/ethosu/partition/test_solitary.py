@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains that Vela computes wrong in one piece are exact in several."""
+"""Chains of operators that Vela miscompiles in one region are exact in several."""
 
 import onnx
 import pytest

@@ -18,9 +18,9 @@ from arm_ext.package import REPORT_TEXT
         ([0, 1, 0, 2, 3, 0, 5], True),
         ([0, 1, 0, 2, 3, 4, 5], False),
         ([0, 1, 1, 2, 0, 0, 0, 0], False),
-        # A window of four that is no group.
+        # Four consecutive weights across two groups.
         ([0, 0, 1, 2, 3, 4, 0, 0], True),
-        # Too few to need pruning, and nothing to multiply.
+        # Too few channels to be pruned, and all zeros.
         ([1, 2], False),
         ([0, 0, 0, 0], False),
     ],
@@ -57,7 +57,7 @@ def test_sparse_weights_are_told_with_what_they_save(pruned: Path, tmp_path: Pat
     assert sparse.cycles < dense.cycles == own.dense_cycles
     text = (tmp_path / "sparse" / REPORT_TEXT).read_text()
     assert (
-        "2:4 sparse weights in region 1: conv2/pointwise, conv3. 2 of 2 convolutions of the NPU take" in text
+        "2:4 sparse weights in region 1: conv2/pointwise, conv3. 2 of 2 convolutions of the NPU run" in text
     )
 
 

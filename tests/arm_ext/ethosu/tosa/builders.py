@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the graphs of TOSA cases are built, one function an operator."""
+"""Builders of the graphs of TOSA cases, one function per operator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of TOSA operators for Ethos-U: name → how to build the graph, and the families that take it."""
+"""Cases of TOSA operators for Ethos-U: name → builder of the graph, and the families that support it."""
 
 import tosa_serializer as ts
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small TOSA graphs, and what the TOSA reference model computes of them."""
+"""Small TOSA graphs, and their outputs by the TOSA reference model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -79,7 +79,7 @@ class Graph:
         return bytes(self._serializer.serialize())
 
 
-# Operators, put together from the above: what TOSA wants of operands beside the tensors.
+# Operators with the further operands that TOSA requires besides the tensors.
 
 
 def rescale(

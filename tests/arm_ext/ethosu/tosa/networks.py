@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of several operators, or of one that has a form of its own."""
+"""Graphs of several operators, or of one with a composite form."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tests.arm_ext.ethosu.tosa.graphs import BOOL, I8, I32, Graph, conv, requant
 
 
 def softmax(graph: Graph) -> None:
-    """x - max(x), a table of exponentials, and the sum of them."""
+    """Softmax: x - max(x), a table of exponentials, and their sum."""
     shape, rows = (1, 1, 12, 33), (1, 1, 12, 1)
     value = graph.input(shape)
     top = graph.op("REDUCE_MAX", [value], rows, I8, 3, PROPAGATE)
@@ -48,7 +48,7 @@ def residual(graph: Graph) -> None:
 
 
 def cascade(graph: Graph) -> None:
-    """Large maps between small ones, which Vela computes stripe by stripe to save memory."""
+    """Large feature maps between small ones, which Vela computes in stripes to save memory."""
     value = graph.input((1, 48, 48, 4))
     for depth in (32, 32, 4):
         total = conv(graph, value, depth, (3, 3), pad=(1, 1, 1, 1))
@@ -57,7 +57,7 @@ def cascade(graph: Graph) -> None:
 
 
 def flip_target(graph: Graph) -> None:
-    """Small, but with every kind of data in it, and scales at which each weight, bias and table entry tells."""
+    """A small graph with every kind of data, and scales at which each weight, bias and table entry matters."""
     value = graph.input((1, 12, 14, 8))
     first = requantized(graph, conv(graph, value, 16, (3, 3), pad=(1, 1, 1, 1)), I8, 0.004)
     middle = requantized(graph, conv(graph, first, 1, (3, 3), pad=(1, 1, 1, 1), depthwise=True), I8, 0.004)

@@ -37,8 +37,8 @@ def test_an_arena_fits_no_memory_that_cannot_be_written():
         system: [mode for other, mode in pairs(resolve_npu("ethos-u65-256")) if other == system]
         for system, _ in pairs(resolve_npu("ethos-u65-256"))
     }
-    assert modes["Ethos_U65_Embedded"] == ["Sram_Only", "Shared_Sram"]  # beside the SRAM is flash
-    assert "Dedicated_Sram_384KB" in modes["Ethos_U65_High_End"]  # beside the SRAM is DRAM
+    assert modes["Ethos_U65_Embedded"] == ["Sram_Only", "Shared_Sram"]  # the other memory is flash
+    assert "Dedicated_Sram_384KB" in modes["Ethos_U65_High_End"]  # the other memory is DRAM
 
 
 def test_the_arena_is_as_small_as_the_smaller_of_mode_and_wish():

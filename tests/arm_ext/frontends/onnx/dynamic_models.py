@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX models of products of integers, as onnxruntime's quantiser of weights alone writes them, and by hand."""
+"""ONNX models of integer products, as written by onnxruntime's dynamic quantisation, and by hand."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ Arrays = list[np.ndarray]
 
 
 class Model:
-    """A model that is written node by node."""
+    """Builder of a model, node by node."""
 
     def __init__(self, seed: int = 7) -> None:
         self.rng = np.random.default_rng(seed)
@@ -21,7 +21,7 @@ class Model:
         self.values: Arrays = []
 
     def take(self, value: np.ndarray) -> str:
-        """Add an input, and the value that it gets."""
+        """Add an input with its value."""
         name = f"x{len(self.inputs)}"
         elem = helper.np_dtype_to_tensor_dtype(value.dtype)
         self.inputs.append(helper.make_tensor_value_info(name, elem, value.shape))
@@ -35,7 +35,7 @@ class Model:
         return name
 
     def emit(self, op: str, *inputs: str, outputs: int = 1, **attributes: object) -> list[str]:
-        """Add a node, the first of an operator named after it."""
+        """Add a node; the first one of an operator is named after it."""
         name = op if all(node.op_type != op for node in self.nodes) else f"{op}{len(self.nodes)}"
         names = [f"{name}_{k}" for k in range(outputs)]
         self.nodes.append(helper.make_node(op, inputs, names, name=name, **attributes))
@@ -48,7 +48,7 @@ class Model:
 
 
 def random(rng: np.random.Generator, dtype: str, *shape: int) -> np.ndarray:
-    """Integers over the whole range of a dtype, its ends among them."""
+    """Return random integers over the whole range of a dtype, including its ends."""
     info = np.iinfo(dtype)
     values = rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
     values.flat[:1], values.flat[-1:] = info.min, info.max
@@ -70,16 +70,15 @@ def product(
     """Return a model of one ConvInteger or MatMulInteger, and its inputs.
 
     Args:
-        op: Of the product.
-        data: Shape.
-        weights: Shape.
-        result: Shape.
-        dtype: Of the weights.
-        x_zero: "dynamic" for data that DynamicQuantizeLinear makes, "input" for a zero point that is an input,
-            "constant" or "none".
-        w_zero: A constant, None for none, or "input".
-        to_float: Whether the sums are scaled and have a bias.
-        attributes: Of the product.
+        op: "ConvInteger" or "MatMulInteger".
+        data: Shape of the data.
+        weights: Shape of the weights.
+        result: Shape of the result.
+        dtype: Dtype of the weights.
+        x_zero: Zero point of the data: "dynamic" by DynamicQuantizeLinear, "input", "constant" or "none".
+        w_zero: Zero point of the weights: a constant, None for none, or "input".
+        to_float: Whether the sums are scaled and a bias is added.
+        attributes: Attributes of the product.
     """
     m = Model()
     scale, zero = m.hold(0.03), ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of ai.onnx.ml on numbers against onnxruntime, and what is refused."""
+"""Numeric ai.onnx.ml operators compared with onnxruntime, and refusals."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ Y64 = (("y", TensorProto.INT64),)
 
 
 def same(proto: onnx.ModelProto, *inputs: Array) -> None:
-    """Compare with onnxruntime: a few roundings of float32."""
+    """Compare with onnxruntime, up to a few float32 roundings."""
     expected = run_onnxruntime(proto.SerializeToString(), list(inputs), integers=False)
     imported = import_onnx(proto)
     found = run_on_host(imported.mod, list(inputs))
@@ -142,7 +142,7 @@ def test_equals_onnxruntime(case: str):
     proto = ml_model(op, attributes, (ROWS, COLUMNS), outputs, version=version)
     x = data(ROWS, COLUMNS, missing=missing)
     if op == "Normalizer":
-        x[:, 0] = 3  # the greatest, and its size
+        x[:, 0] = 3  # the maximum, and the maximum of absolute values
         x[1] = 0
     same(proto, x)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of integers of ONNX have hand-written kernels, and onnxruntime's values."""
+"""ONNX's integer products have hand-written kernels, and the same values as onnxruntime."""
 
 from collections.abc import Callable
 
@@ -90,5 +90,5 @@ def test_has_the_values_of_onnxruntime(make: Callable[[], Made]):
     if found.dtype == np.int32:
         np.testing.assert_array_equal(found, expected)
     else:
-        # Scales in another order round otherwise.
+        # Scales are applied in another order, which rounds differently.
         np.testing.assert_allclose(found, expected, rtol=0, atol=4 * 2.0**-24 * np.abs(expected).max())

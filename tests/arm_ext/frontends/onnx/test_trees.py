@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensembles of decision trees against onnxruntime."""
+"""Decision tree ensembles compared with onnxruntime."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ ROWS, COLUMNS = 33, 6
 
 
 def same(proto: onnx.ModelProto, x: Array, bound: float = 2e-6) -> list[Array]:
-    """Compare with onnxruntime; a score is a sum of some ten float32 weights, in another order."""
+    """Compare with onnxruntime; a score is a sum of about ten float32 weights in another order."""
     expected = run_onnxruntime(proto.SerializeToString(), [x], integers=False)
     imported = import_onnx(proto)
     assert unnamed_calls(imported.mod) == []
@@ -87,14 +87,14 @@ def test_regressors(case: str):
 def test_probit():
     found = grown(1, 3, COLUMNS)
     found.weights["weights"] = np.linspace(0.05, 0.95, len(found.weights["weights"])).tolist()
-    # The logarithm of 4 p (1 - p), near 0, is what an error of the sum is multiplied by.
+    # PROBIT amplifies errors of the sum where the logarithm of 4 p (1 - p) is near 0.
     same(regressor(found, (ROWS, COLUMNS), post_transform="PROBIT"), data(ROWS, COLUMNS), 1e-5)
 
 
 def test_data_in_doubles_are_compared_in_doubles():
     found = grown(10, 5, COLUMNS, values=(-1.0, 0.1, 1.0))
     x = data(ROWS, COLUMNS).astype(np.float64)
-    # The number behind 0.1 of float32, which float32 does not have.
+    # The float64 number after float32's 0.1, which float32 cannot represent.
     x[::2] = np.nextafter(np.float64(np.float32(0.1)), 1.0)
     same(regressor(found, (ROWS, COLUMNS), dtype=TensorProto.DOUBLE), x)
 
@@ -178,7 +178,7 @@ def test_trees_of_xgboost_with_missing_values():
 
 
 def test_indexed_trees():
-    """TreeEnsemble of ai.onnx.ml 5; a leaf may be at two places, and a set of one value is an equality."""
+    """TreeEnsemble of ai.onnx.ml 5; two nodes may share a leaf, and a set of one value is an equality."""
     attributes: dict[str, Any] = {
         "nodes_splits": numpy_helper.from_array(np.array([0.5, -1.0, 0.0, 1.0], np.float32), "splits"),
         "nodes_modes": numpy_helper.from_array(np.array([0, 3, 6, 0], np.uint8), "modes"),
@@ -208,7 +208,7 @@ def refused(proto: onnx.ModelProto) -> str:
 
 
 def broken(**changes: Any) -> str:
-    """Why the smallest tree is refused with one entry of its lists changed, as (place, value)."""
+    """Return the refusal of the smallest tree with one list entry changed to (index, value)."""
     found = Grown()
     found.node(3, 0, modes="BRANCH_LEQ", truenodeids=1, falsenodeids=2)
     found.node(3, 1, modes="BRANCH_LEQ", truenodeids=3, falsenodeids=4)
@@ -252,7 +252,7 @@ def test_lists_of_different_lengths():
 
 
 def chain(length: int) -> Grown:
-    """A tree whose nodes hang below one another."""
+    """A tree that is a chain of nodes."""
     found = Grown()
     for k in range(length):
         found.node(0, 2 * k, modes="BRANCH_LEQ", truenodeids=2 * k + 1, falsenodeids=2 * k + 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of ai.onnx.ml: ensembles of random trees, and those that xgboost trains."""
+"""ai.onnx.ml models of random trees, and of trees trained by xgboost."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ NODES = ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "
 
 @dataclass
 class Grown:
-    """The lists of a TreeEnsembleRegressor or -Classifier, without the prefix of weights."""
+    """Attribute lists of a TreeEnsembleRegressor or -Classifier, without the prefix of weights."""
 
     nodes: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in NODES})
     missing: list[int] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Grown:
     )
 
     def node(self, tree: int, number: int, **values: object) -> int:
-        """Add a node, a leaf unless `values` say otherwise; returns its place."""
+        """Add a node, by default a leaf, and return its index."""
         given = {"treeids": tree, "nodeids": number, "featureids": 0, "modes": "LEAF", "values": 0.0}
         given |= {"truenodeids": 0, "falsenodeids": 0, **values}
         for name in NODES:
@@ -61,19 +61,19 @@ def grown(
     only: int | None = None,
     values: Sequence[float] = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5),
 ) -> Grown:
-    """Random trees.
+    """Return random trees.
 
     Args:
-        trees: How many.
-        depth: Levels at most.
-        columns: Features.
-        targets: Results; the trees take turns, or share them.
+        trees: Number of trees.
+        depth: Largest number of levels.
+        columns: Number of features.
+        targets: Number of results, which the trees take in turn, or share.
         shared: Whether each leaf has a weight of each target.
         modes: Comparisons to draw from.
-        missing: Share of nodes whose NaN go with true.
-        ragged: Share of nodes that are leaves before.
-        seed: Of the random numbers.
-        only: The one target that there are weights of.
+        missing: Share of nodes that send NaN to the child `true`.
+        ragged: Share of nodes that are leaves above the last level.
+        seed: Seed of the random numbers.
+        only: The only target that has weights, if given.
         values: Thresholds to draw from.
     """
     rng, found = np.random.default_rng(seed), Grown()
@@ -144,7 +144,7 @@ def classifier(found: Grown, shape: Sequence[int], labels: Sequence[int], **more
 
 
 def of_xgboost(booster: Any, classes: int = 1) -> Grown:
-    """The trees of an xgboost.Booster, whose trees take turns for the classes."""
+    """Return the trees of an xgboost.Booster, which belong to the classes in turn."""
     found = Grown()
     for tree, text in enumerate(booster.get_dump(dump_format="json")):
         left = [json.loads(text)]
@@ -169,7 +169,7 @@ def of_xgboost(booster: Any, classes: int = 1) -> Grown:
 
 
 def data(rows: int, columns: int, seed: int = 1, *, missing: float = 0.1) -> np.ndarray[Any, Any]:
-    """Rows that meet the thresholds of `grown`, with NaN and infinities."""
+    """Return rows that hit the thresholds of `grown` exactly, with NaN and infinities."""
     rng = np.random.default_rng(seed)
     x = (rng.integers(-4, 5, (rows, columns)) * 0.5).astype(np.float32)
     x[rng.random(x.shape) < missing] = np.nan

@@ -8,12 +8,12 @@ import pytest
 
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Step, Workload
-from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.exp_f32 import ERROR
 from schedules.kernels.attention import attention_f32 as kernel
 from schedules.kernels.attention.attention_f32 import TILES, Params
 from schedules.kernels.common.contract import Match
 from tests.schedules.float_data import FULL, HALF, rounded
+from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.programs import BASELINE, NEON, NEON_CORE, Array, assembly, loops, model_so, run_on_host
 
 HALF_ULP = 2.0**-24
@@ -198,10 +198,7 @@ def test_conversions_are_part_of_the_estimate():
 def test_near_misses_name_limit_and_actual():
     good = CASES["tails"].workload
 
-    def refused(workload: Workload) -> tuple[str, str]:
-        answer = kernel.matches(workload, NEON_CORE)
-        assert isinstance(answer, Diagnostic)
-        return answer.limit, answer.actual
+    refused = refusals_of(kernel, NEON_CORE)
 
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.attention", "arm.linear")
     q, k = good.operands

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of weights of nine bits, uint8 less their zero points: every kernel equals the definition to the bit."""
+"""Products by nine-bit weights (uint8 minus zero points): every kernel is bit-identical to the definition."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_weights_further_apart_are_declined():
     answer = gemm_s8_sdot.matches(replace(workload, magnitude=replace(workload.magnitude, span=256)), CORE)
     assert isinstance(answer, Diagnostic)
     assert (answer.reason, answer.limit, answer.actual) == (
-        "weights of a column differ by more than bytes do",
+        "weights of a column differ by more than 8 bits can",
         "255",
         "256",
     )

@@ -6,9 +6,8 @@ import pytest
 
 from schedules.composites.workload import Operand, Pad, Step, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.gemm import product_float
 from schedules.kernels.gemm.implicit_rows import Rows
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import Product, weights_by_column
 from schedules.kernels.gemm.product_float import product_of
 from tests.schedules.float_cases import conv2d
 from tests.schedules.programs import linear
@@ -34,8 +33,8 @@ def test_weights_have_the_order_of_the_segments():
     product = product_of(workload, "k")
     assert isinstance(product, Product)
     w = np.arange(16, dtype=np.float32).reshape(4, 2, 1, 2)
-    grouped = product_float.weights_by_group(workload, [w], product)
-    np.testing.assert_array_equal(grouped[1], [[8, 12], [9, 13], [10, 14], [11, 15]])
+    columns = weights_by_column(workload, [w], product)
+    np.testing.assert_array_equal(columns[1], [[8, 9, 10, 11], [12, 13, 14, 15]])
 
 
 def _with_attribute(workload: Workload, **changed: str) -> Workload:

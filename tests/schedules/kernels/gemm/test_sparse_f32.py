@@ -12,7 +12,7 @@ import arm_ext
 from schedules.composites.workload import Workload
 from schedules.cores import CORES, Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import sparse_f32
 from schedules.kernels.gemm.sparse_f32 import VECTORS, Params
@@ -58,7 +58,7 @@ def test_images_and_threads():
         (linear(8, 8, 8), N2, "too few weights are 0"),
         (replace(conv2d((1, 8, 8, 16), 8, (3, 3)), nonzeros=9), N2, "it is no product of rows side by side"),
         (replace(conv2d((1, 8, 8, 16), 8, (1, 1), strides=(2, 2)), nonzeros=9), N2, "its rows are strided"),
-        (replace(linear(8, 8, 8), nonzeros=9), A55, "the core waits for a load a product"),
+        (replace(linear(8, 8, 8), nonzeros=9), A55, "on this core each product waits for a load"),
     ],
 )
 def test_what_it_does_not_take(workload: Workload, core: Core, reason: str):
@@ -71,7 +71,7 @@ def test_what_it_does_not_take(workload: Workload, core: Core, reason: str):
     ("rows", "share", "kernel"), [(196, 0.7, "sparse_f32"), (20, 0.9, "sparse_f32"), (1, 0.9, "gemm_f32")]
 )
 def test_estimates_choose(rows: int, share: float, kernel: str):
-    """Of a single row, three of four lanes have nothing to do."""
+    """With a single row, three of four lanes are unused, and the dense kernel is chosen."""
     workload = linear(rows, 128, 128, ("bias",))
     choice = select(replace(workload, nonzeros=round((1 - share) * 128 * 128)), N2)
     assert isinstance(choice, Choice)
@@ -80,7 +80,7 @@ def test_estimates_choose(rows: int, share: float, kernel: str):
 
 @pytest.mark.parametrize("core", ["neoverse-n1", "neoverse-n2", "cortex-a76"])
 def test_sums_stay_in_registers(core: str):
-    """The loop over a column's weights: 32 products, their loads, and nothing on the stack."""
+    """The loop over a column's weights has 32 products and their loads, and no stack accesses."""
     workload = Case(linear(64, 16, 128, ("bias",)), 0.8).workload
     text = assembly(sparse_f32.build(workload, Params()), {**BASELINE, "mcpu": core})
     found = [loop for loop in loops(text) if sum("fmla" in line for line in loop) == VECTORS * LANES]
@@ -89,7 +89,7 @@ def test_sums_stay_in_registers(core: str):
 
 
 def test_compiled_model_on_a_board(tmp_path: Path):
-    """From ONNX, with the count of the weights that parsing finds."""
+    """Compiled from ONNX, with the number of nonzeros found by the parser."""
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(24, 40, 1, 1)).astype("float32")
     weights[rng.random(weights.shape) < 0.85] = 0

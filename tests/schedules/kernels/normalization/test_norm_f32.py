@@ -12,14 +12,14 @@ from tvm.relax import op
 from arm_ext.board import Board
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
-from schedules.cores import CORES, Core
-from schedules.diagnostic import Diagnostic
+from schedules.cores import CORES
 from schedules.kernels.common.contract import Match
 from schedules.kernels.normalization import norm_f32 as kernel
 from schedules.kernels.normalization.norm_f32 import Params
 from schedules.lowering.parse import parse
 from tests.schedules.composite_functions import constant, tensor
 from tests.schedules.float_data import FULL, HALF, around, rounded
+from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so
 
 CORE = CORES["neoverse-n2"]
@@ -142,10 +142,7 @@ def test_conversions_are_part_of_the_estimate():
 def test_near_misses_name_limit_and_actual():
     good = CASES[3].workload
 
-    def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
-        answer = kernel.matches(workload, core)
-        assert isinstance(answer, Diagnostic)
-        return answer.limit, answer.actual
+    refused = refusals_of(kernel, CORE)
 
     def having(**attributes: str) -> Workload:
         changed = dict(good.attributes) | attributes

@@ -8,12 +8,12 @@ import pytest
 
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
-from schedules.cores import CORES, Core
-from schedules.diagnostic import Diagnostic
+from schedules.cores import CORES
 from schedules.kernels.common.contract import Match
 from schedules.kernels.normalization import norm_s8 as kernel
 from schedules.kernels.normalization.norm_s8 import Params
 from schedules.numerics.qdq.norm import Norm, factors, norm
+from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.numerics.norm_cases import real_factors
 from tests.schedules.numerics.routines import BELOW_POWER, DECIMAL, ODD_POWER, POWER, UNSIGNED, Per, values
 from tests.schedules.products import Case, check
@@ -101,11 +101,7 @@ def test_matches_says_what_it_saw():
 
 def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
-
-    def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
-        answer = kernel.matches(workload, core)
-        assert isinstance(answer, Diagnostic)
-        return answer.limit, answer.actual
+    refused = refusals_of(kernel, CORE)
 
     assert refused(good, dataclasses.replace(CORE, neon=False)) == ("neon", CORE.name)
     assert refused(dataclasses.replace(good, composite="arm.linear"))[1] == "arm.linear"

@@ -7,12 +7,12 @@ import numpy as np
 from arm_ext.board import Board
 from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
-from schedules.cores import CORES, Core
-from schedules.diagnostic import Diagnostic
+from schedules.cores import CORES
 from schedules.kernels.common.contract import Match
 from schedules.kernels.recurrent import recurrent_f32 as kernel
 from schedules.kernels.recurrent.recurrent_f32 import Params
 from schedules.numerics.recurrent import Activation, Cell, sequence
+from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.programs import BASELINE, Array, assembly, model_so, run_on_host
 
 CORE = CORES["neoverse-n2"]
@@ -129,11 +129,7 @@ def test_a_tile_has_no_more_rows_than_the_batch():
 
 def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
-
-    def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
-        answer = kernel.matches(workload, core)
-        assert isinstance(answer, Diagnostic)
-        return answer.limit, answer.actual
+    refused = refusals_of(kernel, CORE)
 
     assert refused(dataclasses.replace(good, composite="arm.linear")) == (
         "arm.lstm, arm.gru, arm.rnn",

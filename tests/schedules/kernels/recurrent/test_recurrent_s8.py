@@ -23,13 +23,13 @@ DOTPROD = {**BASELINE, "mattr": ["+dotprod"]}
 
 
 class Case:
-    """A layer with random data, and what its definition gives in binary32."""
+    """A layer with random data, and the result of its definition in float32."""
 
     exact = 4e-6
-    """Of the first step, and of states of about 1: what activations and the last sums round."""
+    """Error bound of the first step for states of about 1: rounding of activations and of the last sums."""
 
     bound = 0.02
-    """Of the others: an h that lies near a tie becomes another integer, a step of 1 / 100 at most."""
+    """Error bound of later steps: an h near a tie may round to the next integer, a step of at most 1 / 100."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Case:
         first = steps - 1 if self.cell.reverse else 0
         assert away[first].max() <= self.exact, message
         assert away.max() <= self.bound, message
-        # Most sequences have no such h, and all of them are near.
+        # Most sequences have no such h and are exact, and all of them are within the bound.
         assert np.median(away) <= self.exact * 10, message
 
 

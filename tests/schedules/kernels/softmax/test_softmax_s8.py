@@ -8,14 +8,13 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
-from schedules.cores import Core
-from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.softmax import quotient_qdq
 from schedules.kernels.softmax import softmax_s8 as kernel
 from schedules.kernels.softmax.softmax_s8 import Params
 from schedules.numerics.qdq.softmax import exponentials, softmax
 from schedules.tir.emit import i64, kernel_function, load, store
+from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.numerics.routines import BELOW_POWER, DECIMAL, POWER, UNSIGNED, Per
 from tests.schedules.products import Case, check
 from tests.schedules.programs import BASELINE, NEON, NEON_CORE, assembly, loops, model_so
@@ -117,11 +116,7 @@ def test_matches_says_what_it_saw():
 
 def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
-
-    def refused(workload: Workload, core: Core = NEON_CORE) -> tuple[str, str]:
-        answer = kernel.matches(workload, core)
-        assert isinstance(answer, Diagnostic)
-        return answer.limit, answer.actual
+    refused = refusals_of(kernel, NEON_CORE)
 
     assert refused(good, dataclasses.replace(NEON_CORE, neon=False)) == ("neon", NEON_CORE.name)
     both = "arm.softmax_s8, arm.tosa_softmax_s8"

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from schedules.kernels.gemm.product import NOTHING
-from schedules.kernels.tiles import fmla_f16_tile
+from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.tiles.fmla_f16_tile import CHUNK, WINDOW_LIMIT, column_powers, order, steps_of
 
 
@@ -35,4 +35,4 @@ def test_magnitudes_of_any_chunk_stay_below_the_limit(scale: float):
 
 def test_registers_are_enough():
     with pytest.raises(ValueError, match="8 x 3 vectors takes 36 registers of 32"):
-        fmla_f16_tile.check_registers(8, 3)
+        fmla_tile.check_registers(8, 3)

@@ -8,19 +8,19 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
-from schedules.cores import CORES, Core
-from schedules.diagnostic import Diagnostic
+from schedules.cores import CORES
 from schedules.kernels.common.contract import Match
 from schedules.kernels.trees import tree_ensemble as kernel
 from schedules.kernels.trees.tree_ensemble import Params
 from schedules.numerics.tree_ensemble import IDENTITY, Forest, Trees, tree_ensemble, tree_ensemble_routine
+from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so, run_on_host
 
 CORE = CORES["neoverse-n2"]
 
 
 class Case:
-    """Trees of random shapes, with data that meet their thresholds, and what the definition gives."""
+    """Trees of random shapes, data that hit their thresholds exactly, and the result of the definition."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Case:
         self.x = (rng.integers(-3, 4, (rows, columns)) / 2).astype(dtype)
         self.x[rng.random(self.x.shape) < 0.2] = np.nan
         self.inputs, self.constants = [self.x], self.trees.arrays
-        # Sums of so many weights of about 1, in another order; the least and the greatest are exact.
+        # Sums of that many weights of about 1 in another order; minimum and maximum are exact.
         self.bound = 1e-6 * trees if aggregate == "sum" else 0
         self.expected = tree_ensemble(self.forest, self.x, self.trees)
         constants = [
@@ -173,11 +173,7 @@ def test_long_calls_are_parallel():
 
 def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
-
-    def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
-        answer = kernel.matches(workload, core)
-        assert isinstance(answer, Diagnostic)
-        return answer.limit, answer.actual
+    refused = refusals_of(kernel, CORE)
 
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.tree_ensemble", "arm.linear")
     first, *rest = good.operands

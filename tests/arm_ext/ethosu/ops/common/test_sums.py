@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products as operators: in either layout, with borders, bounds and averages."""
+"""Parsing of sums of products: both layouts, borders, bounds of accumulators, and averages."""
 
 import math
 
@@ -16,7 +16,7 @@ from tests.fuzz.npu import integer_graph
 
 
 def the_sum(build: Build) -> Operator:
-    """The one operator of a model that requantises sums."""
+    """Return the only operator of a model with requantised sums."""
     (found,) = [
         op for op in read(integer_graph(build())[0]).operators if isinstance(op.attributes, SumAttributes)
     ]
@@ -47,7 +47,7 @@ def test_a_volume_has_its_channels_in_front_and_its_weights_last():
     given = conv.attributes
     assert (conv.kind, given.channels_first, given.window.padding) == ("conv3d", True, (1, 0, 1, 0, 1, 2))
     np.testing.assert_array_equal(given.weight, np.moveaxis(weights((4, 6, 2, 3, 3)), 1, -1))
-    # One bias a channel, wherever the graph has the channels.
+    # One bias per channel, in whichever axis the graph has the channels.
     assert given.requantization.bias.shape in ((1,), (4,))
     last = channels_last(conv)
     assert last.inputs[0].shape == (1, 3, 7, 8, 6)
@@ -67,7 +67,7 @@ def test_an_average_in_another_scale_has_a_multiplier_a_position():
     multiplier = average.attributes.requantization.multiplier
     assert average.kind == "depthwise_conv2d"
     assert multiplier.shape == (1, 7, 6, 1)
-    # Of nine taps, six and four inside.
+    # Of nine taps, six are inside the image at an edge, and four in a corner.
     assert len(np.unique(multiplier)) == 3
 
 
