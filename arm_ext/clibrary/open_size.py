@@ -84,7 +84,7 @@ class OpenSize(ABC):
             "that follow from it.",
             "open": given,
             "open_limit": f"/* The greatest {comment(self.name)}; the sizes below are for {self.constants}. */\n"
-            f"#define {limit} ((size_t){self._limit(model)})\n\n",
+            f"#define {limit} ((size_t){self._limit(model)})\n{self._least(prefix)}\n",
             "open_parameter": "int64_t length,",
             "open_pass": f"(int64_t){given}, ",
             "open_check": render("length_check.c", known),
@@ -113,13 +113,24 @@ class OpenSize(ABC):
     def _limit(self, model: ImportedModel) -> str:
         """Return the greatest argument in C."""
 
+    def _least(self, prefix: str) -> str:
+        """Return the definition of the least argument in C, where that is not 0."""
+        return ""
+
     @abstractmethod
     def _own_values(self) -> dict[str, str]:
         """Return what is different from other open sizes."""
 
 
+@dataclass(frozen=True)
 class OpenLength(OpenSize):
-    """A length up to a bound."""
+    """A length up to a bound.
+
+    Attributes:
+        least: The least that the model takes.
+    """
+
+    least: int = 1
 
     argument, constants = VARIABLE, "it"
 
@@ -142,13 +153,17 @@ class OpenLength(OpenSize):
             for size, dim in zip(spec.shape, dims, strict=True)
             if isinstance(dim, Var)
         )
-        return OpenLength(name, largest, tested, inputs, tuple(tuple(dims_of(ty)) for ty in outputs))
+        sizes = tuple(tuple(dims_of(ty)) for ty in outputs)
+        return OpenLength(name, largest, tested, inputs, sizes, model.least)
 
     def _wrong(self, limit: str) -> str:
-        return f"length == 0 || length > {limit}"
+        return f"length < {limit.removesuffix('MAX')}MIN || length > {limit}"
 
     def _limit(self, model: ImportedModel) -> str:
         return str(self.largest)
+
+    def _least(self, prefix: str) -> str:
+        return f"/* The least. */\n#define {prefix}_{self.argument.upper()}_MIN ((size_t){self.least})\n"
 
     def _own_values(self) -> dict[str, str]:
         return {

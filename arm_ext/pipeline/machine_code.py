@@ -117,7 +117,7 @@ def make_program(
         marked.update_func(marked.get_global_var(symbol), func.with_attr(codegen.APART, True))
     with section("code generation"):
         # Runs here are few: they do not pay for optimising what they run.
-        executable = build(marked, profile, initial, optimised=not runs_here)
+        executable = build(marked, profile, initial, optimised=not runs_here, own_allocator=True)
     target = profile.tvm_target(optimised=not runs_here)
     objects = _objects(kernels, target, _packed)
     return Program(executable, (*objects, _allocator(profile.triple)), profile.triple)

@@ -387,6 +387,7 @@ def build(
     initial: Sequence[npt.NDArray[Any]] = (),
     *,
     optimised: bool = True,
+    own_allocator: bool = False,
 ) -> relax.VMExecutable:
     """Generate machine code for a planned module; weights go inside.
 
@@ -395,13 +396,15 @@ def build(
         profile: The target.
         initial: Initial values of a model's states.
         optimised: Whether LLVM optimises the code.
+        own_allocator: Whether the code is linked with what makes small tensors, instead of the runtime
+            (`allocate_directly`).
     """
     by_pointers = [
         gvar.name_hint for gvar, func in planned.functions_items() if codegen.POINTERS in func.attrs
     ]
     planned = relay_passes.add_step(planned, initial)
     planned = call_by_pointers(planned, by_pointers, (MAIN, relay_passes.STEP), codegen.SHORT)
-    planned = allocate_directly(planned)
+    planned = allocate_directly(planned) if own_allocator else planned
     passes = [
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),

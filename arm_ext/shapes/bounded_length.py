@@ -25,7 +25,7 @@ from arm_ext.pipeline.phases import (
 from arm_ext.shapes.given import Bucket, Dim, dims_text
 from relay_passes.ir.sources import bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.lengths.fix_length import dims_of
-from relay_passes.lengths.growing_constants import slice_growing
+from relay_passes.lengths.growing_constants import end_slices_inside, slice_growing
 from relay_passes.lengths.merge_lengths import unite
 from schedules.diagnostic import Diagnostic
 from schedules.numerics import recurrent
@@ -64,7 +64,10 @@ def of_any_length(
     Raises:
         ModelError: It is another model for another length; names the node.
     """
-    modules = {length: _imported(bucket, length, import_for).mod for length in (*_long(bucket), *_SHORT)}
+    modules = {
+        length: end_slices_inside(_imported(bucket, length, import_for).mod)
+        for length in (*_long(bucket), *_SHORT)
+    }
     if any(len(list(relax_functions(mod))) > 1 for mod in modules.values()):
         raise _refused(bucket, "it has loops or branches")
     if walked := _walked(list(modules.values())):
@@ -79,7 +82,8 @@ def of_any_length(
         replace(spec, open=_texts(dims_of(ty))) for spec, ty in zip(model.outputs, types, strict=True)
     )
     lengths = {length: modules[length] for length in _long(bucket)}
-    return replace(model, inputs=inputs, outputs=outputs, lengths=lengths)
+    least = 1 if _takes_one(bucket, import_for) else min(_SHORT)
+    return replace(model, inputs=inputs, outputs=outputs, lengths=lengths, least=least)
 
 
 def run_lengths(
@@ -122,6 +126,15 @@ def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:
 def _long(bucket: Bucket) -> tuple[int, ...]:
     """The greatest length, and others of both parities: what they agree on holds for all between."""
     return bucket.largest, bucket.largest - 1, bucket.largest * 2 // 3
+
+
+def _takes_one(bucket: Bucket, import_for: Callable[[Shapes], ImportedModel]) -> bool:
+    """Whether the model takes a length of 1, of which there may be too little to mirror, or for a window."""
+    try:
+        import_for(bucket.with_length(1))
+    except (ModelError, UsageError):
+        return False
+    return True
 
 
 def _imported(bucket: Bucket, length: int, import_for: Callable[[Shapes], ImportedModel]) -> ImportedModel:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # front ends load TVM, which takes a second
     from arm_ext.frontends.common.refuse import Shapes
 
 Dim = int | str | tuple[int, ...]
-Given = Mapping[str, Sequence[int | str | Sequence[int]]]
-"""Input name → its dimensions, as they are given from Python: a list or tuple where the text has braces."""
+Given = Mapping[str, str | Sequence[int | str | Sequence[int]]]
+"""Input name → its dimensions, as they are given from Python: a list where the text has braces, or the text."""
 
 _UP_TO = "<="
 _LEAST_LARGEST = 8
@@ -121,7 +121,7 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
     """
     if not isinstance(given or {}, Mapping):
         raise UsageError(f"shapes={given!r}: must be a dict of input names and shapes")
-    shapes = {name: tuple(_dim(name, dim) for dim in dims) for name, dims in (given or {}).items()}
+    shapes = {name: _dims(name, dims) for name, dims in (given or {}).items()}
     if any(isinstance(dim, str) and _UP_TO in dim for dims in shapes.values() for dim in dims):
         return (_with_bound(shapes),)
     lists = [dim for dims in shapes.values() for dim in dims if isinstance(dim, tuple)]
@@ -157,6 +157,19 @@ def static_shapes(given: Given | None, verb: str) -> "Shapes":
             f"{verb} takes one shape an input: name one of the sizes in the place of a list or name"
         )
     return buckets[0].shapes
+
+
+def _dims(name: str, dims: str | Sequence[int | str | Sequence[int]]) -> tuple[Dim, ...]:
+    if not isinstance(dims, str | Sequence):
+        raise UsageError(f"shapes: {dims!r} of input {name} is no shape, such as [1, 64] or '1,64'")
+    if not isinstance(dims, str):
+        return tuple(_dim(name, dim) for dim in dims)
+    try:
+        return parse_dims(dims)
+    except ValueError:
+        raise UsageError(
+            f"shapes: {dims!r} of input {name} is no shape, such as '1,64' or '1,n<=512'"
+        ) from None
 
 
 def _dim(name: str, dim: int | str | Sequence[int]) -> Dim:

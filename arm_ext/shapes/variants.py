@@ -86,7 +86,10 @@ class Variant:
         """Make the variant's planned function accept any batch size or bounded length, as its bucket says."""
         if self.bucket.length:
             taken = ", ".join(spec.describe() for spec in self.model.inputs)
-            return bounded(mod, self.bucket.largest, f"the package was compiled for {taken}")
+            if self.model.least > 1:
+                taken += f", {self.bucket.length} from {self.model.least}"
+            refusal = f"the package was compiled for {taken}"
+            return bounded(mod, self.model.least, self.bucket.largest, refusal)
         return batch_loop(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
     def _shares_phases(self) -> bool:

@@ -76,11 +76,12 @@ def _copy(ty: relax.TensorType) -> tirx.PrimFunc:
     return tirx.PrimFunc(buffers, root, attrs=None).with_attr("tirx.noalias", True)
 
 
-def bounded(mod: IRModule, largest: int, refusal: str) -> IRModule:
-    """Make `main` reject lengths below 1 or above the bound, and give the bound to the memory planner.
+def bounded(mod: IRModule, least: int, largest: int, refusal: str) -> IRModule:
+    """Make `main` reject lengths that the model does not take, and give the bound to the memory planner.
 
     Args:
         mod: Its `main` has a length that is known at run time.
+        least: The least length.
         largest: The greatest length.
         refusal: Message of the error.
     """
@@ -88,7 +89,7 @@ def bounded(mod: IRModule, largest: int, refusal: str) -> IRModule:
     variable = length_of(main)
     if variable is None:
         return mod
-    fits = tirx.And(variable >= tirx.IntImm("int64", 1), variable <= tirx.IntImm("int64", largest))
+    fits = tirx.And(variable >= tirx.IntImm("int64", least), variable <= tirx.IntImm("int64", largest))
     argument = tirx.Var(variable.name, "int64")
     fits = structural_map(fits, [(Var, lambda var: argument if var.same_as(variable) else var)])
     builder = relax.BlockBuilder(mod)

@@ -81,7 +81,7 @@ def _folded(func: BaseFunc, values: Mapping[Var, Expr]) -> BaseFunc:
     return structural_map(changed, [(_ARITHMETIC, _number)])
 
 
-_ARITHMETIC = (prim.Add, prim.Sub, prim.Mul, prim.FloorDiv)
+_ARITHMETIC = (prim.Add, prim.Sub, prim.Mul, prim.FloorDiv, prim.Max, prim.Min)
 
 
 def _number(expr: prim.BinaryOpExpr) -> Expr:

@@ -13,9 +13,37 @@ import numpy as np
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Var
 from tvm.runtime import Tensor
+from tvm.tirx import IntImm
 from tvm_ffi import structural_map
 
-from relay_passes.ir.sources import bindings_of, sources_of, with_source
+from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sources_of, with_source
+
+
+def end_slices_inside(mod: IRModule) -> IRModule:
+    """Return the module with ends of slices that are beyond their axis at its end, which follows from the length.
+
+    Slices to the end of an axis, whatever its size is, often have the greatest integer for an end.
+    """
+    out = mod.clone()
+    for gvar, func in relax_functions(mod):
+        out.update_func(gvar, map_calls(func, lambda _, call: _inside(call)))
+    return out
+
+
+def _inside(call: Call) -> Call:
+    if getattr(call.op, "name", "") != "relax.strided_slice":
+        return call
+    x, axes, begin, end = call.args[:4]
+    if not all(isinstance(number, IntImm) for group in (axes, end) for number in group.fields):
+        return call
+    sizes = [int(x.ty.shape.values[int(axis)]) for axis in axes.fields]
+    ends = [min(int(number), size) for number, size in zip(end.fields, sizes, strict=True)]
+    if ends == [int(number) for number in end.fields]:
+        return call
+    new = relax.Tuple([relax.prim_value(number) for number in ends])
+    return Call(
+        call.op, [x, axes, begin, new, *call.args[4:]], call.attrs, call.ty_args, call.span, ret_ty=call.ty
+    )
 
 
 def slice_growing(modules: Mapping[int, IRModule]) -> dict[int, IRModule]:

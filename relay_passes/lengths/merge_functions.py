@@ -148,15 +148,16 @@ class Graphs:
         return first
 
 
-_MARK = 1 << 60
-"""Above every size: an integer from here on stands for an expression."""
+_MARK = (1 << 60) + 0x5EED
+"""Above every size, and no number that models have: as many integers from here on as there are expressions stand for
+them. Ends of slices are often the greatest integers."""
 
 
 def _expression(number: IntImm, held: Sequence[Expr]) -> Expr:
-    value = int(number)
-    if value < _MARK:
+    index = int(number) - _MARK
+    if not 0 <= index < len(held):
         return number
-    expr = held[value - _MARK]
+    expr = held[index]
     dtype = str(number.ty.dtype)
     return expr if str(expr.ty.dtype) == dtype else tvm.tirx.Cast(dtype, expr)
 

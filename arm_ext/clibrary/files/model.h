@@ -40,7 +40,7 @@ typedef enum @name@_status {
     @NAME@_ERROR_INDEX = 8,         /* an index among the inputs, or computed from them, is out of bounds */
     @NAME@_ERROR_THREADS = 9,       /* a pool has no functions, or more threads than the library was compiled for */
     @NAME@_ERROR_SHAPE = 10,        /* there is no such shape */
-    @NAME@_ERROR_LENGTH = 11        /* the length is 0 or too great, or there are too many samples */
+    @NAME@_ERROR_LENGTH = 11        /* the length is too small or too great, or there are too many samples */
 } @name@_status;
 
 typedef enum @name@_type {

@@ -36,7 +36,7 @@ static const @name@_tensor outputs[SHAPES * @NAME@_OUTPUTS + 1] = {
     case @NAME@_ERROR_SHAPE:
         return "there is no such shape";
     case @NAME@_ERROR_LENGTH:
-        return "the length is 0 or too great, or there are too many samples";
+        return "the length is too small or too great, or there are too many samples";
     }
     return "no status of @name@";
 }

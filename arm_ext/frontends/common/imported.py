@@ -93,6 +93,7 @@ class ImportedModel:
         for_npu: The model with what it can have in QDQ form, where `mod` has integers of the source's own for it, which
             no NPU computes; None where it is the same.
         lengths: Of a model with a size that is known at run time, `mod` for others than the self-test's.
+        least: The least of that size that the model takes.
     """
 
     mod: "tvm.IRModule"
@@ -108,3 +109,4 @@ class ImportedModel:
     states: tuple[State, ...] = ()
     for_npu: "Callable[[], ImportedModel] | None" = None
     lengths: "Mapping[int, tvm.IRModule]" = field(default_factory=dict)
+    least: int = 1

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import tvm
-from tvm import relax, tirx
-from tvm.ir import Expr, GenericConst, Type
+from tvm import relax, sym, tirx
+from tvm.ir import Expr, GenericConst, TensorLoad, Type, Var
+from tvm.s_tir.stmt import SBlock
+from tvm_ffi import structural_map, structural_walk
 
 from arm_ext.errors import ModelError
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
@@ -258,11 +260,60 @@ def check_values(mod: tvm.IRModule, nodes: Mapping[str, str]) -> None:
             names = sources_of(binding.value)
             operator = next((nodes[name] for name in names if name in nodes), "")
             site = f"{operator} node '{names[0]}'" if names else f"'{binding.var.name}'"
+            _check_reach(site, binding.value, mod)
             for operand in _constants(binding.value):
                 for shape, dtype in _tensors(operand.ty):
                     _check(site, "a constant of it", shape, dtype)
             for shape, dtype in _tensors(binding.var.ty):
                 _check(site, "its result", shape, dtype)
+
+
+def _check_reach(site: str, call: Expr, mod: tvm.IRModule) -> None:
+    """Refuse calls that would read beyond an axis: too many of the best, and borders that mirror more than there is."""
+    operator = getattr(getattr(call, "op", None), "name", "")
+    if operator == "relax.topk":
+        size, count = call.args[0].ty.shape.values[int(call.attrs.axis)], int(call.attrs.k)
+        if isinstance(size, tirx.IntImm) and count > int(size):
+            raise ModelError(
+                f"{site} cannot be compiled: it asks for the {count} best of {int(size)} elements"
+            )
+    mirrored = False
+    if operator == "relax.nn.pad" and str(call.attrs.pad_mode) == "reflect":
+        sizes = [int(size) for size in call.args[0].ty.shape.values if isinstance(size, tirx.IntImm)]
+        widths = [int(width) for width in call.attrs.pad_width]
+        pairs = zip(widths[::2], widths[1::2], strict=True)
+        mirrored = any(max(pair) >= max(size, 1) for pair, size in zip(pairs, sizes, strict=False))
+    if operator == "relax.call_tir" and call.args[0].name_hint.startswith(_MIRROR):
+        mirrored = _reads_beyond(mod[call.args[0]])
+    if mirrored:
+        raise ModelError(
+            f"{site} cannot be compiled: its border mirrors more elements than there are; in mode reflect an axis can "
+            "be padded by less than its size"
+        )
+
+
+_MIRROR = "mirror_pad"
+"""Name of TVM's loops of such a border."""
+
+
+def _reads_beyond(pad: tirx.PrimFunc) -> bool:
+    """Whether the loops of a border read beyond the data, which they do first at one end of their range."""
+    blocks: list[SBlock] = []
+    structural_walk(pad.body, [(SBlock, blocks.append)])
+    loads: list[TensorLoad] = []
+    structural_walk(pad.body, [(TensorLoad, loads.append)])
+    ranges = {iteration.var: iteration.dom for block in blocks for iteration in block.iter_vars}
+    analyzer = sym.Analyzer()
+    for index, size in zip(loads[0].indices, loads[0].source.ty.shape, strict=True):
+        variables: list[Var] = []
+        structural_walk(index, [(Var, variables.append)])
+        for var in variables[:1]:  # an index is a function of one
+            least = ranges[var].min
+            for end in (least, least + ranges[var].extent - 1):
+                at = structural_map(index, [(Var, lambda _, end=end: end)])
+                if not analyzer.can_prove(tirx.And(at >= 0, at < size)):
+                    return True
+    return False
 
 
 def _check(of: object, what: str, shape: Sequence[int], dtype: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 
@@ -106,3 +107,55 @@ def test_what_is_made_for_one_shape_is_refused(tmp_path: Path):
 
 def test_command_line_takes_a_bound():
     assert Shape().convert("a=b=1,n<=40", None, None) == ("a=b", (1, "n<=40"))
+
+
+def parsed(shape: str, outputs: str, nodes: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[{shape}] x) => ({outputs}) {{{nodes}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "outputs", "nodes"),
+    [
+        (
+            "1,n",
+            1,
+            "float[1,2] y, int64[1,2] i",
+            "k = Constant<value_ints = [2]>() y, i = TopK<axis = 1>(x, k)",
+        ),
+        (
+            "1,2,n",
+            2,
+            "float[1,2,m] y",
+            'p = Constant<value_ints = [0,0,1,0,0,1]>() y = Pad<mode = "reflect">(x, p)',
+        ),
+    ],
+    ids=["two best", "border that mirrors"],
+)
+def test_a_length_that_is_too_short_for_the_model_is_refused(
+    shape: str, axis: int, outputs: str, nodes: str, tmp_path: Path
+):
+    model = parsed(shape, outputs, nodes)
+    result = arm_ext.compile(model, "host", tmp_path / "p", shapes={"x": shape.replace("n", "n<=40")})
+    call = main(result.package.path)
+    sizes = [int(size) if size != "n" else 0 for size in shape.split(",")]
+    for length in (2, 3, 9):
+        sizes[axis] = length
+        x = np.random.default_rng(length).standard_normal(sizes, np.float32)
+        for found, expected in zip(call(x), source(model, x), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    sizes[axis] = 1
+    with pytest.raises(ValueError, match=r"compiled for x float32\[.*n<=40\], n from 2"):
+        call(np.zeros(sizes, np.float32))
+
+
+def test_a_slice_may_go_to_the_end(tmp_path: Path):
+    ends = "s = Constant<value_ints = [1]>() e = Constant<value_ints = [9223372036854775807]>() "
+    model = parsed(
+        "1,n,4", "float[1,m,4] y", f"{ends} a = Constant<value_ints = [1]>() y = Slice(x, s, e, a)"
+    )
+    call = main(arm_ext.compile(model, "host", tmp_path / "p", shapes={"x": "1,n<=40,4"}).package.path)
+    for length in LENGTHS[1:]:
+        x = np.random.default_rng(length).standard_normal((1, length, 4), np.float32)
+        np.testing.assert_array_equal(call(x)[0], x[:, 1:])

@@ -98,3 +98,12 @@ def test_size_with_a_bound():
     (bucket,) = buckets_of({"x": parse_dims("1,n<=512"), "mask": parse_dims("n<=512,4")})
     assert (bucket.length, bucket.largest, bucket.open) == ("n", 512, {"x": (1,), "mask": (0,)})
     assert bucket.with_length(7) == {"x": (1, 7), "mask": (7, 4)}
+
+
+def test_dimensions_may_be_the_text_of_the_command_line():
+    (bucket,) = buckets_of({"x": "1,n<=512"})
+    assert (bucket.length, bucket.largest) == ("n", 512)
+    assert static_shapes({"x": "1,64"}, "verify") == {"x": (1, 64)}
+    for dims in ("1;64", 64):
+        with pytest.raises(UsageError, match=f"shapes: {dims!r} of input x is no shape, such as "):
+            buckets_of({"x": dims})  # type: ignore[dict-item]

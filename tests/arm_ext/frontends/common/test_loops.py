@@ -4,12 +4,12 @@ import resource
 
 import numpy as np
 import tvm
-from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 
 from arm_ext.frontends.common.loops import mark_loops, row_writer
-from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
+from arm_ext.pipeline.machine_code import make_program
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import baseline_host
 from relay_passes.ir.sources import map_calls, relax_functions, with_source
 
@@ -63,7 +63,7 @@ def counting() -> tvm.IRModule:
 def test_neither_stack_nor_memory_grows_with_the_rounds():
     profile = baseline_host()
     planned = last(run_phases(PhaseResult(counting()), PhaseOptions(profile))).mod
-    machine = relax.VirtualMachine(build(planned, profile), tvm.cpu())
+    machine = make_program(planned, profile, runs_here=True).machine()
 
     def run(go: bool, rounds: int) -> list[np.ndarray]:
         inputs = (np.array(go), np.zeros(FLOATS, np.float32), np.array(rounds))

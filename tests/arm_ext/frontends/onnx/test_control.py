@@ -13,8 +13,9 @@ from tvm import relax
 from arm_ext.errors import ModelError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.memory import memory_of
-from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.report.report import CompileReport, build_report
 from arm_ext.target.profiles import baseline_host
 from relay_passes import unnamed_calls
@@ -32,7 +33,7 @@ class Compiled:
     def of(cls, proto: ModelProto) -> "Compiled":
         imported, options = import_onnx(proto), PhaseOptions(baseline_host())
         results = dict(run_phases(PhaseResult(imported.mod), options))
-        machine = relax.VirtualMachine(build(results["plan"].mod, options.profile), tvm.cpu())
+        machine = make_program(results["plan"].mod, options.profile, runs_here=True).machine()
         return cls(imported, results, machine)
 
     def run(self, *inputs: npt.ArrayLike) -> list[np.ndarray]:
