@@ -232,6 +232,35 @@ def test_fewer_rows_than_are_wanted_are_refused(tmp_path: Path) -> None:
         arm_ext.compile(made, "host", tmp_path / "a", emit="c-library", shapes=shapes)
 
 
+_SHORT = """
+#include "seq.h"
+
+static _Alignas(64) unsigned char arena[SEQ_ARENA_BYTES];
+static float x[SEQ_INPUT_X_ELEMENTS], y[SEQ_OUTPUT_Y_ELEMENTS];
+
+int main(void)
+{
+    seq_instance model;
+    const seq_input one[] = {{x, 5 * sizeof *x}}, two[] = {{x, 10 * sizeof *x}};
+    const seq_output of_one[] = {{y, 15 * sizeof *y}}, of_two[] = {{y, 20 * sizeof *y}};
+    if (seq_init(&model, arena, sizeof arena) != SEQ_OK || seq_run(&model, 2, two, of_two) != SEQ_OK) {
+        return 2;
+    }
+    return seq_run(&model, 1, one, of_one) != SEQ_ERROR_LENGTH;
+}
+"""
+
+
+def test_a_length_that_is_too_short_for_the_model_is_an_error(tmp_path: Path) -> None:
+    border = helper.make_node("Pad", ["x", "p"], ["y"], name="border", mode="reflect")
+    made = model([border], {"x": [1, "n", 5]}, ["y"], {"p": np.array([0, 1, 0, 0, 1, 0])})
+    shapes = {"x": (1, "n<=9", 5)}
+    library = Library.of(made, tmp_path / "short", "host", name="seq", shapes=shapes)
+    assert "#define SEQ_LENGTH_MIN ((size_t)2)" in (library.folder / "include" / "seq.h").read_text()
+    (tmp_path / "short.c").write_text(_SHORT)
+    run(cc([*SANITIZED, *STRICT, tmp_path / "short.c", *library.arguments], tmp_path / "here"))
+
+
 def test_lengths_in_regions_and_threads_with_weights_of_a_file(tmp_path: Path) -> None:
     options = {"memory": "fast=2K,slow=64K", "threads": 2, "weights": "file"}
     shapes = {"x": SHAPES["transformer"]}
