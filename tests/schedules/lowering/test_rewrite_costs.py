@@ -6,6 +6,7 @@ import pytest
 from schedules.cores import CORES
 from schedules.kernels.epilogues import residual_s8
 from schedules.kernels.gemm import gemm_f32
+from schedules.kernels.gemm.by_rows import _tile_costs
 from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE, FLOAT, SPLIT_CALL, Costs
 from schedules.select import _defaults, _variants
 from tests.schedules.lowering.test_parse import with_residual
@@ -78,7 +79,7 @@ def test_a_residual_that_is_dearer_there_is_left_with_both_estimates(core: str, 
 
 
 def forget_estimates() -> None:
-    for remembered in (_defaults, _variants):
+    for remembered in (_defaults, _variants, _tile_costs):
         remembered.cache_clear()
 
 
