@@ -18,8 +18,6 @@ def test_float_models_try_what_the_target_has() -> None:
         )
     )
     assert [each.options for each in found] == [{"precision": "fp16"}, {"quantize": "s.npz"}]
-    # fp16: half the cycles of either. int8: a quarter of the products' and of the bytes'.
-    assert [each.predicted for each in found] == [pytest.approx(0.45), pytest.approx(0.675)]
 
 
 def test_quantised_models_try_no_precision() -> None:
@@ -49,7 +47,6 @@ def test_runner_ups_of_costly_calls_are_tried(runner_up: tuple[str, int] | None,
     report = report_of(kernel_of(INTEGER, "qdq", 10), kernel_of(NARROW, "qdq", 10, runner_up))
     found = list(alternatives(profile_of(INTEGER, NARROW), report, (), None, None))
     assert [each.name for each in found] == tried
-    assert [each.predicted for each in found] == [pytest.approx(0.4 - 0.48)] * len(tried)
 
 
 def test_options_that_decide_numbers_exclude_each_other() -> None:
