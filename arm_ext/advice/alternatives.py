@@ -88,7 +88,7 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
     costly = [call.kernel for call in profile.costliest()[:_COSTLIEST]]
     for name in dict.fromkeys(costly):
         kernels = [kernel for kernel in report.kernels if kernel.kernel == name]
-        if name == winograd_f32.NAME or not kernels or not all(map(_has_other, kernels)):
+        if name == winograd_f32.NAME or not kernels or not all(kernel.other_kernels for kernel in kernels):
             continue
         shares = {
             kernel.symbol: sum(call.share for call in profile.calls if call.symbol == kernel.symbol)
@@ -97,7 +97,7 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
         now = sum(shares.values())
         then = sum(shares[kernel.symbol] * _ratio(kernel) for kernel in kernels)
         if now and then / now <= _WORTH_BUILDING:
-            others = ", ".join(sorted({k.runner_up.kernel for k in kernels if k.runner_up}))
+            others = ", ".join(sorted({kernel.other_kernels[0].kernel for kernel in kernels}))
             yield Alternative(
                 name=f"without {name}",
                 options={WITHOUT_KERNEL: [name]},
@@ -105,14 +105,9 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
             )
 
 
-def _has_other(kernel: KernelCall) -> bool:
-    return kernel.runner_up is not None and kernel.runner_up.kernel != kernel.kernel
-
-
 def _ratio(kernel: KernelCall) -> float:
-    """The runner-up's cost over the kernel's."""
-    assert kernel.runner_up is not None
-    return kernel.runner_up.selection_cost / (kernel.selection_cost or 1)
+    """The next best kernel's cost over the kernel's."""
+    return kernel.other_kernels[0].selection_cost / (kernel.selection_cost or 1)
 
 
 def exclude(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:

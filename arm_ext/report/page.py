@@ -384,9 +384,9 @@ class _Page:
         slowest = sorted(self.on_cpu, key=self._cost, reverse=True)[:MOST]
         for call in slowest:
             kernel = self.kernels[call.symbol]
-            if kernel.runner_up is not None and kernel.runner_up.kernel != kernel.kernel:
-                price = kernel.runner_up.selection_cost / (kernel.selection_cost or 1)
-                said = f"{kernel.runner_up.kernel} at {price:.2f} times the cycles of {kernel.kernel}"
+            if other := next(iter(kernel.other_kernels), None):
+                price = other.selection_cost / (kernel.selection_cost or 1)
+                said = f"{other.kernel} at {price:.2f} times the cycles of {kernel.kernel}"
                 yield _Finding(self._share(call), call.anchor, said)
 
     # Figures.
