@@ -36,7 +36,9 @@ class Alternative(_Record):
     options: dict[str, Any] = Field(description="Of the command line that turn it on, by their names.")
     why: str = Field(description="Why it could help.")
     predicted: float | None = Field(
-        description="Share of the whole cost that it saves by the profile, before it is measured; negative is slower."
+        default=None,
+        description="Share of the whole cost that it saves by the estimates of the kernels that it would have, before "
+        "it is built; negative is slower.",
     )
     status: Status = "not built"
     failure: Failure = Field(default="", description="Whose fault it is that it was not measured.")
