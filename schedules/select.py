@@ -92,7 +92,7 @@ class Known:
 
     Attributes:
         params: An instance of a kernel's `Params`.
-        source: Where that is known from.
+        source: Where the parameters come from.
     """
 
     params: Any
@@ -123,15 +123,15 @@ class Choice:
     """The kernel that was selected for a workload, and why.
 
     Attributes:
-        kernel: Its name.
+        kernel: Name of the kernel.
         params: An instance of its `Params`.
         estimate: Cycles of one call on one core, from the kernel's model.
-        reason: Why it was taken.
+        reason: Why the kernel was chosen.
         rejected: Every kernel that does not take the workload.
         runner_up: The best of the other kernels that take it; if there is none, the best of this one's other
             parameters, if it has any. Kernels prefer fewer instructions among estimates that tie, so that its estimate
             may be a few percent lower.
-        known: Where parameters that a look-up gave are known from; "" if the estimate decided.
+        known: Source of parameters that a look-up returned; "" if the estimate decided.
     """
 
     kernel: str
@@ -166,7 +166,7 @@ def select(
 
     Args:
         workload: What to compute.
-        core: Where.
+        core: The core to choose for.
         choose: Overrules the estimate where it knows parameters.
         without: Names of kernels that are not to be used.
         more: Kernels to choose among beside `KERNELS`.

@@ -95,7 +95,7 @@ def _precisions(
 
 
 def _saved(profile: ProfileReport, kind: InsnClass, bytes_ratio: float) -> float:
-    """What calls with products save at most: where memory bounds them by the bytes, else by products an instruction."""
+    """Return the share of the cost that calls with products could save: of bytes where memory bounds, else of MACs."""
     macs_ratio = MACS_OF[InsnClass.FMLA] / MACS_OF[kind]
     return sum(
         call.share

@@ -102,7 +102,7 @@ def _recommended(report: AdviceReport) -> str:
 
 
 def _beyond_the_error(report: AdviceReport) -> list[str]:
-    """What saves more than is recommended, and is not for its error alone."""
+    """Return the alternatives that save more than the recommended ones and are rejected for their error alone."""
     found = [
         (each.gain, each)
         for each in report.alternatives

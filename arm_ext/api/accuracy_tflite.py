@@ -39,7 +39,7 @@ class TfliteChain(Chain):
     """The chain of a TFLite model.
 
     Attributes:
-        model: As imported.
+        model: The imported model.
         file: What its file says of tensors.
         against: The float model's file, if there is one.
     """
@@ -143,7 +143,7 @@ class TfliteChain(Chain):
 
     @contextmanager
     def ours(self, *, npu: bool) -> Iterator[Run]:
-        """What runs the model as this project compiles it, for all layers."""
+        """Return the function that runs the model as this project compiles it, for all layers."""
         numerics = tosa.NUMERICS if npu else qdq.NUMERICS
         inner = [each.variable for each in self._layers[len(self.file.inputs) :]]
         whole = replace(self.model, mod=returning(self.model.mod, inner))

@@ -60,7 +60,7 @@ class _Build:
     Attributes:
         report: The compiler's report on it.
         profile: Profile of one inference.
-        outputs: On the inputs that all builds are compared on.
+        outputs: Outputs for the inputs that all builds are compared on.
     """
 
     report: CompileReport
@@ -78,9 +78,9 @@ class _Bench:
     """Settings and measurements that all builds have in common.
 
     Attributes:
-        model: The caller's.
+        model: The model as the caller gave it.
         target: Name of the profile.
-        board: Where to measure.
+        board: Name of the board to measure on.
         options: Arguments of `compile`.
         samples: The first of these is what builds are compared on; None for the self-test's inputs.
         until: Time after which nothing more is built.
@@ -154,7 +154,7 @@ def advise(
     Args:
         model: A file of any format that `compile` takes.
         target: Name of a profile.
-        board: Where to measure, such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         trust: As for `compile`.
         plugins: As for `compile`.
         values: As for `compile`.

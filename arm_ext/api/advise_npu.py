@@ -47,7 +47,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """Such as "ethos-u55-128 Ethos_U55_High_End_Embedded Shared_Sram"."""
+        """Name for messages, such as "ethos-u55-128 Ethos_U55_High_End_Embedded Shared_Sram"."""
         return f"{self.npu.name} {self.system_config} {self.memory_mode}"
 
 
@@ -147,11 +147,11 @@ class _Pricer:
     """A model that is ready to be divided.
 
     Attributes:
-        model: As imported.
+        model: The imported model.
         macs: Source node → multiply-accumulates.
-        integer: As the phase `integerize` leaves it.
-        lowered: The same graph, lowered for the CPU alone.
-        profile: That it was lowered for.
+        integer: The module after the phase `integerize`.
+        lowered: The module lowered for the CPU alone.
+        profile: The profile that it was lowered for.
         cpu_cycles: Cycles of the CPU alone.
         cpu_mhz: Clock of the CPU, where the caller knows it.
         handover_us: Microseconds of handing a region over.

@@ -31,7 +31,7 @@ def refuse_compiled(options: Mapping[str, object]) -> None:
     """Raise UsageError if an option of compiling is given for what is compiled.
 
     Args:
-        options: By name on the command line; those that are empty are not given.
+        options: Name on the command line → value; an empty value means that the option was not given.
 
     Raises:
         UsageError: Names the first that is given.

@@ -131,7 +131,7 @@ def compile(
         threads: How many threads of a pool share a kernel of a C library at most; a package's runtime has its own.
         memory: Regions of memory that a C library's caller gives it, the fastest first, such as "fast=512K,slow=8M";
             by default one arena of whatever size.
-        example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
+        example_inputs: Arguments of a module's forward, by which it is exported: a tuple of positional ones
             or a dict of named ones.
         trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
         plugins: Python files of yours with converters of custom operators, rules and kernels; they run here, with

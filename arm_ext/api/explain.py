@@ -116,7 +116,8 @@ def explain(
         preprocess: As for `compile`.
         quantize: As for `compile`.
         calibration: As for `compile`.
-        npu: As for `compile`; of a node it is then told where it runs, and why not on the NPU.
+        npu: As for `compile`; for the node asked about, the report then says where it runs, and why not on
+            the NPU.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -163,8 +164,8 @@ class _Run:
 
     Attributes:
         record: What rules and passes did.
-        result: As the last phase leaves it.
-        operators: By phase each operator, with its source nodes.
+        result: Result of the last phase.
+        operators: Phase → the operators after it, each with its source nodes.
     """
 
     record: Record
@@ -181,7 +182,7 @@ class Gain:
     """Estimates what a rewrite would save at most: the calls that compute no products and would become part of another.
 
     Attributes:
-        calls: Of all kernels.
+        calls: Calls of all kernels.
         nodes: The source nodes.
     """
 
@@ -282,7 +283,7 @@ def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], Non
 
 
 def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:
-    """What became of a rule in all functions of a model; None if it was tried in none."""
+    """Return a rule's reports on all functions of a model as one; None if it was tried in none."""
     tried = [each for each in explanations if each is not None]
     if len(tried) <= 1:
         return next(iter(tried), None)
@@ -303,7 +304,7 @@ def _channels_last(mod: tvm.IRModule) -> Iterator[Names]:
 
 
 def _integers(mod: tvm.IRModule) -> Iterator[Names]:
-    """What each call of a numerics' routine computes."""
+    """Return the numerics routine that each call calls."""
     routines = routines_of(mod)
     for _, func in relax_functions(mod):
         for binding in bindings_of(func):
@@ -312,7 +313,7 @@ def _integers(mod: tvm.IRModule) -> Iterator[Names]:
 
 
 def _definition(name: str) -> str:
-    """What it does: the algebra that its module states, or how a composite is made up."""
+    """Return the algebra that a rule's module states, or the pattern of a composite."""
     if name in _COMPOSITES:
         return _made_up(_COMPOSITES[name])
     functions: dict[str, Callable[..., object]] = {

@@ -52,7 +52,7 @@ class Linked:
     Attributes:
         linker: The linker that made it.
         selftest: Self-test of the largest variant.
-        region_values: Of its NPU regions.
+        region_values: Values of the package's NPU regions for the self-test.
         library: Sizes of the C library, if it is one.
     """
 
@@ -254,9 +254,9 @@ def write_models(
     """Write a C library of models, and their self-tests.
 
     Args:
-        models: Of one folder.
-        weights: Where they are.
-        threads: How many of a pool share a kernel at most.
+        models: The models of one library folder.
+        weights: Whether weights are embedded in the library or in a file beside it.
+        threads: Most threads of a pool that share a kernel.
         regions: Memory that the caller gives an instance.
         progress: Called with each step as it begins.
         archive: Name of a library of several models.

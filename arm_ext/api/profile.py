@@ -81,10 +81,10 @@ def profile(
 
     Args:
         model: A package (its folder, opened, or what `compile` returned), or a model file, which is compiled first.
-        board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         target: Profile to compile a model file for; by default the board's, where its name is a profile.
-        plugins: Of a model file, as for `compile`.
-        values: Of a model file, as for `compile`.
+        plugins: As for `compile`, for a model file.
+        values: As for `compile`, for a model file.
         shapes: Input name → shape: which of a package's several to measure, or those of a model file.
         cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.

@@ -34,7 +34,7 @@ def warn_of_foreign(package: Path, so_sha256: str, board: Board) -> None:
     """Say before the first run of a package from elsewhere what it can do.
 
     Args:
-        package: Its folder.
+        package: Folder of the package.
         so_sha256: SHA-256 of its model.so.
         board: The board on which it is about to run.
     """

@@ -72,9 +72,9 @@ class Session:
         """Connect to a server.
 
         Args:
-            address: The server.
+            address: Address of the server.
             timeout: Seconds that the session may last.
-            shared: A folder of this machine's that the server has, too.
+            shared: A folder of this machine that the server can read, too.
 
         Raises:
             BoardLostError: There is no server, or it does not answer.

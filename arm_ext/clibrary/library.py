@@ -38,7 +38,7 @@ fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter p
 tan tanh tgamma trunc"""
 _MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix in ("", "f"))
 Weights = Literal["embedded", "file"]
-"""Where a library's weights are: among its constants, or in a file beside it, which the caller maps."""
+"""Where a library's weights are: among its constants, or in a file beside it, which the caller maps into memory."""
 
 # What a model's files and symbols end with, after its name and "_": of no other model of its library is it the name.
 _ENDINGS = ("input", "output", "k", "pool", "text")
@@ -50,8 +50,8 @@ class Entry:
 
     Attributes:
         function: Its name in the planned module.
-        label: The sizes that are chosen in the shape; empty where there is one shape.
-        model: As imported with it.
+        label: The sizes that are chosen in the shape; empty if there is only one shape.
+        model: The model as imported for that shape.
         open: The name of the length, or of the number of samples, that it takes; empty where there is none.
         largest: The greatest length; 0 of samples.
     """
@@ -78,11 +78,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Planned:
-    """A model of a library.
+    """A planned model of a library.
 
     Attributes:
-        mod: As the last phase leaves it, of all shapes.
-        entries: What it computes, of each shape.
+        mod: The module of all shapes after the last phase.
+        entries: The functions that compute the model, one per shape.
         check: How the self-test compares outputs.
     """
 
@@ -127,11 +127,11 @@ def write_library(
     """Write all files of a library but the self-tests' data; returns what is to be known of each model.
 
     Args:
-        folder: To write to.
-        models: One, or several that share weights.
+        folder: Folder to write to.
+        models: The models; several of them share weights.
         profile: The target.
-        weights: Where they are.
-        threads: How many of a pool share a kernel at most.
+        weights: Whether weights are embedded in the library or in a file beside it.
+        threads: Most threads of a pool that share a kernel.
         regions: Memory that the caller gives an instance, the fastest first.
         archive: Name of a library of several models.
 

@@ -37,8 +37,8 @@ class Region:
     """Memory that the caller gives an instance.
 
     Attributes:
-        name: In lower case, as in the C sources.
-        limit: Its bytes; None for as many as it takes.
+        name: Name of the region in lower case, as in the C sources.
+        limit: Bytes of the region; None if it may be of any size.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Region:
 
 
 ARENA = (Region("arena"),)
-"""The one region of a library that was told of no others."""
+"""The one region of a library for which no regions were given."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a buffer begins: in which region, and how many bytes from its begin."""
+    """The region that a buffer lies in, and its offset there in bytes."""
 
     region: int
     offset: int
@@ -59,16 +59,17 @@ class Address:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies.
+    """Places of all buffers of a program, of its states, inputs and outputs.
 
     Attributes:
         regions: The fastest first.
         buffers: Address of each buffer of the program; None of one that no call uses.
-        states: Of both places of all states, if there are any.
-        inputs: Of each input, or None where there is no room for one in place.
-        outputs: The same of each output.
-        bytes: Of each region what an instance takes, with inputs and outputs in the caller's buffers.
-        in_place_bytes: The same with inputs and outputs in place.
+        states: Address of the states, of which each has two places; None for a model without states.
+        inputs: Address of each input, or None if there is no room for it in the regions.
+        outputs: Address of each output, or None if there is no room for it in the regions.
+        bytes: Bytes of each region that an instance takes if inputs and outputs are in the caller's buffers.
+        in_place_bytes: Bytes of each region that an instance takes if inputs and outputs are in the regions,
+            too.
     """
 
     regions: tuple[Region, ...]
@@ -82,11 +83,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class Ends:
-    """What a program's caller gives it.
+    """Sizes of a program's inputs, outputs and states.
 
     Attributes:
         inputs: Bytes of each input that may be in place.
-        outputs: The same of outputs.
+        outputs: Bytes of each output that may be in place.
         states: Bytes of both places of all states.
     """
 
@@ -123,11 +124,11 @@ def parse_regions(text: str) -> tuple[Region, ...]:
 
 
 def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> Layout:
-    """Return where everything lies.
+    """Return the places of all buffers of a program.
 
     Args:
-        program: With its workspaces.
-        ends: Its inputs, outputs and states.
+        program: The program, with workspaces as `with_workspaces` adds them.
+        ends: Inputs, outputs and states of the program.
         regions: The fastest first.
 
     Raises:
@@ -210,12 +211,12 @@ def _placed(
 
 @dataclass(frozen=True)
 class _Trial:
-    """An order of buffers, as it fills the regions before the last.
+    """An order in which buffers are placed, and how it fills the regions before the last.
 
     Attributes:
-        order: Of buffers.
+        order: The buffers, in that order.
         traffic: Bytes that calls read and write in each region.
-        waiting: Buffers that are not in the first and could be, those with the most traffic first.
+        waiting: Buffers that are not in the first region and could be, those with the most traffic first.
     """
 
     order: tuple[int, ...]
@@ -282,7 +283,7 @@ def _first(filled: Sequence[_Filled], item: Lifetime) -> Address | None:
 
 
 class _Uses:
-    """Which steps use what, counted one after the other: both sides of a branch, and one round of a loop.
+    """Steps that use each buffer, numbered one after the other: both sides of a branch, and one round of a loop.
 
     What is used in a loop and outside of it is alive in all rounds.
     """

@@ -32,7 +32,7 @@ _SCRIPT, _ARCHIVE = "join.ld", "library.a"
 
 @dataclass(frozen=True)
 class Member:
-    """What an object of a library is made of.
+    """Sources of one object of a library.
 
     Attributes:
         sources: C and assembler, text by file name.
@@ -68,7 +68,7 @@ def compile_library(members: Mapping[str, Member], include: Path, triple: str) -
     """Compile and join objects; the same inputs give the same bytes.
 
     Args:
-        members: By their names in the archive.
+        members: Name in the archive → source or object.
         include: Folder with the headers and what assembler includes.
         triple: LLVM triple.
 

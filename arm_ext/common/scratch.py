@@ -19,9 +19,9 @@ from arm_ext.common.faults import environment, why
 from arm_ext.errors import EnvError
 
 BESIDE = ".arm-ext-"
-"""How the name of a scratch folder beside an output begins."""
+"""Prefix of the name of a scratch folder beside an output."""
 TEMPORARY = "arm-ext-"
-"""How the name of one in TMPDIR begins."""
+"""Prefix of the name of a scratch folder in TMPDIR."""
 _SUFFIX = ".scratch"
 _PAGE = bytes(4096)
 

@@ -55,10 +55,10 @@ class Section:
 
     Attributes:
         symbol: The kernel; "" is the program around, with what the runtime does for it.
-        blocks: With the executions in this section alone.
-        bytes: That its loads and stores moved; 0 where the board has no caches, as the two below.
-        l1_misses: Lines that L1 had to fetch.
-        l2_misses: Of them, those that L2 had to fetch.
+        blocks: Blocks of code, with their numbers of executions in this section alone.
+        bytes: Bytes that its loads and stores moved; 0 on a board without a cache model, as for the next two.
+        l1_misses: Cache lines that L1 had to fetch.
+        l2_misses: Cache lines among these that L2 had to fetch.
     """
 
     symbol: str

@@ -354,7 +354,7 @@ def _parsed(path: Path) -> Manifest | LibraryManifest:
 
 
 class _Head(BaseModel):
-    """What tells of a manifest how to read it."""
+    """The fields of a manifest that tell how to read it."""
 
     schema_version: int | None = None
     models: Any = None

@@ -178,7 +178,7 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
     Args:
         func: As `allocations` and then `hoist_all` leave it, with its `global_symbol`, by which C calls it. Each of its
             parameters is a buffer, or the length.
-        target: For LLVM.
+        target: Target for LLVM.
     """
     symbol = func.attrs["global_symbol"]
     with section("TensorIR passes"):

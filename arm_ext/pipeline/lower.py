@@ -42,7 +42,7 @@ def lower(
     """Lower a fused module: composites by hand-written kernels, the rest by TVM's legalisation and fusion.
 
     Args:
-        mod: As `fuse` leaves it.
+        mod: The module after the phase `fuse`.
         profile: The target.
         without: Names of kernels that are not to be used.
         choose: See `schedules.select`.
@@ -68,9 +68,9 @@ class Fused:
     Attributes:
         mod: Its functions call both by call_tir only.
         kernels: A record for each kernel of ours.
-        rejected: By source node which kernels did not take it, and why.
-        sources: By symbol which source nodes it computes.
-        numerics: By symbol what it computes in.
+        rejected: Source node → the kernels that did not take it, and why.
+        sources: Symbol of a kernel → the source nodes that it computes.
+        numerics: Symbol of a kernel → its numerics.
         loops: Symbols of the loops.
         checks: Result of the bounds checks of run-time indices.
     """

@@ -53,8 +53,8 @@ class BoundedLength:
     """A size that is known at run time alone.
 
     Attributes:
-        name: As in --shape, such as "n".
-        largest: The greatest that the package takes.
+        name: Name of the size in --shape, such as "n".
+        largest: The greatest value that the package takes.
     """
 
     name: str
@@ -75,7 +75,7 @@ class PhaseOptions:
         more_kernels: Kernels that are chosen among beside ours, where all sizes are known.
         serial: Whether kernels run on the calling thread alone.
         divide: Moves what an NPU may compute into functions of its own, and adds `offers` and `division`.
-        length: Of a model that `merge_lengths` made, what is known at run time alone.
+        length: The size that is known at run time alone, for a model that `merge_lengths` made.
         record: Takes note of the rules and passes that run, if given.
     """
 
@@ -97,7 +97,7 @@ class PhaseResult:
     """A module, with the records of the phases that produced it.
 
     Attributes:
-        mod: The module.
+        mod: The module after the phases.
         removed: From `canonicalize`: channels that are no longer computed.
         kept_channels: From `canonicalize`: constant channels that stay, with the reason.
         kept_layout: From `layout`: calls that keep the model's layout, with the reason.
@@ -129,7 +129,7 @@ def gather(
     """Return the findings of a module's parts as those of the whole.
 
     Args:
-        mod: The whole.
+        mod: The whole module.
         parts: Name of a part → its result.
         names: Name of a part → name of a function in it → the function's name in the whole (`merge_modules`).
     """
@@ -342,9 +342,9 @@ def run_phases(
     Args:
         start: Result of the phase `after`, such as a module that a front end returned.
         options: Options of the phases.
-        dump: For numbered TVMScript, `00-import.py` the first.
+        dump: Folder for numbered TVMScript files, the first of which is `00-import.py`.
         after: The phase that left `start`.
-        until: The last to run; empty for all.
+        until: The last phase to run; empty for all.
 
     Raises:
         ModelError: Indices of the model are out of bounds whatever its inputs are.

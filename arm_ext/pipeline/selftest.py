@@ -65,8 +65,8 @@ def with_fitting_inputs(
     """Return the result of `compute` for the inputs; for zeros if a random input has an index out of bounds.
 
     Args:
-        compute: Takes inputs.
-        inputs: The first to try.
+        compute: Computes a result from inputs.
+        inputs: The inputs to try first.
         given: Whether the user chose them: then no others are tried.
 
     Raises:
@@ -101,8 +101,8 @@ def make_selftest(
     The target decides nothing of what is expected, so that of a model compiled before it is known.
 
     Args:
-        model: As imported.
-        inputs: Its inputs.
+        model: The imported model.
+        inputs: Inputs of the self-test.
         precision: Dtype in which float operators compute.
         without: Names of kernels that are not to be used.
         numerics: Numerics of quantised operators.
@@ -188,7 +188,7 @@ def check_of(
     """Return how the outputs of a model are compared with `expected`.
 
     Args:
-        model: As imported.
+        model: The imported model.
         precision: Dtype in which float operators compute.
         left_float: Calls of a quantised model that compute in float.
     """

@@ -36,15 +36,15 @@ _PEAK = 20.0
 
 @dataclass(frozen=True)
 class Values:
-    """One sample of a layer.
+    """Values of a layer for one sample.
 
     Attributes:
-        exact: The source's values.
-        own: Of the layer alone, fed with the source's.
-        fake: Of the quantised model in float.
-        ours: Of our integers.
-        integers: These before they are dequantised.
-        others: The same of onnxruntime, told to compute in integers.
+        exact: Values in the source model.
+        own: Values if this layer alone is quantised, fed with the source's values.
+        fake: Values in the quantised model, computed in float.
+        ours: Values that our integers stand for.
+        integers: Our integers before they are dequantised.
+        others: Integers of onnxruntime, told to compute in integers.
     """
 
     exact: Array
@@ -165,7 +165,7 @@ class LayerErrors:
             )
 
     def _symptoms(self) -> Iterator[str]:
-        """What follows from causes, too, and says less."""
+        """Yield symptoms: what follows from causes, too, and says less than they do."""
         count, step = self.own.count, self._step
         shift = self.own.mean_shift / step if step else 0.0
         if abs(shift) > _SHIFT_STEPS and self.saturated <= _SATURATED * count:

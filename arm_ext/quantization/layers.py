@@ -45,13 +45,13 @@ _MOVES = frozenset({
 
 @dataclass(frozen=True)
 class Quantizer:
-    """Parameters of a QuantizeLinear or DequantizeLinear with constant ones.
+    """Constant parameters of a QuantizeLinear or DequantizeLinear.
 
     Attributes:
-        scale: One, or one a channel along `axis`, or of an array's shape but one a block along `axis`.
-        zero_point: Of the same shape.
-        axis: Where there are several scales.
-        block: Elements that share one of these; 0 where there are no blocks.
+        scale: One scale, or one per channel along `axis`, or an array with one per block along `axis`.
+        zero_point: Zero points, in the shape of `scale`.
+        axis: Axis along which scales differ, if there are several.
+        block: Number of elements along `axis` that share a scale; 0 without blocks.
     """
 
     scale: Array
@@ -68,12 +68,12 @@ class Quantizer:
 
     @property
     def levels(self) -> int:
-        """How many values an element can have."""
+        """Number of values that an element can have."""
         return 1 << self.bits
 
     @property
     def bits(self) -> int:
-        """Of an element."""
+        """Bits of an element."""
         return int(ml_dtypes.iinfo(self.zero_point.dtype).bits)
 
     def equals(self, other: "Quantizer | None") -> bool:
@@ -114,21 +114,23 @@ class Constant:
 
 @dataclass(frozen=True)
 class Layer:
-    """A tensor of a QDQ model that stands for one of the source's.
+    """A tensor of a QDQ model that stands for a tensor of the source model.
 
     Attributes:
-        name: Of the source node that it is named after, or of the model's input.
-        operator: Of that node; "input" of an input.
-        reader: The node that reads it, where the value is quantised several times, each for others.
-        nodes: Source nodes that compute it from the layers before.
-        source: Tensor of the source.
+        name: Name of the source node that the layer is named after, or of the model's input.
+        operator: Operator of that node; "input" for an input.
+        reader: Node that reads the value, if the value is quantised several times for different readers; else
+            "".
+        nodes: Source nodes that compute the tensor from those of earlier layers.
+        source: Name of the tensor in the source model.
         root: Tensor of the QDQ model before it is quantised.
-        value: Tensor of the QDQ model in float, as what follows reads it.
+        value: Tensor of the QDQ model in float, as later nodes read it.
         integers: Tensor of the QDQ model that `value` is dequantised from, or None if the layer is in float.
-        quantizer: Parameters of what quantises it; None in float, or where it comes quantised.
-        dequantizer: Parameters of what gives `value`.
+        quantizer: Parameters of the QuantizeLinear; None for a float layer, or one whose integers are
+            computed directly.
+        dequantizer: Parameters of the DequantizeLinear that computes `value`.
         constants: Weights and biases that were quantised.
-        moved: Whether the integers are those of the layer before, in another order or fewer.
+        moved: Whether the integers are those of the layer before, reordered or a part of them.
     """
 
     name: str
@@ -147,7 +149,7 @@ class Layer:
 
 @dataclass
 class Graph:
-    """Where the values of an ONNX graph come from and where they go.
+    """Producers and readers of the values of an ONNX graph.
 
     Attributes:
         proto: The model, its nodes in topological order and with names.
@@ -242,7 +244,7 @@ class Matching:
     Attributes:
         source: Graph of the float model.
         quantized: Graph of the QDQ model.
-        layers: In execution order.
+        layers: Layers in execution order.
         roots: Tensor of the QDQ model → the tensor before it was quantised, of all that are quantised or dequantised.
         meaning: Root → tensor of the source.
     """

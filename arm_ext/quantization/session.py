@@ -58,8 +58,8 @@ def leave_unlike_out(matching: Matching, feed: Feed, source: str, quantized: str
     """Leave out the layers that are no float tensors, or of other shapes than what they are matched with.
 
     Args:
-        matching: That is changed.
-        feed: One sample, which shows what tensors are.
+        matching: The layers, which this changes.
+        feed: One sample, to find out each tensor's shape and dtype.
         source: Name of the float model, for messages.
         quantized: Name of the QDQ model.
 

@@ -13,7 +13,7 @@ CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "QUANTIZE", "DEQUANTIZE", "
 """Operators of source models between float and integers: they are part of the operators around them."""
 
 CHECK = "check"
-"""The kernel of what compares indices before another kernel reads by them."""
+"""The name that reports give the code that checks indices before another kernel reads by them."""
 
 
 class RunnerUp(BaseModel):
@@ -22,7 +22,7 @@ class RunnerUp(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     kernel: str = Field(description="Name of the kernel.")
-    params: dict[str, Any] = Field(description="Its parameters.")
+    params: dict[str, Any] = Field(description="Parameters of the kernel.")
     selection_cost: int = Field(description="Estimated cycles of one call on one core.")
 
 
@@ -34,8 +34,10 @@ class KernelCall(BaseModel):
     symbol: str = Field(description="Function of model.so.")
     sources: tuple[str, ...] = Field(description="Source nodes computed by all its calls.")
     kernel: str = Field(description="Name of the kernel, or of the family of loops.")
-    numerics: str = Field(description="What it computes in: qdq, tosa, integer, float, or several of them.")
-    reason: str = Field(description="What it was recognised as, and what decided for it.")
+    numerics: str = Field(
+        description="Numerics of the kernel: qdq, tosa, integer, float, or several of them."
+    )
+    reason: str = Field(description="What the workload was recognised as, and why this kernel was chosen.")
     rejected: tuple[Diagnostic, ...] = Field(
         default=(), description="Kernels that did not take the workload and might have."
     )
@@ -46,14 +48,14 @@ class KernelCall(BaseModel):
         "loops that have no estimate.",
     )
     runner_up: RunnerUp | None = Field(
-        default=None, description="What would run it if this kernel, or these parameters, were not there."
+        default=None, description="The next best kernel, or the same kernel with the next best parameters."
     )
     tuned: str = Field(
         default="", description="Record of the tuning database that its parameters are from, else empty."
     )
     indices: dict[str, str] = Field(
         default={},
-        description="By source node what keeps indices in bounds that are known at run time alone.",
+        description="Source node → how indices that are known only at run time are kept in bounds.",
     )
     moves: bool = Field(default=False, description="Whether it only copies or rearranges elements.")
 
@@ -82,9 +84,10 @@ class CallSite:
         elements: Number of elements of the results.
         read: Bytes of the operands, weights among them.
         written: Bytes of the results.
-        function: Where the call stands: "" for `main`; else a region for an NPU, a branch, or a loop's body.
-        result: A name for what it computes.
-        reads: Of calls in the same module whose results it reads, these names.
+        function: Function that the call is in: "" for `main`; else an NPU region, a branch, or the body of a
+            loop.
+        result: A name for the result of the call.
+        reads: `result` of the calls in the same module that it reads from.
     """
 
     symbol: str

@@ -70,11 +70,11 @@ class _Page:
     """The views of one report.
 
     Attributes:
-        report: The report.
-        kernels: Its kernels by symbol.
-        nodes: Its source nodes.
-        on_cpu: The calls that the CPU makes even where there is the NPU.
-        total: Estimated time of all: cycles, or microseconds where an NPU has part of the work.
+        report: The report that is shown.
+        kernels: Symbol → kernel of the report.
+        nodes: Name → source node of the report.
+        on_cpu: Calls that the CPU makes even on a machine with the NPU.
+        total: Estimated cost of all calls: cycles, or microseconds if an NPU computes a part.
     """
 
     report: CompileReport
@@ -479,7 +479,7 @@ def _percent(share: float) -> str:
 
 
 def _distances(calibration: Calibration) -> Iterator[str]:
-    """How far the outputs of a model that was quantised are from the float model's."""
+    """Return the distances of a quantised model's outputs from the float model's."""
     found = (
         (f"{calibration.compared} calibration samples", calibration.distance),
         ("self-test", calibration.selftest),

@@ -57,8 +57,8 @@ def of_any_length(
     """Return the model for any length up to the bound; its `mod` still has the self-test's length.
 
     Args:
-        model: Of the self-test's length.
-        bucket: Which inputs have it, what it is called, and the greatest.
+        model: The model for the self-test's length.
+        bucket: Inputs that have the length, its name, and its greatest value.
         import_for: Imports the model for given shapes.
 
     Raises:

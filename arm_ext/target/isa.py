@@ -96,8 +96,8 @@ def required_features(mnemonic: str, operands: str) -> frozenset[str] | None:
     """Return the features that an instruction needs beyond Armv8.0-A with NEON; None for an unknown instruction.
 
     Args:
-        mnemonic: As capstone spells it.
-        operands: As capstone spells them.
+        mnemonic: Mnemonic in capstone's spelling.
+        operands: Operands in capstone's spelling.
     """
     if mnemonic in SME or _ARRAY.search(operands):
         return _sme(mnemonic, operands)
@@ -133,7 +133,7 @@ def _sme(mnemonic: str, operands: str) -> frozenset[str] | None:
 
 
 def _decode(elf: ELFFile) -> Iterator[tuple[int, str, str]]:
-    """Each instruction of the executable sections: address, mnemonic (".byte" for none), operands."""
+    """Yield address, mnemonic (".byte" if none) and operands of each instruction of the executable sections."""
     decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
     decoder.skipdata = True
     for section in elf.iter_sections():

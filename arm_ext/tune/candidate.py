@@ -64,7 +64,7 @@ class Candidate:
             raise ValueError(f"no kernel of this version has {json.dumps(data)}") from error
 
     def text(self) -> str:
-        """For tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"; of a long value a digest."""
+        """Return it for tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"; a long value is shown as a digest."""
         values = ", ".join(
             f"{name} {_short(value)}" for name, value in dataclasses.asdict(self.params).items()
         )
@@ -91,8 +91,8 @@ def build(
 
     Args:
         workload: The workload to compute.
-        candidate: How.
-        constants: The composite's, in the order of `Operand.index`.
+        candidate: Kernel and parameters.
+        constants: Constants of the composite, in the order of `Operand.index`.
         on: Becomes the function's "target".
 
     Returns:

@@ -24,7 +24,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 
 LEAST_SAMPLES = 24
-"""Before there are as many, candidates rank by the kernels' estimates."""
+"""With fewer samples, candidates are ranked by the kernels' estimates."""
 
 SIZES = 12
 """Sizes of a workload that are features: of its result and of two operands of four axes."""

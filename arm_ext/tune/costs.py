@@ -52,7 +52,7 @@ class Loaded:
         session: The open session.
         info: What a real board reports of itself; None for one that counts.
         dump: File that a board that counts writes.
-        module: The library.
+        module: The loaded library.
         name: Name of the kernel in it.
         arguments: Tensors on the board, the output last.
         so: The library's file.
@@ -80,7 +80,7 @@ class Loaded:
             return [float(seconds) for seconds in evaluate(*self.arguments).results]
 
     def trace(self) -> Trace:
-        """One warm call, on a board that counts."""
+        """Trace one warm call, on a board that counts."""
         assert self.dump is not None
         self.seconds(repeats=1)
         with self.session.guard():
@@ -98,7 +98,7 @@ class Cycles:
     Registers that are spilled count as the loads and stores that they are.
 
     Attributes:
-        core: Whose cycles.
+        core: Core to estimate cycles for.
     """
 
     core: Core

@@ -17,8 +17,8 @@ class Recorded:
     """A `Measurer` that records; a search that is repeated goes through its finished trials in no time.
 
     Attributes:
-        unit: As of the measurer inside.
-        where: Place of measurement, as of the measurer inside.
+        unit: Unit of the inner measurer's costs.
+        where: Place of measurement of the inner measurer.
         reused: Trials that the database had before.
     """
 
@@ -26,7 +26,7 @@ class Recorded:
         """Reads the database when it is first asked.
 
         Args:
-            inner: The measurer.
+            inner: The measurer that is asked for candidates without a record.
             database: Database that records are read from and written to.
             seed: Seed of the search, for the records.
         """

@@ -30,9 +30,9 @@ class Sample:
     """One call of a task.
 
     Attributes:
-        inputs: The composite's, in order.
-        constants: The composite's, as `kernel.pack` takes them.
-        expected: The output.
+        inputs: Inputs of the composite, in order.
+        constants: Constants of the composite, as `kernel.pack` takes them.
+        expected: Output that a right kernel computes.
         bound: Largest |difference| / max|expected| of a right float output; 0 where all bits must be equal.
     """
 

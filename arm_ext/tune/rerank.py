@@ -20,10 +20,11 @@ def rerank(
     """Measures what is taken without tuning, and the best of each task.
 
     Args:
-        tasks: Of which; one without records is passed over.
-        measurer: Where; it records.
-        records: Records of these tasks' target, with costs in another unit than the measurer's or from other places.
-        top: How many of each.
+        tasks: Tasks to measure; one without records is skipped.
+        measurer: Measures candidates and records the results.
+        records: Records for the target of these tasks, with costs in another unit than the measurer's or from
+            other places.
+        top: How many candidates of each task to measure.
         until: Whether to stop, asked before each task.
     """
     for task in tasks:

@@ -36,7 +36,7 @@ ROUND = 8
 """Candidates of a round: few, since each round chooses by all that was measured before."""
 
 AT_RANDOM = 2
-"""Of a round: an exploration of a quarter, as spaces are small and estimates good."""
+"""Candidates of a round that are drawn at random: a quarter, as spaces are small and estimates good."""
 
 MOMENTUM = 0.2
 """Weight of what the last trials gained, against that of what the task still takes (Ansor's alpha)."""
@@ -47,14 +47,14 @@ WINDOW = 3 * ROUND
 
 @dataclass
 class Progress:
-    """How far a task is.
+    """State of the search for one task.
 
     Attributes:
-        task: The task.
+        task: The task that is tuned.
         default: Cost of what is taken without tuning; None if that failed or is not measured yet.
         best: The fastest candidate so far.
-        cost: Its cost.
-        trials: Candidates measured.
+        cost: Cost of the fastest candidate.
+        trials: Number of measured candidates.
         failures: How many failed, by kind.
     """
 
@@ -151,7 +151,7 @@ class _Run:
 
 
 def never() -> bool:
-    """For a search without a limit of time."""
+    """Return False: for a search without a time limit."""
     return False
 
 

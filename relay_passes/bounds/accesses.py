@@ -19,7 +19,7 @@ from tvm_ffi import structural_map, structural_walk
 from relay_passes.bounds.intervals import NOTHING, Interval, Scope, dtype_of, interval, of_dtype
 
 _ROUNDS = 4
-"""After as many, the values that a tensor of a loop can have are looked no further for."""
+"""Number of rounds after which the values that a tensor of a loop can have are no longer refined."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,13 @@ class Access:
 
     Attributes:
         buffer: The accessed buffer.
-        axis: Along which of its axes.
-        index: The place.
-        limit: Places are less than that.
-        values: Those that it may have, as far as is known.
-        loops: Variable, start and extent of those around it that index or conditions depend on, the outermost first.
-        conditions: Those under which it is done, that are read from a tensor too.
+        axis: Axis of the buffer that is indexed.
+        index: The index expression.
+        limit: Exclusive upper bound of valid indices.
+        values: Interval of the values that the index may have, as far as it is known.
+        loops: Variable, start and extent of the surrounding loops that the index or the conditions depend on,
+            outermost first.
+        conditions: Conditions of the access that are themselves read from a tensor.
     """
 
     buffer: ir.Var
@@ -100,7 +101,7 @@ class Analysis:
 
     Attributes:
         values: Integer tensor → the values of its elements.
-        accesses: The indirect ones.
+        accesses: Accesses whose index is read from a tensor.
     """
 
     def __init__(self, func: tirx.PrimFunc, given: Mapping[ir.Var, Interval]) -> None:

@@ -34,7 +34,7 @@ class Costs(Protocol):
         """Return why the last call of a composite is cheaper in a separate kernel, or None.
 
         Args:
-            composite: With it.
+            composite: The composite, with that call in it.
             routines: Routines that it calls by call_tir, by name.
 
         Returns:

@@ -70,7 +70,7 @@ def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, lis
     What parallel loops share is an argument, however small it is, so that they can be functions of their own.
 
     Args:
-        func: Without blocks.
+        func: A function without blocks.
         largest: The greatest length, if there are sizes that are known at run time.
 
     Raises:

@@ -16,7 +16,7 @@ def parallel_parts(func: tirx.PrimFunc) -> list[tirx.PrimFunc] | None:
     """Return functions of the same arguments that do in order what a kernel does, each parallel loop by itself.
 
     Args:
-        func: Without blocks, as `hoist_all` returns it.
+        func: A function without blocks, as `hoist_all` returns it.
 
     Returns:
         None where loops are inside of others, or how often they run on more than the sizes of arguments.

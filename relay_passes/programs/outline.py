@@ -24,9 +24,9 @@ class Part:
 
     Attributes:
         name: Name of the function.
-        inner: Variables that it computes.
-        inputs: Those that it reads from outside: its parameters, in this order.
-        outputs: Those that it returns.
+        inner: Variables that the part computes.
+        inputs: Variables that it reads from outside; they become its parameters, in this order.
+        outputs: Variables that it returns.
     """
 
     name: str

@@ -174,7 +174,7 @@ def _rules(parallel: bool) -> list[Any]:
 
 
 def _target(workload: Workload, core: Core) -> target.Target:
-    """One core: threads are no part of what is searched."""
+    """Return a target with one core: threads are not searched."""
     triple = f"{loop_workload.machine_of(workload)}-linux-gnu"
     return target.Target({"kind": "llvm", "mtriple": triple, "num-cores": 1})
 

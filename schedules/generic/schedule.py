@@ -60,7 +60,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
     """Schedule a PrimFunc of plain loops; return any other unchanged, with the reason.
 
     Args:
-        func: As FuseTIR leaves it: arguments are dense tensors.
+        func: Fused loops as FuseTIR returns them; arguments are dense tensors.
         target: The target.
     """
     try:

@@ -32,11 +32,12 @@ def rescale(
 
     Args:
         graph: The TOSA graph.
-        x: Its last axis are the channels.
-        scale: One, or multipliers [channels] and their shift; multipliers of 15 bits where x is int48.
+        x: The value; its last axis are the channels.
+        scale: One scale, or multipliers [channels] with their common shift; multipliers have 15 bits if x is
+            int48.
         dtype: Dtype of the result, which is rounded half up, shifted by `zero_point`, then saturated.
-        input_zero_point: Subtracted first.
-        zero_point: Added last.
+        input_zero_point: Zero point of x, which is subtracted first.
+        zero_point: Zero point of the result, which is added last.
 
     Raises:
         ValueError: The multipliers follow another axis; `integerize` makes no such operator.

@@ -256,7 +256,8 @@ def check_supported(
         proto: The model.
         refused: Name of a node that could not be expanded → why.
         sources: Name of a node that came of an expansion → the source node's.
-        whole: Of a part of a model, what cannot be imported of all of it, to be told at once.
+        whole: For a part of a model: what cannot be imported of the whole model, so that all is reported at
+            once.
 
     Raises:
         ModelError: Lists all of them, with counts, node names, and what they can be decomposed into.

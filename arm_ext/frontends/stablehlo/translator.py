@@ -43,10 +43,10 @@ class Translator(Values):
         """Prepare for a module.
 
         Args:
-            module: With static shapes.
+            module: A module with static shapes.
             converter_of: Returns the converter of an operator.
             named: Operator name → its converter.
-            nodes: Operation → its name.
+            nodes: Operation → its source name.
         """
         super().__init__()
         self.functions = functions_of(module)
@@ -63,9 +63,9 @@ class Translator(Values):
         """Add what is converted meanwhile as a function of its own, which returns a tuple, or the one result.
 
         Args:
-            symbol: Its name.
-            params: Of it.
-            convert: Returns its results.
+            symbol: Name of the function.
+            params: Parameters of the function.
+            convert: Converts the body and returns its results.
         """
         outer, self.builder = self.builder, relax.BlockBuilder()
         failure: Exception | None = None

@@ -66,13 +66,13 @@ class _Lstm:
     """An operator, and what its steps compute with.
 
     Attributes:
-        o: Its operands.
-        gates: Those there are: without that of the input, it is 1 less the forget gate.
+        o: Operands of the operator.
+        gates: The gates that the operator has; one without an input gate uses 1 minus the forget gate.
         hidden: Scale and zero point of the output before a projection.
         output: Scale and zero point of the output.
         cell_bits: log2 of the cell's scale.
-        cell_clip: Largest |cell|, 0 for any.
-        projection_clip: Largest |output|, likewise.
+        cell_clip: Largest |cell|; 0 for no limit.
+        projection_clip: Largest |output| of the projection; 0 for no limit.
     """
 
     o: Operands

@@ -106,7 +106,7 @@ def check_operator(c: Any, op: Any, code: str, node: str) -> None:
     Args:
         c: A `QdqConverter`.
         op: The operator.
-        code: Its name.
+        code: Name of the operator.
         node: Name of the source node.
 
     Raises:

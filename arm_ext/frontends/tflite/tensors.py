@@ -65,7 +65,7 @@ def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tu
     """Return the shape of an output with `count` elements.
 
     Args:
-        tensor: As in the file.
+        tensor: The output tensor of the file.
         count: How many elements it has.
         wanted: Sizes that its operator gives, possibly with -1, if the file leaves more than one size open.
 

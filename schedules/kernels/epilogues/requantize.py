@@ -70,10 +70,10 @@ class Requantization:
 
     Attributes:
         zero_point: Zero point of the output.
-        low: Least value.
-        high: Greatest value.
+        low: Least value of the output.
+        high: Greatest value of the output.
         dtype: "int8" or "uint8".
-        shift: Shift of the form "rescale".
+        shift: Shift for the form "rescale".
     """
 
     zero_point: int
@@ -110,11 +110,11 @@ def requantize16(
     """Emit the requantisation of 16 accumulators to 16 values of `to.dtype`, in the same order.
 
     Args:
-        form: How.
+        form: Form of the requantisation.
         acc: Four int32x4.
-        m: Four float32x4: the multipliers; of the form "rescale" the bits of integers.
-        to: The output.
-        addend: Four float32x4 of the form "fused", unused by the others.
+        m: Four float32x4 of multipliers; for the form "rescale" the bits of integers.
+        to: Zero point, limits and dtype of the output.
+        addend: Four float32x4 for the form "fused", unused by the others.
     """
     if form == "convert":
         narrow = [sqxtn16(fcvtns(tirx.Cast("float32x4", a) * s)) for a, s in zip(acc, m, strict=True)]

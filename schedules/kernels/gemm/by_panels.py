@@ -67,8 +67,8 @@ class RegisterTile(NamedTuple):
     """A size of register tile, with the contiguous segments of a row.
 
     Attributes:
-        rows: Rows.
-        vectors: Vectors of columns.
+        rows: Number of rows.
+        vectors: Number of vectors of columns.
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
     """
 

@@ -59,7 +59,7 @@ def _part(sums: tirx.Buffer, part: int) -> ir.Expr:
 
 
 def _added(sums: tirx.Buffer, values: ir.Expr, *, dot: bool) -> tuple[ir.Expr, ir.Expr]:
-    """Both sums with 16 values, int8, added."""
+    """Return both sums, with 16 int8 values added."""
     total, squares = _part(sums, 0), _part(sums, 1)
     if dot:
         ones = tirx.Broadcast(tirx.IntImm("int8", 1), VECTOR)

@@ -101,9 +101,10 @@ def multiply(
         a_rows: Offset in `a` of each row of the tile.
         b: Flat int8.
         b_panel: Offset in `b` of the panel.
-        vectors: Of columns.
+        vectors: Number of vectors of columns.
         segments: The loads of a row, in the order of k.
-        start: Makes int32x4 for each vector of columns, what the accumulators of a row start from; called for each.
+        start: Returns the int32x4 that the accumulators of a row start from, for a vector of columns; called
+            for each row.
         flipped: Whether the top bit of the data is flipped.
 
     Returns:
