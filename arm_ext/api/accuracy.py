@@ -76,7 +76,7 @@ NPU_SAMPLES = 8
 """Number of samples that the functional model of the NPU computes; for a large model, each takes seconds."""
 
 HOST = "host"
-"""Name of the board where nothing but this machine is asked for."""
+"""Name of the board in the report when our integers are computed on this machine."""
 
 
 @with_plugins
@@ -186,7 +186,7 @@ def _chain_of(
     *,
     npu: bool,
 ) -> "_OnnxChain | TfliteChain":
-    """The chain of a model by its format; `of_onnx` are options that TFLite does not have, by name."""
+    """Return the chain for a model's format; `of_onnx` are options by name that TFLite does not have."""
     if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
         if found := [name for name, value in of_onnx.items() if value]:
             raise UsageError(
@@ -205,7 +205,7 @@ def _chain_of(
 def _bisected(
     chain: "_OnnxChain", feeds: Sequence[Feed], metric: Metric, gate: Gate, target: str
 ) -> MixedPrecision:
-    """The fewest layers that, in float, make the quantised model hold the bounds."""
+    """Return the fewest layers that must be in float so that the quantised model holds the bounds."""
     judge = Judge(chain.name, chain.source, feeds, metric, gate.holds)
     # Weights in float are those that quantisers start from.
     matching = Matching(fold_batch_norm(chain.source), chain.quantized)
@@ -271,23 +271,23 @@ class _OnnxChain(Chain):
         )
 
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return what the samples are."""
+        """Return the specs of the samples' arrays."""
         return input_specs(self.source.graph)
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed a sample."""
+        """Return one feed per sample."""
         return split_samples(arrays, self.specs(), "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return what the quantised model is given for a sample, in its order."""
+        """Return the quantised model's inputs for a sample, in its order."""
         return [feed[spec.name] for spec in input_specs(self.quantized.graph)]
 
     def imported(self) -> ImportedModel:
-        """Return the model that an NPU takes parts of."""
+        """Return the model that regions for the NPU are cut from."""
         return import_onnx(self.quantized)
 
     def check_bisect(self, gate: Gate, metric: Metric | None, samples: int) -> None:
-        """Check that layers can be put back to float, and their effect be measured.
+        """Check that layers can be put back to float and that the effect can be measured.
 
         Raises:
             UsageError: They cannot.
@@ -302,7 +302,7 @@ class _OnnxChain(Chain):
             )
 
     def match(self, feed: Feed) -> None:
-        """Match the layers, and open what runs them; one sample shows which tensors are alike.
+        """Match the layers and open the sessions; one sample shows which tensors have the same shapes.
 
         Raises:
             UsageError: Nothing of the two models is alike.

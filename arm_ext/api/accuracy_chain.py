@@ -47,7 +47,7 @@ class Chain(ABC):
 
     @abstractmethod
     def imported(self) -> ImportedModel:
-        """Return the model that an NPU takes parts of."""
+        """Return the model that regions for the NPU are cut from."""
 
     def keep(self, **links: Mapping[str, Array]) -> None:
         """Keep the outputs of one sample, by link and name."""
@@ -60,7 +60,7 @@ class Chain(ABC):
         return len(self.results["integers"])
 
     def report(self, board: str, given: int, metric: Metric | None) -> AccuracyReport:
-        """Return what was compared."""
+        """Return the report of the compared samples."""
         rows: dict[str, Sequence[Sequence[Array]]] = {
             link: found[: self.samples] for link, found in self.results.items()
         }

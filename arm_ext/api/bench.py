@@ -52,7 +52,7 @@ def bench(
 ) -> Report | BucketReports:
     """Measure one inference: counts and a cycle estimate on a virtual board, times on a real one.
 
-    Of a model with states it is one step.
+    For a model with states, an inference is one step.
 
     Args:
         package: Folder, opened package, or what `compile` returned.

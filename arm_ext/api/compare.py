@@ -249,7 +249,7 @@ def _row(
         binary_bytes=run.library_bytes,
         weight_bytes=weight_bytes(model),
         empty_instructions=sum(block.instructions for block in nothing.blocks),
-        # Of a model with states, runs to warm up move a runtime's own on.
+        # In a model with states, warm-up runs advance the states that a runtime keeps itself.
         distance=None if own or package.manifest.states else _distance(run.outputs, selftest.expected),
     )
 

@@ -64,7 +64,7 @@ _NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS
 class CompileResult:
     """The result of `compile`: the package and its report.
 
-    Of a C library, too, `package` is its folder and manifest.
+    For a C library, too, `package` gives its folder and manifest.
     """
 
     package: Package

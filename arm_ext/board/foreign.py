@@ -12,7 +12,8 @@ from arm_ext.errors import EnvError
 
 _LOG = logging.getLogger(__name__)
 
-# Of a record, a hash a line; the older half goes when it is longer. A hash that is gone means a needless warning.
+# Most bytes of the record of hashes, one per line. When it is longer, its older half is dropped; a dropped hash means
+# a needless warning.
 _LONGEST = 1 << 20
 
 

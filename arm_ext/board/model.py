@@ -19,7 +19,7 @@ from arm_ext.errors import UsageError
 _MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
 _COUNT_WARMUP = 4
-# Of kernels in an inference; a graph of 2,000 nodes in a loop of 10 rounds has as many.
+# Most kernel calls in an inference; a graph of 2,000 nodes in a loop of 10 rounds has as many.
 _MOST_CALLS = 20_000
 _CLOSURE = "arm_ext_main"  # main or step with its inputs bound, for the timer
 

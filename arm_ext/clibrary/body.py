@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C of a program: its steps as statements, and the functions that threads of a pool call."""
+"""C code of a program: its steps as statements, and the functions that threads of a pool call."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _MEMORIES: dict[Memory, str] = {
     "input": "const {}_input *in",
     "output": "const {}_output *out",
 }
-_NAMED_SOURCES = 4  # of a call, in its comment
+_NAMED_SOURCES = 4  # most source nodes in the comment of a call
 
 
 @dataclass(frozen=True)

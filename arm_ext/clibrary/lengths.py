@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that follow from a length, which is known at run time: in C, and what they are at most.
+"""Sizes that follow from a length known at run time, as C expressions, and their greatest values.
 
 [1, (n - 1) // 2 + 1, 8] of float32    →    32 * (quotient(length - 1, 2) + 1)
 """
@@ -15,7 +15,7 @@ from arm_ext.errors import ModelError
 from relay_passes.ir.sizes import greatest
 
 VARIABLE = "length"
-"""The length in C: an int64_t."""
+"""Name of the length in C, an int64_t."""
 
 _OPERATORS = {
     prim.Add: "({} + {})",

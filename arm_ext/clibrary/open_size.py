@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of a C library for functions that take a size: a length up to a bound, or a number of samples.
 
-Buffers have the bytes that follow from it. A length goes to the program; of samples, the program computes one.
+The caller's buffers have as many bytes as follow from the size. A length is passed on to the program; for several
+samples, the program is run once for each.
 """
 
 from abc import ABC, abstractmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned model as C code will have it: kernel calls, copies, branches and loops between buffers.
+"""A planned model as steps of a C program: kernel calls, copies, branches and loops between buffers.
 
 arena = alloc_storage(192)
 a = alloc_tensor(arena, 64, …); k(x, const, a); y = alloc_tensor(…); l(a, y); return y

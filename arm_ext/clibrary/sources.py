@@ -33,11 +33,11 @@ _C_TYPES = {
 }
 # Variables and functions of the C++ class.
 _CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor"
-# What there is in no library of one shape.
+# Placeholders of the templates that are empty in a library with one shape of fixed sizes.
 _NOTHING = """shape_parameter shape_pass place_parameter place_pass compute_parameter compute_pass shapes shape_text
 hpp_shape hpp_shape_only hpp_shape_check hpp_place open_limit open_parameter open_pass open_check open_needs
 length_used part_length tensor_text tensor_parameter tensor_pass tensor_declaration py_open py_imports"""
-# Of Python's module struct; of binary16 the bits, which a memoryview gives in every version.
+# Formats of Python's module struct; for binary16 that of its bits, which a memoryview reads in every version.
 _PYTHON_TYPES = {
     "bool": "?",
     "float16": "H",

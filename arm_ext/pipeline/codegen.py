@@ -56,7 +56,7 @@ _ITEM, _BEHIND = (tvm.ir.Op.get(f"tirx.{name}") for name in ("anylist_getitem", 
 _STAYS = "disable_lower_builtin"
 # A dtype that gives an arena on the stack its alignment: TVM limits an explicitly requested alignment to 16 bytes.
 _LINE = f"uint8x{ALIGNMENT}"
-# Of the runtime, what returns its argument.
+# The runtime's function that returns its argument.
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
 _COMPILED = "__vmtir__"
@@ -114,7 +114,7 @@ _TO_CODE = Sequential(
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
-        # Of vectors as a whole, which VectorizeLoop has made by now.
+        # These passes see whole vectors, which VectorizeLoop has made by now.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
         tirx.transform.prim_func_pass(lambda func, _mod, _context: _compare_bools(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),

@@ -36,7 +36,7 @@ LABELS_CSV, CLASSES_TXT = "labels.csv", "classes.txt"
 
 # Channels of an image → Pillow's mode of 8 bits each.
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-# Of the machine's memory, that samples may take: they are there twice while they are put together.
+# Share of the machine's memory that samples may take: there are two copies while they are put together.
 _SHARE_OF_MEMORY = 0.3
 # Pillow's modes of one channel with more than 8 bits, which its conversion would clip.
 _WIDE_MODES = ("I", "F")

@@ -91,7 +91,7 @@ class Quantizer:
         return np.asarray((integers.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale)
 
     def by_element(self, shape: Sequence[int]) -> tuple[Array, Array]:
-        """Return scale and zero point so that they broadcast against an array."""
+        """Return scale and zero point in shapes that broadcast against an array."""
         rank = max(len(shape), 1)
         if self.block:
             pair = (self.scale, self.zero_point)
@@ -182,7 +182,7 @@ class Graph:
 
     @property
     def inputs(self) -> list[str]:
-        """Inputs that a caller passes."""
+        """Names of the inputs that a caller passes."""
         return [value.name for value in self.proto.graph.input if value.name not in self.constants]
 
     @property
@@ -278,13 +278,13 @@ class Matching:
         ]
 
     def without(self, tensors: Iterable[str]) -> None:
-        """Leave out what stands for these tensors of the source."""
+        """Leave out the layers that stand for these tensors of the source."""
         left = set(tensors)
         self.meaning = {root: tensor for root, tensor in self.meaning.items() if tensor not in left}
         self.layers = [layer for layer in self.layers if layer.source not in left]
 
     def uncovered(self) -> list[NodeProto]:
-        """Return the nodes of the source that are of no layer."""
+        """Return the nodes of the source that belong to no layer."""
         covered = {name for layer in self.layers for name in layer.nodes}
         nodes = self.source.proto.graph.node
         return [n for n in nodes if n.name not in covered and not self.source.fixed.issuperset(n.output)]
@@ -300,7 +300,7 @@ class Matching:
         return self._with_activation(twin.output[0])
 
     def _with_activation(self, tensor: str) -> str:
-        """The output of an activation that alone reads a tensor and that the quantiser took into it, or the tensor."""
+        """Return the output of the activation that the quantiser fused with a tensor's node, or the tensor."""
         readers = self.source.readers.get(tensor, [])
         absorbed = (
             len(readers) == 1
@@ -352,7 +352,7 @@ class Matching:
         return into is not None and into.equals(self.quantized.quantizer(before))
 
     def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
-        """Quantised constants beside the source's, where the layer is a product with an activation at most."""
+        """Return a layer's quantised constants with the source's, if it is a product with at most an activation."""
         if (
             anchor is None
             or anchor.op_type not in _ANCHORS
@@ -380,7 +380,7 @@ class Matching:
 
 
 def _anchor(nodes: list[NodeProto]) -> NodeProto | None:
-    """The node that a layer is named after: its product, else what is no activation, else its last."""
+    """Return the node that a layer is named after: its product, else one that is no activation, else its last."""
     for kind in (_ANCHORS, {node.op_type for node in nodes} - set(_ACTIVATIONS)):
         if found := [node for node in nodes if node.op_type in kind]:
             return found[-1]
@@ -388,7 +388,7 @@ def _anchor(nodes: list[NodeProto]) -> NodeProto | None:
 
 
 def with_outputs(model: onnx.ModelProto, tensors: Iterable[str]) -> onnx.ModelProto:
-    """Return a copy of a model that gives more tensors, behind its own outputs."""
+    """Return a copy of a model with further tensors as outputs, after its own."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     own = {value.name for value in copy.graph.output}

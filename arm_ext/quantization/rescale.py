@@ -29,7 +29,7 @@ from arm_ext.quantization.session import Session
 from arm_ext.quantization.steps import Feed
 
 Array = npt.NDArray[Any]
-# Of a positive factor they do the same before and after.
+# Operators that commute with multiplication by a positive factor.
 _HOMOGENEOUS = ("AveragePool", "GlobalAveragePool", "Identity", "LeakyRelu", "MaxPool", "Relu")
 # A smaller range is taken for this share of the largest: a channel that is nearly zero needs no room.
 _LEAST_SHARE = 1e-3

@@ -63,7 +63,7 @@ _RENAMING = ["MatMulAddFusion"]
 
 _NO_STEPS = Steps()
 
-# Of onnxruntime's logger: its default, and what is never reached.
+# Levels of onnxruntime's logger: its default, and one that is never reached.
 _WARNING, _FATAL = 2, 4
 
 

@@ -35,8 +35,8 @@ _SVE2_OPERANDS = {
     "tbl": re.compile(r".*\{z\S+, z"),
     **{f"{op}nt1{size}": re.compile(r".*\[z") for op in ("ld", "st") for size in "bhwd"},
 }
-# Of SVE: on 128-bit elements they are f64mm or sve2-aes, and on 64-bit tiles sme-f64f64 or sme-i16i64, which no profile
-# can have.
+# SVE instructions that on 128-bit elements need f64mm or sve2-aes, and on 64-bit tiles sme-f64f64 or sme-i16i64, which
+# no profile can have.
 _NO_QUAD = frozenset({"trn1", "trn2", "uzp1", "uzp2", "zip1", "zip2", "pmullb", "pmullt"})
 _NO_DOUBLE_TILE = re.compile(r"za\d\.d")
 _TILE_SUMS = frozenset(m for m in SME if m.endswith(("mopa", "mops", "addha", "addva")))

@@ -2,7 +2,7 @@
 """Candidates of tuning: a kernel with its parameters, as a value, as JSON, and as the function that is built.
 
 A kernel emits TensorIR from its frozen `Params` and has no schedule that a MetaSchedule trace could replay, so that the
-parameters themselves are what is searched, measured and kept. Of loops that no kernel takes a trace is the parameter.
+parameters themselves are searched, measured and kept. For loops that no kernel takes, a trace is the parameter.
 """
 
 import dataclasses

@@ -31,7 +31,7 @@ BOUND = "bound"
 """The condition that tells which share of the cost no order of the same instructions goes below: as many cycles as fill
 the vector pipes, or dispatch, and the lines of what is read and written that were not in L1 and L2, each once."""
 
-# Of a line that L1 and L2 fetch. Prefetchers hide how long it takes, not how much the buses carry.
+# Cycles to fetch a line from L2, and from memory. Prefetchers hide the latency, but the buses still carry the bytes.
 _LINE_CYCLES = (LINE_BYTES / L2_BYTES_PER_CYCLE, LINE_BYTES / BYTES_PER_CYCLE)
 
 _REPEATS = 9

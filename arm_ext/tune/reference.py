@@ -19,9 +19,9 @@ from arm_ext.tune.task import Task
 from schedules.select import KERNELS
 
 _MAIN = "main"
-# Of max|expected|. Sums in another order differ in binary32 by sqrt(k) * 2^-24 of their terms, and Winograd's by four
-# times that. Of 32 products added up in binary16 the roundings come to about 2^-10, of a product in bfloat16 to 2^-8;
-# four times either is a bound that no right kernel reaches, and no wrong one keeps.
+# Bounds of |difference| over max|expected|. Sums in another order differ in binary32 by sqrt(k) * 2^-24 of their terms,
+# and Winograd's by four times that. The rounding errors of 32 products added up in binary16 come to about 2^-10, of a
+# product in bfloat16 to 2^-8; four times either is a bound that no right kernel reaches, and no wrong one keeps.
 _BOUNDS = {"float32": 1e-4, "float16": 2.0**-8, "bfloat16": 2.0**-6}
 
 

@@ -6,11 +6,11 @@ make likely, next those that the cost model holds fastest, and a few at random, 
 would not have chosen. The task of a round is the one of which the whole model's time may fall most, by what its last
 trials gained and by what it still takes (the gradient of Ansor, Zheng et al., OSDI 2020, equation 2).
 
-Candidates bred of the best ones are none of a round. Of 196 points of a float32 product in blocks of k (24 x 1024 x 96
-on Cortex-A53) the best of 16, 32 and 64 trials is 1.0, 0.1 and 0.0 % slower than the best of all, in the mean of eight
-seeds; at random 2.3, 1.5 and 1.0 %; and 1.2, 0.4 and 0.0 % where two of a round differ in one parameter from the best
-three so far. Of traces for an einsum and a sine, 64 trials with five of eight bred by MetaSchedule's mutators came to
-19.9 thousand cycles, and draws alone to 17.0, by one seed.
+No candidate of a round is a mutation of the best ones so far. Among 196 points of a float32 product in blocks of k
+(24 x 1024 x 96 on Cortex-A53), the best of 16, 32 and 64 trials is 1.0, 0.1 and 0.0 % slower than the best of all, in
+the mean of eight seeds; at random 2.3, 1.5 and 1.0 %; and 1.2, 0.4 and 0.0 % if two of a round differ in one parameter
+from the best three so far. For traces of an einsum and a sine, 64 trials with five of eight made by MetaSchedule's
+mutators came to 19.9 thousand cycles, and draws alone to 17.0, with one seed.
 
 All of that is a function of tasks, seed, records and costs: the same of these make the same search. Time decides only
 where it ends. What was measured before comes from the database, by the measurer, so that a search that is run

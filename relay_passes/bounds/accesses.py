@@ -256,7 +256,7 @@ class Analysis:
             self._passed_on.add(expr)
         for operand in operands_of(expr):
             if isinstance(expr, ir.Call) and isinstance(operand, TensorLoad):
-                # Of its address, or of its value.
+                # The operand is passed on as an address or as a value.
                 self._passed_on.add(operand.source)
             self._expression(operand, around)
 

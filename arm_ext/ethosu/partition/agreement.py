@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the NPU computes what our integers are: regions on the functional model, fed with the CPU's values.
 
-Of a region that differs, its beginnings are compiled by themselves, and a bisection finds the operator with which they
-begin to differ. TOSA's reference model then says which of the two is wrong.
+If a region differs, prefixes of it are compiled by themselves, and a bisection finds the first operator that differs.
+TOSA's reference model then says which of the two is wrong.
 """
 
 from collections.abc import Mapping, Sequence

@@ -33,7 +33,7 @@ _UNCOMPUTED = {
     for name, number in onnx.TensorProto.DataType.items()
     if name.startswith(("FLOAT8", "FLOAT4", "FLOAT6", "COMPLEX", "STRING"))
 }
-# Of Cast, QuantizeLinear and those that fill: the type that they give.
+# Attributes that name the result's type: of Cast, QuantizeLinear and operators that fill a tensor.
 _TYPE_ATTRIBUTES = ("to", "output_dtype", "dtype")
 
 _NONE: Mapping[str, str] = MappingProxyType({})

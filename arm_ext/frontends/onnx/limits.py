@@ -76,7 +76,7 @@ _INPUTS: dict[tuple[str, str], Limit] = {
     ("Upsample", "scales"): FACTOR,
 }
 _AXES = frozenset(("axis", "axes", "batch_axis", "time_axis"))
-# Whose axes count others than those of their first input, or which onnx's inference checks itself.
+# Operators whose axes are not those of their first input, or are checked by onnx's inference.
 _OTHER_AXES = frozenset(
     (
         "Concat",

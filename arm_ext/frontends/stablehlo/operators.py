@@ -71,7 +71,7 @@ _CALLED: dict[str, Convert] = {
     **{name.replace("chlo.", "mhlo."): f for name, f in CONVERTERS.items() if name.startswith("chlo.")},
     **dict.fromkeys(control.NEUTRAL_CALLS, elementwise.same),
     "mhlo.topk": CONVERTERS["chlo.top_k"],
-    # Of shapes, which are static here and fit.
+    # It asserts shapes, which are static here and fit.
     "shape_assertion": _nothing,
 }
 # Operators whose regions are program; those of others are functions of numbers.

@@ -59,7 +59,7 @@ _REDUCERS = {
     "stablehlo.minimum": MINIMUM,
     "stablehlo.multiply": PRODUCT,
 }
-# Of Booleans, which TVM reduces as integers.
+# Reducers of Booleans, which TVM reduces as integers.
 _LOGICAL = {
     "stablehlo.add": MAXIMUM,
     "stablehlo.and": MINIMUM,

@@ -73,7 +73,7 @@ def take_buffers(program: ExportedProgram) -> list[Buffer]:
             for spec in signature.output_specs
         ],
     )
-    # Those that no state_dict has.
+    # Buffers that are not persistent are in no state_dict.
     program._constants = {name: value for name, value in program.constants.items() if name not in changed}
     return [Buffer(name, inputs[name], values[name]) for name in changed]
 

@@ -106,7 +106,7 @@ class MetricValue(_Record):
 
 
 class LayerCost(_Record):
-    """What a layer costs, and what its quantisation does to the outputs."""
+    """Cost of a layer, and the effect of its quantisation on the outputs."""
 
     name: str = Field(description="Name of the layer.")
     noise: float | None = Field(

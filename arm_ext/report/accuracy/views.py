@@ -119,7 +119,7 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
 
 
 def npu_link(link: NpuLink) -> list[str]:
-    """Return whether each region of the NPU computes our integers, and where one that does not begins to differ."""
+    """Return whether each region of the NPU computes our integers, and the first operator that differs."""
     said = f"{link.accelerator}, by a functional model of it, on {counted(link.samples, 'sample')}"
     if not link.regions:
         return textwrap.wrap(

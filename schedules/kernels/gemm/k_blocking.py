@@ -220,8 +220,8 @@ class _Task:
 
 
 L1_SHARES = (8, 4, 2)
-"""Parts of L1 that a block's panel takes. Of a k of 4096, 12 columns and rows by six on Cortex-A55 a third takes 24.9 M
-estimated cycles, three quarters 31.2, and no blocks 41.3."""
+"""Parts of L1 that a block's panel takes. For k = 4096, 12 columns and rows by six on Cortex-A55, a third of L1 takes
+24.9 M estimated cycles, three quarters 31.2, and no blocks 41.3."""
 
 L2_SHARES = (4, 2)
 """Parts of L2 that a block's rows take."""

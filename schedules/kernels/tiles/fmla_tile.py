@@ -82,7 +82,7 @@ def order(segments: Sequence[tuple[int, int]]) -> list[int]:
 def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: float, core: Core) -> float:
     """Cycles of one tile with all loads in L1.
 
-    Those of the sum are the slowest of dispatch, FMLA pipes and FMLA chains; what is around it takes dispatch.
+    The sum over k takes the maximum of dispatch, FMLA pipes and FMLA chains; the instructions around it take dispatch.
 
     Args:
         rows: Rows of the tile.

@@ -94,7 +94,7 @@ def multiply(
 ) -> tirx.Buffer:
     """Emits the sum over k of one tile, inside of `pin.pins`.
 
-    Of straight code LLVM would load whole rows at once, and keep them on the stack.
+    The pins keep LLVM from loading whole rows at once in straight code, and keeping them on the stack.
 
     Args:
         a: Flat int8, or uint8 if `flipped`.
