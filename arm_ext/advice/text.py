@@ -27,7 +27,7 @@ def text(report: AdviceReport) -> str:
 
 
 def config(report: AdviceReport) -> str:
-    """Return the recommended options as YAML, with what they were measured to save."""
+    """Return the recommended options as YAML, with their measured gain."""
     about = (
         f"{_percent(report.gain)} less, error at the outputs {report.error:.1e}"
         if report.recommended

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.advise`: what would make a model faster, built and measured."""
+"""`arm_ext.advise`: options and model changes that would make a model faster, built and measured."""
 
 import json
 import math
@@ -232,7 +232,7 @@ class _Advisor:
         together: Alternative | None,
         changes: Sequence[Advice | Declined],
     ) -> AdviceReport:
-        """Return what was found."""
+        """Return the report."""
         measured = self.present.profile
         options = {} if together is None else together.options
         return AdviceReport(
@@ -296,7 +296,7 @@ class _Advisor:
         return best
 
     def changes(self) -> list[Advice | Declined]:
-        """Return what to change in the model, and what is not worth it; measured where a rule can make the change."""
+        """Return changes of the model that gain, and those that do not; measured if a rule can make the change."""
         subject = Subject(self.present.profile, self.present.report, _onnx(self.bench.model))
         return [self._change(finding) for finding in findings(subject)]
 

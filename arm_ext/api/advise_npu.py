@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.advise_npu`: what a model would take on each Ethos-U, by Vela's estimates and the kernels'."""
+"""`arm_ext.advise_npu`: estimated cost of a model on each Ethos-U, by Vela and by the kernels' formulas."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -195,13 +195,13 @@ class _Pricer:
         return begin.model_copy(update={"price": self._price(found)})
 
     def left(self, configurations_: Sequence[Configuration], stopped: Stopped) -> Iterator[NpuPrice]:
-        """Yield what was not reached."""
+        """Yield the configurations that were not reached."""
         note = "the budget was used up" if stopped == "budget" else "interrupted"
         for each in configurations_:
             yield self._begin(each).model_copy(update={"note": note})
 
     def report(self, prices: Sequence[NpuPrice], stopped: Stopped) -> NpuAdvice:
-        """Return what was found."""
+        """Return the report."""
         from arm_ext.ethosu.vela.compiler import vela_version
 
         return NpuAdvice(

@@ -28,7 +28,7 @@ def check_choice(name: str, value: object, choices: Any) -> None:
 
 
 def refuse_compiled(options: Mapping[str, object]) -> None:
-    """Raise UsageError if an option of compiling is given for what is compiled.
+    """Raise UsageError if an option of compiling is given for a model that is compiled already.
 
     Args:
         options: Name on the command line → value; an empty value means that the option was not given.

@@ -246,7 +246,7 @@ def compile(
 
 
 def refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
-    """Refuse what a C library does not have yet."""
+    """Refuse options and models that C libraries do not support yet."""
     asked = [name for name, value in others.items() if value]
     if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
         asked.append("several shapes of any number of samples")
@@ -295,7 +295,7 @@ def _run(
     dump: OutputFolder | None,
     progress: Callable[[str], None],
 ) -> "list[Offloaded]":
-    """Run the phases of all variants; returns what an NPU computes of each, if there is one."""
+    """Run the phases of all variants; returns the NPU's part of each, if there is an NPU."""
     if divider is None:
         for variant in variants:
             variant.run(dump, progress)

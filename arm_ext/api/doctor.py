@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.doctor`: what this machine and a board have of what the commands need, and what mends each lack."""
+"""`arm_ext.doctor`: which tools the commands need, whether this machine and a board have them, and how to get them."""
 
 import importlib
 import importlib.metadata

@@ -99,7 +99,7 @@ def explain(
     npu: NpuOptions | str | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> ExplainReport:
-    """Rewrite a model as `compile` does, up to the forming of composites, and tell what was done and what was left.
+    """Rewrite a model as `compile` does, up to the forming of composites, and report what each rule did and did not do.
 
     Rejections and near misses are those of a rule's first run, when other rules have changed little, and of its last.
 
@@ -179,7 +179,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Gain:
-    """Estimates what a rewrite would save at most: the calls that compute no products and would become part of another.
+    """Upper bounds of what a rewrite saves: the cost of calls without products, which would become part of other calls.
 
     Attributes:
         calls: Calls of all kernels.
@@ -204,7 +204,7 @@ class Gain:
         return sum(saved) / (sum(call.cycles for call in self.calls) or 1)
 
     def place(self, diagnostic: Diagnostic) -> Unapplied:
-        """Return a diagnostic with what would be saved if what it says were not so."""
+        """Return a diagnostic with the gain if its reason did not hold."""
         nodes, others = diagnostic.nodes, diagnostic.others
         gain = 0.0 if self.has_products(others) else self.of((*nodes, *others))
         return Unapplied(diagnostic=diagnostic, anchor=self.nodes.anchor(others or nodes), gain=gain)

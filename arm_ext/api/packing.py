@@ -123,7 +123,7 @@ class Packing:
         return Planned(planned, entries, check)
 
     def selftests(self) -> "Iterator[Callable[[], _Tested]]":
-        """Yield what computes the self-test of each variant."""
+        """Yield for each variant a function that computes its self-test."""
         for variant, offloaded in zip_longest(self.united.variants, self.offloaded):
             yield partial(self._selftest, variant, offloaded)
 
@@ -151,7 +151,7 @@ class Packing:
         return selftest, values
 
     def write(self, linked: Linked) -> tuple[Manifest, CompileReport]:
-        """Write the manifest, the report, and what an NPU's driver takes."""
+        """Write the manifest, the report, and the files for an NPU's driver."""
         report = self.write_report(linked, self.folder)
         npu = self._npu(linked.region_values)
         manifest = self.manifest(linked, report, package.list_files(self.folder), npu)

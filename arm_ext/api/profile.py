@@ -340,7 +340,7 @@ def _times(same: Sequence[TimedCall], counted: TimedCall) -> Times:
 
 
 def _conditions(model: LoadedModel, watch: Watch, counting: Watch, cores: Sequence[int]) -> dict[str, str]:
-    """Return what times depend on, as far as the board tells, and what it does not tell."""
+    """Return the conditions that times depend on, as far as the board reports them, and those that it does not."""
     session = model.session
     of_cores = cores or conditions.online(session) or (0,)
     told = {
@@ -361,7 +361,7 @@ def _conditions(model: LoadedModel, watch: Watch, counting: Watch, cores: Sequen
 
 
 def _by_core(cores: Sequence[int], ask: Callable[[int], str]) -> str:
-    """Return what is so of all cores, or for each answer the cores that it is of."""
+    """Return an answer that all cores give, or each answer with the cores that give it."""
     found: dict[str, list[int]] = {}
     for core in cores:
         found.setdefault(ask(core), []).append(core)

@@ -192,7 +192,7 @@ def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | 
 def _refuse_activations(
     calibration: Method, correct: Sequence[Correction], sparsity: Sparsity | None, max_drop: float | None
 ) -> None:
-    """Refuse what is for activations in integers."""
+    """Refuse options for activations in integers."""
     asked = {
         f"--calibration {calibration}": calibration != "minmax",
         **{f"--correct {name}": name in correct for name in ("equalize", "smooth")},

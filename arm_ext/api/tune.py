@@ -148,7 +148,7 @@ def tune_model(
 
 
 def _usable(database: Database) -> list[Record]:
-    """The records that may be used; what may not is said once."""
+    """Return the records that may be used; warn once of others."""
     records, faults = sound(database.all())
     if sentence := told(database.folder, database.skipped + faults):
         _LOG.warning(sentence)

@@ -55,7 +55,7 @@ class Board:
 
     @cached_property
     def info(self) -> BoardInfo:
-        """Return what the board reports on its CPU and its runtime.
+        """Return the board's report on its CPU and its runtime.
 
         Raises:
             EnvError: The board is away or busy, or cannot load a module.

@@ -158,11 +158,11 @@ class Support:
     forks: bool
 
     def describe(self) -> str:
-        """Return what there is, such as "Landlock 7, seccomp"."""
+        """Return the means of confinement that this machine has, such as "Landlock 7, seccomp"."""
         return f"Landlock {self.landlock}, seccomp" if self.landlock else "seccomp"
 
     def lacks(self) -> list[str]:
-        """Return what a model on a virtual board can do here, though it should not."""
+        """Return what a model on a virtual board could do on this machine although it should not, in words."""
         lacks = (
             []
             if self.landlock

@@ -32,7 +32,7 @@ def remember(so_sha256: str) -> None:
 
 
 def warn_of_foreign(package: Path, so_sha256: str, board: Board) -> None:
-    """Say before the first run of a package from elsewhere what it can do.
+    """Warn before the first run of a package from elsewhere of what it can do.
 
     Args:
         package: Folder of the package.

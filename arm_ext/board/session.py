@@ -36,7 +36,7 @@ _SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
 
 
 class BoardLostError(EnvError):
-    """A board that does not answer, or that went away; nothing is wrong with what it was asked."""
+    """A board that does not answer, or went away; the request was right."""
 
 
 class SessionTimeoutError(EnvError):

@@ -165,7 +165,7 @@ def write_library(
 def _read(
     models: Sequence[Planned], threads: int, archive: str | None, weights: Weights
 ) -> list[tuple[list[Shape], Group | None]]:
-    """Return the programs of each model, and what it has in common with the others."""
+    """Return each model's programs, and its constants and kernels that others have, too."""
     constants = [Constants() for _ in models]
     programs = [model.shapes(own, threads) for model, own in zip(models, constants, strict=True)]
     if archive is None:

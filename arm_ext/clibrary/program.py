@@ -396,7 +396,7 @@ class _Reader:
         return _like(ty, iter(targets))
 
     def _loop(self, func: relax.Function, arguments: Sequence[Value]) -> Value:
-        """Repeat what a function does that ends by calling itself; its arguments then are a loop's states."""
+        """Repeat the steps of a function that ends by calling itself; its arguments are the loop's states."""
         choice = func.body.blocks[0].bindings[0]
         *rounds, again = [b for block in choice.value.true_branch.blocks for b in block.bindings]
         changed = []
@@ -470,7 +470,7 @@ class _Reader:
         return KernelCall(str(call.op.name_hint), places, sources_of(call), length=length)
 
     def _length(self, call: Call, func: tirx.PrimFunc) -> tuple[Length | None, list[Expr]]:
-        """Return what is the length of a kernel in a call, if it has one, and the arguments that are tensors."""
+        """Return the length that a kernel is given in a call, if any, and the arguments that are tensors."""
         variable, length = length_of(func), None
         tensors = []
         for param, arg in zip(func.params, call.args, strict=True):

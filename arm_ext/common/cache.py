@@ -38,7 +38,7 @@ what any of them returns."""
 
 
 def cache_folder() -> Path:
-    """The folder for what is built once: ARM_EXT_CACHE, or the user's cache folder of tvm-arm-ext.
+    """Return the folder of the cache: ARM_EXT_CACHE, or the user's cache folder of tvm-arm-ext.
 
     Raises:
         EnvError: It cannot be made.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU seconds of named sections, which may lie in each other and on several threads, and counts of what they did."""
+"""CPU seconds and counts of named sections, which may be nested and run on several threads."""
 
 import os
 import time

@@ -51,7 +51,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """A kernel call, or what the program around ran between two of them.
+    """A kernel call, or the execution of the surrounding program between two of them.
 
     Attributes:
         symbol: The kernel; "" is the program around, with what the runtime does for it.
@@ -208,7 +208,7 @@ def _sections(
     lines: Sequence[tuple[int, tuple[int, ...]]],
     regions: Sequence[Region],
 ) -> Iterator[Section]:
-    """Yield what the lines "#section BEGIN BYTES L1 L2 index:count …" of a dump that is whole say."""
+    """Yield the sections of a complete dump's lines "#section BEGIN BYTES L1 L2 index:count …"."""
     symbols = {region.begin: region.symbol for region in regions}
     with dump.open() as text:
         for line in text:

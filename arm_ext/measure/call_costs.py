@@ -101,7 +101,7 @@ class CallCost:
 
     @property
     def limit_cycles(self) -> float:
-        """Cycles that no order of the same instructions goes below: the busiest of what a core has."""
+        """Lower bound of the cycles for the same instructions in any order: those of the busiest resource."""
         return max(self.dispatch_cycles, self.vector_cycles, self.l2_cycles, self.memory_cycles)
 
 
@@ -165,6 +165,6 @@ def bound_of(cost: CallCost) -> Bound:
 
 
 def peak_macs_per_cycle(costs: Sequence[CallCost], core: Core) -> dict[InsnClass, float]:
-    """Return what the vector pipes could do with each multiply-accumulate instruction in use, alone: the roofs."""
+    """Return the peak rate of each multiply-accumulate instruction in use, if it ran alone: the roofs."""
     used = {kind for cost in costs for kind in cost.classes if kind in MAC_CLASSES}
     return {kind: macs * core.vector_pipes for kind, macs in MACS_OF.items() if kind in used}

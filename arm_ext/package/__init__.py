@@ -39,7 +39,7 @@ SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
 )
 
 NPU = "npu"
-"""The folder of what an NPU takes."""
+"""Folder of the files for an NPU."""
 
 _STEP = "step"
 _KINDS = ("input", "expected", "source", "float")
@@ -378,7 +378,7 @@ def is_package_name(path: Path) -> bool:
 
 
 def list_files(folder: Path) -> list[PackageFile]:
-    """Return what a manifest says of the files in a package's folder; itself excepted."""
+    """Return manifest entries for the files in a package's folder, without the manifest itself."""
     return [
         PackageFile(
             path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, sha256=file_sha256(path)

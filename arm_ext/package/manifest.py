@@ -234,7 +234,7 @@ class WideLayer(_Record):
 
 
 class Memory(_Record):
-    """Bytes. The peak is what one inference allocates: planned activations and the largest kernel's workspace."""
+    """Bytes. The peak is of one inference: planned activations and the largest workspace of a kernel."""
 
     peak_activation_bytes: Count = Field(
         description="Bytes that one inference allocates: planned activations and the largest workspace."
@@ -367,7 +367,7 @@ class Library(_Record):
 
 
 class BucketInfo(_Record):
-    """Shapes that `main` chooses by: inputs and outputs in the model's order, and what one inference of them takes."""
+    """Shapes that `main` chooses by: inputs and outputs in the model's order, and the memory of one inference."""
 
     inputs: list[Tensor] = Field(description="Inputs in the model's order.")
     outputs: list[Tensor] = Field(description="Outputs in the model's order.")
@@ -445,7 +445,7 @@ class Manifest(_Record):
                 raise ValueError("the states are not the last inputs and outputs")
 
     def _check_files(self) -> None:
-        """Whether what is named elsewhere is listed, with one hash."""
+        """Check that files which other fields name are listed, with the same hash."""
         hashes = {file.path: file.sha256 for file in self.files}
         for bucket in self.buckets:
             if bucket.selftest not in hashes:
@@ -504,7 +504,7 @@ def library_schema() -> dict[str, object]:
 
 
 def json_schema(record: type[BaseModel]) -> dict[str, object]:
-    """Return the JSON schema of what a record is written as."""
+    """Return the JSON schema of a record as it is written."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **record.model_json_schema(mode="serialization"),

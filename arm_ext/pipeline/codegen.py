@@ -289,7 +289,7 @@ def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _call_outside(mod: tvm.IRModule, apart: Set[str]) -> tvm.IRModule:
-    """Call what is linked beside by its symbol; by name compiled code finds other libraries' functions alone.
+    """Call linked functions by symbol; compiled code finds functions by name only in other libraries.
 
     TVM declares a function of the name that it is given, and another each time, unless there is one of that name and
     its prefix: so the first call has the symbol, and those that follow find what it declared.

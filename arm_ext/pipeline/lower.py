@@ -129,7 +129,7 @@ def _wide_alone(mod: tvm.IRModule) -> tvm.IRModule:
 def _schedule(
     mod: tvm.IRModule, symbols: Iterable[str], choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, dict[str, tuple[generic.Scheduled, str]]]:
-    """Make vector code of loops; returns for each function what was done, and the record that decided it, if any."""
+    """Vectorise loops; returns for each function what was done, and the record that decided it, if any."""
     mod, done = mod.clone(), {}
     for symbol in sorted(symbols):
         scheduled, known = sizes.schedule(mod[symbol], choose)
@@ -236,7 +236,7 @@ def _composites(mod: tvm.IRModule) -> list[str]:
 
 
 def _callers(mod: tvm.IRModule) -> list[tuple[tvm.ir.GlobalVar, relax.Function]]:
-    """`main`, and what it calls that is neither a composite nor a group of TVM's."""
+    """Return `main`, and the functions that it calls that are neither composites nor TVM's groups."""
     return [
         (gvar, func)
         for gvar, func in relax_functions(mod)

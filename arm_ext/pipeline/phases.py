@@ -187,7 +187,7 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def partition(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Move what an NPU may compute into functions, each of which the CPU computes where there is none."""
+    """Move regions that an NPU may compute into functions; the CPU computes them if there is no NPU."""
     return result if options.divide is None else options.divide(result, options)
 
 
@@ -291,7 +291,7 @@ class Dump:
     folder: str = ""
 
     def write(self, name: str, mod: tvm.IRModule) -> None:
-        """Write what a phase, or `import`, left."""
+        """Write the module after a phase, or after `import`."""
         script = mod.script(show_meta=False) + "\n"
         self.output.write(str(Path(self.folder, f"{_after(name):02d}-{name}.py")), script.encode())
 
@@ -307,7 +307,7 @@ def _after(name: str) -> int:
 
 
 SCRIPTS = "[0-9][0-9]-*.py"
-"""The names of what a `Dump` writes."""
+"""Pattern of the names of the files that a `Dump` writes."""
 
 
 def _decided(decision: Decision) -> KernelCall:
@@ -367,7 +367,7 @@ def run_phases(
 
 
 def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
-    """Return what the last of the phases of `run_phases` leaves."""
+    """Return the result of the last phase that `run_phases` yields."""
     *_, (_, result) = results
     return result
 

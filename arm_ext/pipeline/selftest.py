@@ -165,7 +165,7 @@ def samples_of(
 def make_steps(
     model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...], numerics: Qdq
 ) -> list[list[npt.NDArray[Any]]]:
-    """Compute what the first steps of a model with states return for the same inputs, none for one without states."""
+    """Compute the results of the first steps of a model with states for the same inputs; none without states."""
     return _steps(model, inputs, _on_host(model.mod, "fp32", without, numerics)) if model.states else []
 
 
@@ -242,7 +242,7 @@ Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
 def run_planned(
     planned: tvm.IRModule, profile: Profile, inputs: Sequence[npt.NDArray[Any]]
 ) -> list[npt.NDArray[Any]]:
-    """Run on this machine what the last phase left."""
+    """Run the module after the last phase on this machine."""
     return planned_runner(planned, profile)(inputs)
 
 
@@ -260,7 +260,7 @@ def _on_host(
 
 
 def planned_runner(planned: tvm.IRModule, profile: Profile) -> Run:
-    """Return a function that runs on this machine what the last phase left."""
+    """Return a function that runs the module after the last phase on this machine."""
     device = tvm.cpu()
     vm = make_program(planned, profile, runs_here=True).machine()
 

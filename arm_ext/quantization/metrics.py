@@ -24,7 +24,7 @@ Outputs = Mapping[str, Array]
 """Outputs by name, each an array whose first axis runs over the samples."""
 
 LABELS, SPACE, BLANK, BOXES = "labels", "space", "blank", "boxes"
-"""Arrays of the data: what is right; the token between words; the token of no sound; boxes of objects."""
+"""Arrays of the data: right answers; the token between words; the token for no sound; boxes of objects."""
 
 _IGNORED = -1
 """Labels of this value and below are padding of sequences and object lists, which metrics ignore."""

@@ -142,7 +142,7 @@ class Search:
         return min((each for each in self.trials.values() if each.holds), key=self.price)
 
     def price(self, trial: Trial) -> tuple[float, int]:
-        """Return what a choice costs by the estimates of its layers, and how many are in float."""
+        """Return the cost of a choice by the estimates of its layers, and the number of layers in float."""
         floats = trial.floats
         return sum(map(self.cycles.__getitem__, floats)) if self.cycles else len(floats), len(floats)
 

@@ -67,7 +67,7 @@ class _Layer:
         return matrix.T if self._transposed else matrix
 
     def rows(self, data: Array) -> Array:
-        """Return what the weights are multiplied by, [groups, M, K]."""
+        """Return the matrices that the weights are multiplied by, [groups, M, K]."""
         if self.node.op_type == "Conv":
             return _patches(self.node, data, self.weights.shape)
         if self.node.op_type == "Gemm" and attribute(self.node, "transA", 0):

@@ -55,7 +55,7 @@ class Session:
 
 
 def leave_unlike_out(matching: Matching, feed: Feed, source: str, quantized: str) -> Feed:
-    """Leave out the layers that are no float tensors, or of other shapes than what they are matched with.
+    """Leave out layers that are no float tensors, or do not have the shapes of the tensors they are matched with.
 
     Args:
         matching: The layers, which this changes.

@@ -183,7 +183,7 @@ class Quantizer:
             return list(self._followed_all(self._ready))
 
     def float_model(self, shapes: Shapes) -> onnx.ModelProto:
-        """Return what is quantised, with static shapes: batch norms are folded, and states have no defaults."""
+        """Return the model to quantise, with static shapes: batch norms are folded, and states have no defaults."""
         if shapes == self._shapes:
             return self._ready
         return self._prepared(self._read(shapes))

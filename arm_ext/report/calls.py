@@ -145,7 +145,7 @@ class CallRow(BaseModel):
 
 @dataclass(frozen=True)
 class SourceNodes:
-    """The source nodes of a model: what they are and what they cost.
+    """The source nodes of a model, with their operators and costs.
 
     Attributes:
         kinds: Source node → operator.

@@ -161,7 +161,7 @@ def fallback_name(index: int) -> str:
 
 
 def of_all(reports: Sequence[NpuReport], macs: Mapping[str, int]) -> NpuReport:
-    """Return one report for all shapes of a package: every region, and what is so for several shapes once.
+    """Return one report for all shapes of a package: every region, and equal fallbacks of several shapes once.
 
     Args:
         reports: Reports of the shapes, at least one; regions are numbered across all of them.

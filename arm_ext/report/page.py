@@ -21,7 +21,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
 
 MOST = 10
-"""Rows of a section of what is worth knowing; the rest is counted."""
+"""Most rows of a section of findings; further ones are counted."""
 
 _SLOWEST = 3
 _NAME = 44  # columns of a source node where a reason follows it
@@ -57,7 +57,7 @@ def render(report: CompileReport) -> str:
 
 @dataclass(frozen=True)
 class _Finding:
-    """A row of a section: what it costs, as a share of the estimated time, where it is, and what is said of it."""
+    """A row of a section: its cost, as a share of the estimated time, its place, and a text."""
 
     share: float
     layer: str

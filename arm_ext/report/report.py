@@ -105,7 +105,7 @@ class CompileReport(BaseModel):
         return next((region for region in regions if fallback_name(region.index) == name), None)
 
     def source_nodes(self) -> SourceNodes:
-        """Return what is known of the source nodes."""
+        """Return the operators and costs of the source nodes."""
         macs = {node.source: round(node.mac_share * self.macs) for node in self.nodes}
         return SourceNodes({node.source: node.op for node in self.nodes}, macs)
 
@@ -126,7 +126,7 @@ def build_report(
     removed_channels: Iterable[RemovedChannels] = (),
     kept_channels: Iterable[Diagnostic] = (),
 ) -> CompileReport:
-    """Join what the phases recorded into one row a source node.
+    """Join the records of the phases into one row per source node.
 
     Args:
         model: Model name.

@@ -31,7 +31,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.numerics import recurrent
 
 _SHORT = (3, 2)
-"""Lengths for which a model must be the same as for long ones; of 1, importers may leave out what is no axis then."""
+"""Lengths for which a model must be the same as for long ones; for 1, importers may omit an axis."""
 
 
 _TYPED = re.compile(r"T\.int64\((-?\d+)\)")

@@ -72,7 +72,7 @@ class Candidate:
 
 
 def renewed(data: dict[str, Any]) -> dict[str, Any]:
-    """A candidate's JSON data as this version writes it: with parameters that were added since, at what they mean."""
+    """Return a candidate's JSON data as this version writes it: with defaults for parameters added since."""
     try:
         return Candidate.decode(data).encode()
     except ValueError:

@@ -212,7 +212,7 @@ class Chain:
 
 @contextmanager
 def _failing(kind: Failure) -> Iterator[None]:
-    """Turns what a step raises into the failure of its kind; a lost board is none."""
+    """Turn an exception of a step into the failure of its kind; a lost board is none."""
     try:
         yield
     except (FailedError, BoardLostError):

@@ -40,7 +40,7 @@ ROUNDS = 60
 
 @dataclass(frozen=True)
 class Point:
-    """A candidate for a workload on a core, and for comparison what is taken there without tuning."""
+    """A candidate for a workload on a core, and for comparison the choice without tuning."""
 
     workload: Workload
     core: Core

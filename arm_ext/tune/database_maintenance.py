@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases as a whole: what is in one, several put together, and the least that is worth keeping."""
+"""Operations on whole databases: summary, merging, and removal of all but the records worth keeping."""
 
 import json
 import math
@@ -117,7 +117,7 @@ def merge(sources: Sequence[Database], output: Path) -> tuple[int, Counter[str]]
 
 
 def prune(database: Database, keep: int) -> tuple[int, Counter[str]]:
-    """Removes all but the fastest of each task, and what it would be without tuning.
+    """Removes all records of each task but those of the fastest candidates and of the choice without tuning.
 
     A search that is repeated measures what was removed again.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring with a memory: what the database holds is not measured again, and what is measured goes there at once."""
+"""Measuring with a database: candidates with a record are not measured again, and results are recorded at once."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ class Recorded:
         self._before: frozenset[tuple[str, str]] = frozenset()
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measures what is not known; see `Measurer`."""
+        """Measures the candidates without a record; see `Measurer`."""
         known = self._read(batch[0][0]) if batch else {}
         results = {
             index: known[_name(task, candidate)]

@@ -47,7 +47,7 @@ class Sample:
         return np.invert(self.expected) if exact else np.full_like(self.expected, np.nan)
 
     def fault(self, actual: npt.NDArray[Any]) -> str:
-        """Return what is wrong with an output; "" if it is correct."""
+        """Return why an output is wrong; "" if it is correct."""
         if not self.bound:
             wrong = np.argwhere(actual != self.expected)
             if not len(wrong):

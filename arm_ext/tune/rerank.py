@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best candidates of each task by what the database knows, measured again, such as on a real board."""
+"""The best candidates of each task by a database's records, measured again, such as on a real board."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -17,7 +17,7 @@ def rerank(
     top: int,
     until: Callable[[], bool],
 ) -> None:
-    """Measures what is taken without tuning, and the best of each task.
+    """Measures the choice without tuning and the best candidates of each task.
 
     Args:
         tasks: Tasks to measure; one without records is skipped.

@@ -39,7 +39,7 @@ AT_RANDOM = 2
 """Candidates of a round that are drawn at random: a quarter, as spaces are small and estimates good."""
 
 MOMENTUM = 0.2
-"""Weight of what the last trials gained, against that of what the task still takes (Ansor's alpha)."""
+"""Weight of the gain of the last trials, against that of the task's remaining cost (Ansor's alpha)."""
 
 WINDOW = 3 * ROUND
 """Trials back to which a gain counts as the last ones'."""
@@ -88,7 +88,7 @@ class Progress:
 
 @dataclass
 class _Search:
-    """A task with what is left of its space; `first` of that what other tasks' records suggest."""
+    """A task with the candidates not yet tried; `first` are those that other tasks' records suggest."""
 
     progress: Progress
     seed: int
@@ -107,7 +107,7 @@ class _Search:
         return cls(Progress(task), seed, [p for p in points.values() if p not in first], list(first))
 
     def propose(self, count: int, model: CostModel) -> list[Point]:
-        """The next points, taken out of what is left."""
+        """Return the next points, and remove them from those left."""
         taken, self.first = self.first[:count], self.first[count:]
         order = list(np.argsort(model.predict(self.left), kind="stable"))
         chosen = order[: max(0, count - len(taken) - AT_RANDOM)]
@@ -121,7 +121,7 @@ class _Search:
 
 @dataclass
 class _Run:
-    """All tasks, what was learnt of them, and what may still be spent."""
+    """All tasks, what was learnt about them, and the trials that are left."""
 
     searches: Sequence[_Search]
     model: CostModel

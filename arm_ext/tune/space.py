@@ -88,7 +88,7 @@ def parameters(kernel: str, workload: Workload, core: Core) -> Iterator[Any]:
 
 
 def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate | None:
-    """The point that does what a candidate for another workload, or another core, does, in about as many blocks.
+    """Return the point closest to a candidate for another workload or core, with about as many blocks.
 
     Args:
         candidate: The candidate of the other workload or core.

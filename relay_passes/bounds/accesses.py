@@ -127,7 +127,7 @@ class Analysis:
         ]
 
     def _learn(self, buffer: ir.Var) -> None:
-        """Find what a tensor holds, of what is stored to it; it may hold what it held, as in a reduction."""
+        """Find the values of a tensor from all stores to it; a store may read the tensor, as in a reduction."""
         every = of_dtype(dtype_of(buffer))
         if every is None:
             return
@@ -171,7 +171,7 @@ class Analysis:
             yield Access(buffer, axis, index, limit, values, loops, tuple(conditions))
 
     def _of_arguments(self, expr: ir.Expr, around: _Around) -> ir.Expr:
-        """The expression in terms of the function's arguments, as far as what it reads is made of them one by one."""
+        """Return the expression in terms of the function's arguments, as far as tensors that it reads allow."""
 
         def changed(each: ir.Expr) -> ir.Expr:
             if isinstance(each, ir.Var):

@@ -199,7 +199,7 @@ def _requantized(
 
 
 def _reads_alone(context: Context, chain: Chain) -> bool:
-    """Whether nothing but the chain reads its tensor, or what it computes on the way."""
+    """Whether nothing but the chain reads its tensor and its intermediate values."""
     quantized, (*inner, _) = chain.leaf.value, (chain.at, *chain.steps)
     return (
         isinstance(quantized, relax.DataflowVar)  # else it is a result of the function, too

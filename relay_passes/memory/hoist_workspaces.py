@@ -135,7 +135,7 @@ def _with_arguments(func: tirx.PrimFunc, buffers: tuple[tirx.Buffer, ...]) -> ti
 
 
 def _lending(func: relax.Function, borrowers: Mapping[str, _Borrower]) -> relax.Function:
-    """A function that allocates what the kernels that it calls borrow."""
+    """Return a function that allocates the workspaces of the kernels that it calls."""
     blocks = []
     for block in func.body.blocks:
         bindings: list[relax.Binding] = []

@@ -88,7 +88,7 @@ def dispatch(mod: IRModule, offers: Mapping[str, Offer]) -> IRModule:
 
 
 def _inlined(name: str, func: relax.Function, call: Call) -> tuple[list[relax.Binding], list[Var]]:
-    """A function's bindings for one call of it, with their marks, and what it returns."""
+    """Return a function's bindings for one call of it, with their markers, and its results."""
     new: dict[Var, Expr] = dict(zip(func.params, call.args, strict=True))
     inside = bindings_of(func)
     new |= {b.var: Var(str(b.var.name), b.var.ty) for b in inside}

@@ -174,7 +174,7 @@ class _Graph:
         return Match(nodes, {name: self._owner.get(e.id_, e) for name, e in parts.items()}, parts)
 
     def shared(self, inside: Sequence[Var], root: Var, match: Match) -> Diagnostic | None:
-        """Reject a match with an inner value that something outside of it needs, with what would be done twice."""
+        """Reject a match if something outside of it reads an inner value, which would be computed twice."""
         for var in inside:
             outside = [user for user in self._consumers.get(var, []) if user not in inside]
             if var != root and (outside or var in self._outputs):

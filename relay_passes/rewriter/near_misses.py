@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near misses: places where a pattern matches except for one or two subpatterns, with what was found there.
+"""Near misses: places where a pattern matches except for one or two subpatterns, with the actual values there.
 
 Upstream's matcher says yes or no. Here it is asked at every subpattern, from the root down, and the walk goes on past
 what does not fit: an unexpected operator at the very end of a long pattern is a near miss, too. One is reported where

@@ -25,7 +25,7 @@ from schedules.kernels.epilogues.accumulator_bounds import (
 )
 
 Routines = Mapping[str, tirx.PrimFunc]
-"""The functions that a composite calls by call_tir, by name; their attributes hold what they compute."""
+"""The functions that a composite calls by call_tir, by name; their attributes name their numerics."""
 
 # Attributes of a routine that are not parameters of what it computes.
 _NO_PARAMETERS = ("numerics", "op_pattern", "global_symbol", "tirx.noalias", "target", "s_tir")
@@ -71,7 +71,7 @@ class _Reader:
         return self.routines.get(call.args[0].name_hint)
 
     def name(self, call: ir.Call) -> str:
-        """The operator, or what the routine computes."""
+        """Name of the operator, or of the routine's numerics."""
         routine = self.routine(call)
         return str(call.op.name if routine is None else routine.attrs["numerics"])
 

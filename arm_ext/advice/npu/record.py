@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`NpuAdvice`: what a model would take on each Ethos-U, beside the CPU alone."""
+"""`NpuAdvice`: estimated cost of a model on each Ethos-U, compared with the CPU alone."""
 
 from typing import Literal
 
@@ -48,7 +48,7 @@ class Price(_Record):
 
 
 class NpuPrice(_Record):
-    """An accelerator with a clock and memories, and what the model takes there."""
+    """An accelerator with a clock and memories, and the estimated cost of the model on it."""
 
     accelerator: str = Field(description="Accelerator, as for --npu.")
     macs_per_cycle: int = Field(description="8-bit multiply-accumulates a cycle.")

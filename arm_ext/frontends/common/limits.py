@@ -37,7 +37,7 @@ _SHARE = 4
 """A tensor may take one part in this many of this machine's memory: the self-test holds several, and copies of some."""
 
 MOST_NESTED = 64
-"""Branches, loops and calls of functions inside each other: each takes a share of the stack of what reads them."""
+"""Most branches, loops and calls of functions inside each other: each takes a part of the reader's stack."""
 
 MOST_CALLS = 50_000
 """Nodes of a program, its functions and loops written out: beyond it, compiling takes hours."""

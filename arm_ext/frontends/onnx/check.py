@@ -40,7 +40,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def check_valid(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse what is no well-formed ONNX model.
+    """Refuse a model that is not well-formed ONNX.
 
     Raises:
         UsageError: With what onnx's checker found first.

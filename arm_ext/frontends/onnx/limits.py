@@ -115,7 +115,7 @@ def check_attributes(graph: onnx.GraphProto) -> None:
 
 
 def check_inferred(model: onnx.ModelProto) -> None:
-    """Refuse values beyond memory, and what is beyond its limits once shapes and constants are known.
+    """Refuse values beyond memory, and numbers beyond their limits once shapes and constants are known.
 
     Args:
         model: The model with onnx's inferred shapes; nodes in branches and loops are not checked.

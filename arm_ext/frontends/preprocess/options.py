@@ -144,10 +144,10 @@ class OutputStep(_Step):
 
 
 class Input(_Section):
-    """A frame of u8, [height, width, channels] or [batch, height, width, channels], and what makes an input of it.
+    """A frame of u8, [height, width, channels] or [batch, height, width, channels], and its steps to an input.
 
-    `frames` are several in its place: one for each of a package's shapes, in their order. `layout` is the model's,
-    needed only where its shape could be either.
+    A package with several shapes has `frames` instead, one for each shape in their order. `layout` is the model's, and
+    only needed if its shape could be either.
     """
 
     frame: Frame | None = None

@@ -98,7 +98,7 @@ def converter_of(op: Any) -> Convert | None:
 
 
 def operator_name(op: Any) -> str:
-    """Return an operator's name, with that of what it calls."""
+    """Return an operator's name, with that of the function that it calls."""
     name = str(op.operation.name)
     if name == "stablehlo.custom_call":
         return f"{name} @{word(op, 'call_target_name')}"

@@ -52,7 +52,7 @@ def captures(block: Any) -> Iterator[Any]:
 def _function(
     t: Translator, role: str, inputs: _Inputs, own: Sequence[Var], convert: Callable[[], list[Held]]
 ) -> Callee:
-    """What is converted meanwhile as a function of `own` parameters, and of what a region reads."""
+    """Convert the block's body as a function of `own` parameters, and of the values that a region reads."""
     outer = dict(t.values)
     params = [Var(name, ty) for name, ty in inputs.types.items()]
     for param, (value, held) in zip(params, inputs.held.items(), strict=True):

@@ -60,7 +60,7 @@ class Translator(Values):
         self._depth = 0
 
     def function(self, symbol: str, params: Sequence[Var], convert: Callable[[], Sequence[Held]]) -> Callee:
-        """Add what is converted meanwhile as a function of its own, which returns a tuple, or the one result.
+        """Add a function for the operators that the block converts; it returns a tuple, or its only result.
 
         Args:
             symbol: Name of the function.
@@ -98,7 +98,7 @@ class Translator(Values):
         return results
 
     def block(self, block: Any, arguments: Sequence[Held]) -> list[Held]:
-        """Convert a block's operators, and return what it returns.
+        """Convert a block's operators, and return its results.
 
         Raises:
             ModelError: It is nested too deeply.

@@ -40,7 +40,7 @@ _PEEPHOLE_OF = {_INPUT: 0, _FORGET: 1, _OUTPUT: 2}
 _GATE_SCALE = 2.0**-12
 """Scale of the argument of a gate's activation, which has 3 integer bits."""
 _FRACTION = 15
-"""Fractional bits of what it gives."""
+"""Fractional bits of the result."""
 _HIDDEN_PLACE = 4
 """Index of the intermediate tensor with the quantisation of the output before the projection."""
 _TANH_BITS = range(7)

@@ -101,7 +101,7 @@ def _refer(of: str, what: str, number: int, least: int, count: int) -> None:
 
 
 def check_operator(c: Any, op: Any, code: str, node: str) -> None:
-    """Refuse what an operator says beyond its limits.
+    """Refuse an operator's numbers that are beyond their limits.
 
     Args:
         c: A `QdqConverter`.

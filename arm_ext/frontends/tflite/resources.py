@@ -70,7 +70,7 @@ def resources_of(
 
 
 def initial_values(c: Any, operators: Operators) -> dict[str, npt.NDArray[Any]]:
-    """Return what the graphs that run once assign to variables.
+    """Return the values that the graphs which run once assign to variables.
 
     Args:
         c: A `QdqConverter` for this alone.

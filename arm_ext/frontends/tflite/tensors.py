@@ -49,7 +49,7 @@ def constant(value: npt.NDArray[Any]) -> Constant:
 
 
 def static_shape(value: relax.Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor's value; None of what is no tensor."""
+    """Return the shape of a tensor's value; None if it is no tensor."""
     ty = getattr(value, "ty", None)
     return tuple(int(size) for size in ty.shape) if isinstance(ty, relax.TensorType) else None
 

@@ -75,7 +75,7 @@ class LayerAccuracy(_Record):
         return bool(self.causes) or self.own.sqnr_db < LOW_DB
 
     def because(self) -> str:
-        """Return the causes, or what can be said without one."""
+        """Return the causes, or a sentence if there is none."""
         return (
             "; ".join(self.causes)
             or f"its own error is large ({self.own.sqnr_db:.1f} dB), of no single cause"

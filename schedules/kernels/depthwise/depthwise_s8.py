@@ -85,7 +85,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def cost(workload: Workload, params: Params) -> Cost:
-    """Instructions of one call; borders are taken to cost what the middle does."""
+    """Return the instructions of one call; borders are assumed to cost as much as the middle."""
     product, window = _read(workload, params)
     new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups.firsts)
     # A group of rows takes four loads and four permutations.
