@@ -50,7 +50,7 @@ def was_ended() -> bool:
 
 
 def prepare() -> None:
-    """Have this process end well: by signals, and where nobody reads what it prints."""
+    """Have this process end cleanly: on signals, and when nobody reads its output."""
     _open_streams()
     sys.stdout = _text(sys.stdout, _Stdout(_STDOUT, "w", closefd=False))
     sys.stderr = _text(sys.stderr, _Stderr(_STDERR, "w", closefd=False))
@@ -69,7 +69,7 @@ def prepare() -> None:
 
 
 def interrupt_on_signals() -> None:
-    """Take signals that end the process as Ctrl-C, for work that stops and keeps what it has."""
+    """Handle signals that end the process like Ctrl-C, for work that stops and keeps its results."""
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)

@@ -53,7 +53,7 @@ class Workers(Generic[Job, Answer]):
         Args:
             make: Makes the handler in the process; can be pickled.
             size: Number of processes.
-            seconds: That a job may take.
+            seconds: Most seconds that a job may take.
         """
         self._make = make
         self._seconds = seconds
