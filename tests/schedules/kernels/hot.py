@@ -127,7 +127,7 @@ HOT = (
     Hot("gemm_s8_mmla", lambda: SHAPES["conv 3 x 3"]().workload, 0.81, N2),
     Hot("gemm_s8_sdot", lambda: SHAPES["conv 3 x 3"]().workload, 0.86, (*A76, "cortex-a55")),
     Hot("gemm_s8_mmla", lambda: dynamic_of_nine_bits().workload, 0.81, N2, variant="nine_bits"),
-    Hot("gemm_s8_sdot", lambda: dynamic_of_nine_bits("int8").workload, 0.86, A76, variant="nine_bits"),
+    Hot("gemm_s8_sdot", lambda: dynamic_of_nine_bits("int8").workload, 0.88, A76, variant="nine_bits"),
     Hot("gemm_s8_mlal", lambda: SHAPES["gemm 256"]().workload, 0.9, OLD, MAC + "|sadalp"),
     Hot("depthwise_s8", lambda: depthwise_s8(96), 0.28),
     Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.68, OLD, MAC + "|saddw2?"),
