@@ -46,20 +46,30 @@ class Headers:
     Attributes:
         product: Says how it is requantised.
         vectors: Of four accumulators that a row, or a pair of rows, has in a panel.
+        rows: Rows whose accumulators and addends one load brings: for as many they are there again.
     """
 
     product: IntegerProduct
     vectors: int
+    rows: int = 1
 
     @property
     def bytes(self) -> int:
         """Of one panel."""
-        return self.vectors * VECTOR * (HEADER + self.product.shifted)
+        return self.at(HEADER + self.product.shifted)
 
-    @staticmethod
-    def pack(columns: Sequence[Array], panels: int) -> Array:
+    def at(self, number: int) -> int:
+        """Return the offset in bytes of the vectors of this number in a panel's header."""
+        return sum(self.vectors * self._times(before) * VECTOR for before in range(number))
+
+    def pack(self, columns: Sequence[Array], panels: int) -> Array:
         """Pack constants of 32 bits, one a column each, into headers, flat int8."""
-        return np.concatenate([each.reshape(panels, -1).view(np.int8) for each in columns], axis=1).ravel()
+        of_panels = (each.reshape(panels, -1).view(np.int8) for each in columns)
+        parts = [np.tile(each, self._times(number)) for number, each in enumerate(of_panels)]
+        return np.concatenate(parts, axis=1).ravel()
+
+    def _times(self, number: int) -> int:
+        return self.rows if number in (OFFSETS, ADDENDS) else 1
 
 
 @dataclass(frozen=True)
@@ -210,8 +220,8 @@ class Header:
         anew: bool,
         by_quads: bool = False,
     ) -> None:
-        self.product, self.vectors, self.buffer, self.anew = headers.product, headers.vectors, buffer, anew
-        self.by_quads = by_quads and anew
+        self.headers, self.product, self.vectors = headers, headers.product, headers.vectors
+        self.buffer, self.anew, self.by_quads = buffer, anew, by_quads and anew
         self.start = T.Bind(panel * headers.bytes + before)
         # Once, before there are branches that would each have their own.
         self._kept = [] if anew else self.offsets()
@@ -233,6 +243,15 @@ class Header:
             rest = T.Bind(reloaded(self.buffer, at + VECTOR * len(found), left))
             found += [take(rest, LANES * v, LANES) for v in range(left)]
         return found
+
+    def starts_of(self, rows: int) -> list[list[ir.Expr]]:
+        """Return the initial accumulators of that many rows; of two rows at once where the header has them twice."""
+        together = self.headers.rows
+        found: list[list[ir.Expr]] = []
+        while self.by_quads and together * self.vectors == QUAD and len(found) + together <= rows:
+            both = quad(self.buffer, self._at(OFFSETS), len(found) * self.vectors)
+            found += [both[v : v + self.vectors] for v in range(0, QUAD, self.vectors)]
+        return found + [self.starts(row) for row in range(len(found), rows)]
 
     def of_columns(self, v: int) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
         """Return the weight sums (int32x4), scales and biases (float32x4) of four columns of a dynamic product."""
@@ -270,7 +289,7 @@ class Header:
     def _addends_anew(self, vectors: Sequence[int]) -> list[ir.Expr]:
         first, count = vectors[0], len(set(vectors))
         at = self._at(ADDENDS) + VECTOR * first
-        if self.by_quads and count == QUAD:
+        if self.by_quads and count * self.headers.rows == len(vectors) == QUAD:
             return [tirx.reinterpret("float32x4", each) for each in quad(self.buffer, at, LAST)]
         found = [T.Bind(reloaded(self.buffer, at, count)) for _ in range(len(vectors) // count)]
         return [
@@ -280,7 +299,7 @@ class Header:
         ]
 
     def _at(self, number: int) -> ir.Expr:
-        return self.start + number * self.vectors * VECTOR
+        return self.start + self.headers.at(number)
 
     def _vectors(self, number: int, dtype: str) -> list[ir.Expr]:
         loads = [load(self.buffer, self._at(number) + VECTOR * v, VECTOR) for v in range(self.vectors)]

@@ -129,7 +129,7 @@ HOT = (
     Hot("gemm_s8_mmla", lambda: dynamic_of_nine_bits().workload, 0.81, N2, variant="nine_bits"),
     Hot("gemm_s8_sdot", lambda: dynamic_of_nine_bits("int8").workload, 0.88, A76, variant="nine_bits"),
     Hot("gemm_s8_mlal", lambda: SHAPES["gemm 256"]().workload, 0.9, OLD, MAC + "|sadalp"),
-    Hot("depthwise_s8", lambda: depthwise_s8(96), 0.28),
+    Hot("depthwise_s8", lambda: depthwise_s8(96), 0.29),
     Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.68, OLD, MAC + "|saddw2?"),
     Hot("depthwise_s8_patch", lambda: depthwise_s8(96, (5, 5)), 0.3),
     Hot("matmul_s8", lambda: matmul.case((6,), (197, 64, 197)).workload, 0.8),
