@@ -9,8 +9,8 @@ class Cache:
     """One cache level as seen by one core.
 
     Attributes:
-        size: Bytes.
-        line: Bytes of a cache line.
+        size: Size in bytes.
+        line: Size of a cache line in bytes.
         source: The document the figures come from; for a configurable size also the choice taken.
     """
 
@@ -25,16 +25,16 @@ class Core:
 
     Attributes:
         name: Arm's name in lower case, such as "cortex-a76"; "generic-dotprod" for the `arm` profile.
-        llvm_cpu: LLVM's -mcpu.
+        llvm_cpu: CPU for LLVM's option -mcpu.
         features: LLVM feature names the core has beyond Armv8.0-A with NEON, sorted ("dotprod", "fullfp16").
         vector_bits: Width of an SVE vector; 128 where there is NEON alone.
         l1d: L1 data cache.
         l2: L2 cache (private or the core's share).
         issue_width: Instructions a cycle that the front end can dispatch; the clamp on estimated IPC.
         vector_pipes: Vector instructions of 128 bits a cycle: arithmetic, and stores, whose data pass a vector pipe.
-        mca_cpu: llvm-mca -mcpu whose scheduling model stands in for this core.
+        mca_cpu: CPU for llvm-mca's option -mcpu, whose scheduling model stands in for this core.
         source: The manual that names the features and widths.
-        neon: Whether it has the vector instructions of A64; false for x86-64 as target host.
+        neon: Whether the core has the vector instructions of A64; false for x86-64 as target host.
         in_order: Whether it issues instructions in the order of the program.
     """
 

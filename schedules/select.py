@@ -11,20 +11,20 @@ the segments of a row differ, instructions and cycles by llvm-mca for Neoverse N
     1 x 1, 56, 64 to 256    +1.3 %, +3.4 %  +4.2 %,  +0.5 %  -0.2 %, +0.5 %  +9.5 %, +8.3 %
 
 A row's k is in more and shorter pieces, and the rest is alike: a tile of rows reads the same bytes, and the same lines
-but for those at its ends. Depthwise layers were not measured. Of a line they need a quarter (float32) or an eighth
-(int8) at a time; the four int8 rows of a 3 x 3 kernel at 112 x 96 are 43 KB, which L1 keeps until all is read.
+but for those at its ends. Depthwise layers were not measured. They need a quarter (float32) or an eighth (int8) of a
+line at a time; the four int8 rows of a 3 x 3 kernel at 112 x 96 are 43 KB, which L1 keeps until all is read.
 
 Sums over k in blocks that caches keep are no default, as no estimate here knows memory beyond L2; tuning tries them
-where L1 does not keep a panel (see `k_blocking`). Of 64 x 4096 x 384 in float32 on Cortex-A55, with the caches of the
+where L1 does not keep a panel (see `k_blocking`). For 64 x 4096 x 384 in float32 on Cortex-A55, with the caches of the
 virtual board, they take 24.9 M cycles instead of 41.3, of which 46 % were for caches, and 2 % fewer instructions.
 
 Two more are declined.
 - Direct convolution. An implicit GEMM reads the pixels where they are; a 3 x 3 takes at most 2.2 % more instructions
   than the bare product of its size (28 x 28 x 64 and 14 x 14 x 256 in float32, 28 x 28 x 64 and 14 x 14 x 128 in int8;
   Neoverse N2 and Cortex-A76), and that is what its border and its addresses cost.
-- Winograd's F(2 x 2, 3 x 3) in fp16. Of normally distributed data of 64 to 512 channels its greatest error, emulated in
-  numpy, is 1.4e-3 to 2.2e-3 of the largest |output|, where `gemm_f16` as it adds up has 0.5e-3 to 1.0e-3. It would save
-  20 % of the multiplications of ResNet-50 at most: 3 x 3 layers of stride 1 have 37 %, and 5 of 9 of these fall away.
+- Winograd's F(2 x 2, 3 x 3) in fp16. For normally distributed data of 64 to 512 channels its greatest error, emulated
+  in numpy, is 1.4e-3 to 2.2e-3 of the largest |output|, where `gemm_f16` has 0.5e-3 to 1.0e-3. It would save 20 % of
+  the multiplications of ResNet-50 at most: 3 x 3 layers of stride 1 have 37 %, and 5 of 9 of these fall away.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -92,7 +92,7 @@ class Known:
 
     Attributes:
         params: An instance of a kernel's `Params`.
-        source: Where that is known from.
+        source: Where the parameters come from.
     """
 
     params: Any
@@ -123,14 +123,14 @@ class Choice:
     """The kernel that was selected for a workload, and why.
 
     Attributes:
-        kernel: Its name.
+        kernel: Name of the kernel.
         params: An instance of its `Params`.
         estimate: Cycles of one call on one core, from the kernel's model.
-        reason: Why it was taken.
+        reason: Why the kernel was chosen.
         rejected: Every kernel that does not take the workload.
         others: The other kernels that take it, then this kernel's other parameters, each the cheapest first. Kernels
             prefer fewer instructions among estimates that tie, so that estimates of these may be a few percent lower.
-        known: Where parameters that a look-up gave are known from; "" if the estimate decided.
+        known: Source of parameters that a look-up returned; "" if the estimate decided.
     """
 
     kernel: str
@@ -165,7 +165,7 @@ def select(
 
     Args:
         workload: What to compute.
-        core: Where.
+        core: The core to choose for.
         choose: Overrules the estimate where it knows parameters.
         without: Names of kernels that are not to be used.
         more: Kernels to choose among beside `KERNELS`.

@@ -40,7 +40,7 @@ INSTRUCTION = 4  # bytes
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two packages.
+    """Differences between two packages.
 
     Attributes:
         same: Functions with the same instructions.
@@ -64,7 +64,7 @@ class Comparison:
         return not self.changed and not self.unpaired and self.outputs_equal
 
     def cells(self) -> tuple[str, ...]:
-        """In the order of COLUMNS, after model and target."""
+        """Return the cells in the order of COLUMNS, after model and target."""
         kernels = self.same + len(self.changed) + len(self.unpaired)
         before, after = self.code
         sizes = f"{before:,} → {after:,}" if before != after else f"{before:,}"

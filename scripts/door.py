@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts of this folder share: from a checkout to a verb of the command line."""
+"""Start of a command-line verb from a checkout, for the scripts of this folder."""
 
 import sys
 

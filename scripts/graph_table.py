@@ -32,16 +32,16 @@ COLUMNS = ("model", "nodes", "operators", "after", "transposes", "QDQ left", "fl
 
 @dataclass(frozen=True)
 class Row:
-    """What the passes made of one model.
+    """Operators of one model before and after the passes.
 
     Attributes:
-        model: Its name.
-        nodes: Of the source.
+        model: Name of the model.
+        nodes: Number of source nodes.
         before: Operators as imported.
         after: Operators and composites after the last pass.
         transposes: permute_dims among these, those inside composites too.
         qdq: quantize and dequantize among these.
-        seconds: Of the passes.
+        seconds: Seconds that the passes took.
         left_float: Operators of a quantised model that compute in float; None for a float model.
     """
 
@@ -55,7 +55,7 @@ class Row:
     left_float: tuple[Diagnostic, ...] | None
 
     def cells(self) -> tuple[str, ...]:
-        """In the order of COLUMNS."""
+        """Return the cells in the order of COLUMNS."""
         left = "-" if self.left_float is None else str(len(self.left_float))
         counts = (self.nodes, self.before, self.after, self.transposes, self.qdq)
         return (self.model, *map(str, counts), left, f"{self.seconds:.2f}")

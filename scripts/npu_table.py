@@ -49,10 +49,10 @@ class Row:
     """A model on one accelerator.
 
     Attributes:
-        model: Its name.
-        report: How it was divided.
-        macs: Of the whole model.
-        seconds: Of processor time that the division took.
+        model: Name of the model.
+        report: NPU part of the compile report.
+        macs: Multiply-accumulates of the whole model.
+        seconds: Seconds of processor time that the division took.
     """
 
     model: str
@@ -62,11 +62,11 @@ class Row:
 
     @property
     def borders(self) -> list[NpuBorder]:
-        """Of all regions."""
+        """Borders of all regions."""
         return [border for region in self.report.regions for border in region.borders]
 
     def cells(self) -> tuple[str, ...]:
-        """In the order of COLUMNS."""
+        """Return the cells in the order of COLUMNS."""
         regions = self.report.regions
         there = sum(region.macs for region in regions)
         counts = (

@@ -68,7 +68,7 @@ Run = Callable[[ImportedModel, Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case: passed, or at which stage it did not, and why."""
+    """Result of a case: passed, or the stage at which it failed, and why."""
 
     case: str
     operator: str
@@ -228,7 +228,7 @@ class Runner:
         return self._run(job)
 
     def close(self) -> None:
-        """It started nothing."""
+        """Do nothing, as nothing was started."""
 
 
 _STAGES: dict[Lost, str] = {"died": "crash", "timeout": "hang"}

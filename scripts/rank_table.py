@@ -79,9 +79,9 @@ class Measured:
     """A candidate.
 
     Attributes:
-        instructions: Of one call.
+        instructions: Instructions of one call.
         estimate: Cycles that tuning goes by.
-        computing: Those of them that are not for what caches fetch.
+        computing: Number of these that do not load data which caches have to fetch.
         by_hand: Cycles from the core's guide.
         osaca: Cycles by OSACA; None where it is not asked.
     """
@@ -160,9 +160,9 @@ def rows(
 
     Args:
         models: Files of which one has a task for each kernel.
-        profile: What for.
-        kernels: Their names.
-        candidates: Of all kernels together.
+        profile: Profile to compile for.
+        kernels: Names of the kernels.
+        candidates: Number of candidates of all kernels together.
         osaca: Whether OSACA is asked for kernels of float code.
 
     Raises:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts share that print a table of several models."""
+"""Helpers of scripts that print a table of several models."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence

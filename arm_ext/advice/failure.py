@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose fault it is that something could not be built or measured."""
+"""Causes for which something could not be built or measured."""
 
 from typing import Literal
 

@@ -35,8 +35,8 @@ class Changed:
     """A changed model.
 
     Attributes:
-        model: The copy.
-        sources: Nodes that differ.
+        model: The changed copy of the model.
+        sources: Names of the nodes that differ from the original model's.
         what: Description of the change, such as "24 → 32 channels".
     """
 
@@ -49,7 +49,7 @@ def hard_swish(model: onnx.ModelProto) -> Changed | None:
     """Return the model with hard-swish in the place of each SiLU; None if it has none.
 
     Args:
-        model: With a name for each node.
+        model: The model; each of its nodes has a name.
     """
     copy = _copy(model)
     graph = _Graph(copy.graph)
@@ -111,7 +111,7 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 class _Graph:
-    """Who reads what in a graph, and its constants."""
+    """The readers of each value of a graph, and its constants."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._graph = graph

@@ -21,31 +21,31 @@ class CostlyCall(_Record):
 
     anchor: str = Field(description="Source node that names the call.")
     kernel: str = Field(description="Kernel or family of loops.")
-    cost: float = Field(description="Of all calls that this node names, in the report's unit.")
-    share: float = Field(description="Of the whole inference.")
-    bound: Bound | None = Field(default=None, description="What bounds it; on a virtual board.")
+    cost: float = Field(description="Cost of all calls that this node names, in the report's unit.")
+    share: float = Field(description="Share of the whole inference.")
+    bound: Bound | None = Field(default=None, description="The resource that limits it, on a virtual board.")
     alternatives: tuple[KernelOption, ...] = Field(
-        default=(), description="What would compute it if the kernel were not there, by estimate."
+        default=(), description="Kernels that could compute it instead, by estimate."
     )
 
 
 class Alternative(_Record):
     """A build of the same model with other options of `compile`."""
 
-    name: str = Field(description='Such as "fp16".')
-    options: dict[str, Any] = Field(description="Of the command line that turn it on, by their names.")
+    name: str = Field(description='Name of the alternative, such as "fp16".')
+    options: dict[str, Any] = Field(description="Command-line options that turn it on, and their values.")
     why: str = Field(description="Why it could help.")
     predicted: float | None = Field(
         default=None,
-        description="Share of the whole cost that it saves by the estimates of the kernels that it would have, before "
-        "it is built; negative is slower.",
+        description="Share of the whole cost that it saves, by the estimates of the kernels that it would have, before "
+        "it is built; negative if it costs more.",
     )
     status: Status = "not built"
-    failure: Failure = Field(default="", description="Whose fault it is that it was not measured.")
+    failure: Failure = Field(default="", description="Cause of the failure, if it could not be measured.")
     note: str = Field(default="", description="Why it was not measured, or is not recommended.")
-    cost: float | None = Field(default=None, description="Of one inference, in the report's unit.")
+    cost: float | None = Field(default=None, description="Cost of one inference, in the report's unit.")
     gain: float | None = Field(
-        default=None, description="Share of the whole cost that it saves; negative is slower."
+        default=None, description="Share of the whole cost that it saves; negative if it costs more."
     )
     error: float | None = Field(
         default=None,
@@ -53,7 +53,7 @@ class Alternative(_Record):
     )
     calls: tuple[float | None, ...] = Field(
         default=(),
-        description="What the costliest calls cost, in their order; null where no call has the name.",
+        description="Cost of each of the costliest calls, in their order; null if no call has that name.",
     )
     recommended: bool = False
 
@@ -61,19 +61,21 @@ class Alternative(_Record):
 class Advice(_Record):
     """A change of the model that its author could make."""
 
-    rule: str = Field(description="What found it.")
+    rule: str = Field(description="Name of the rule that found it.")
     sources: tuple[str, ...] = Field(description="Source nodes.")
-    evidence: str = Field(description="What the profile shows of them.")
-    at_most: float = Field(description="Share of the whole cost that the calls in question have.")
+    evidence: str = Field(description="Figures of the profile about these nodes.")
+    at_most: float = Field(
+        description="Share of the whole cost that these calls have: an upper bound of the gain."
+    )
     gain: float | None = Field(
         default=None,
         description="Share of the whole cost that the changed model saves, built and measured; null if it was not.",
     )
     error: float | None = Field(
         default=None,
-        description="At the outputs, as for alternatives, of the model changed without training.",
+        description="Error at the outputs, as for alternatives, of the model changed without training.",
     )
-    how: str = Field(description="What to change.")
+    how: str = Field(description="The change to make.")
 
 
 class Declined(_Record):
@@ -81,8 +83,10 @@ class Declined(_Record):
 
     rule: str
     sources: tuple[str, ...]
-    reason: str = Field(description="Such as that the changed model was measured, and is slower.")
-    failure: Failure = Field(default="", description="Whose fault it is, where it could not be measured.")
+    reason: str = Field(
+        description="Why it is not advised, such as that the changed model was measured and is slower."
+    )
+    failure: Failure = Field(default="", description="Cause of the failure, if it could not be measured.")
 
 
 class AdviceReport(_Record):
@@ -91,11 +95,11 @@ class AdviceReport(_Record):
     schema_version: Literal[1] = 1
     model: str = Field(description="Name of the model.")
     target: str = Field(description="Profile that it is compiled for.")
-    board: str = Field(description="As the user gave it.")
+    board: str = Field(description="Board as the user named it.")
     core: str = Field(description="Core of the board, or the one that cycles are estimated for.")
-    unit: Literal["cycles", "us"] = Field(description="Of every cost.")
+    unit: Literal["cycles", "us"] = Field(description="Unit of every cost.")
     cost: float = Field(
-        description="Of one inference of the model as it is compiled without further options."
+        description="Cost of one inference of the model as it is compiled without further options."
     )
     given: dict[str, Any] = Field(
         description="Options of `compile` that the caller gave, such as the target; all builds have them."
@@ -106,11 +110,11 @@ class AdviceReport(_Record):
     recommended: dict[str, Any] = Field(
         description="Options of `compile` that are recommended, measured together; empty if none is."
     )
-    gain: float = Field(description="What the recommended options save together, as a share of the cost.")
-    error: float = Field(description="At the outputs, of the recommended options together.")
+    gain: float = Field(description="Share of the cost that the recommended options save together.")
+    error: float = Field(description="Error at the outputs with the recommended options together.")
     advice: tuple[Advice, ...]
     declined: tuple[Declined, ...] = ()
-    note: str = Field(description="What the figures are, and what they are not.")
+    note: str = Field(description="What the figures mean, and what they do not mean.")
 
     def failures(self) -> set[Failure]:
         """Return whose fault it is that something was not measured."""

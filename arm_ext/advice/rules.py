@@ -25,7 +25,7 @@ class Subject:
     Attributes:
         profile: Profile of the model as it is.
         report: Report of the same package.
-        model: With a name for each node; None if it is not of ONNX.
+        model: The ONNX model, in which each node has a name; None for a model of another format.
     """
 
     profile: ProfileReport
@@ -38,8 +38,8 @@ class Finding:
     """A finding of a rule.
 
     Attributes:
-        rule: Its name.
-        sources: Source nodes.
+        rule: Name of the rule.
+        sources: Source nodes that the finding is about.
         evidence: Figures of the profile that the finding is based on.
         share: Share of the whole cost, of the calls in question: the most that there is to gain.
         how: The change to make.

@@ -29,7 +29,7 @@ def text(report: AdviceReport) -> str:
 
 
 def config(report: AdviceReport) -> str:
-    """Return the recommended options as YAML, with what they were measured to save."""
+    """Return the recommended options as YAML, with their measured gain."""
     about = (
         f"{_percent(report.gain)} less, error at the outputs {report.error:.1e}"
         if report.recommended
@@ -104,7 +104,7 @@ def _recommended(report: AdviceReport) -> str:
 
 
 def _beyond_the_error(report: AdviceReport) -> list[str]:
-    """What saves more than is recommended, and is not for its error alone."""
+    """Return the alternatives that save more than the recommended ones and are rejected for their error alone."""
     found = [
         (each.gain, each)
         for each in report.alternatives

@@ -70,13 +70,13 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 STEPS = ("match", "compile", "samples", "bisect")
-"""Of `accuracy`, for a progress display."""
+"""Steps of `accuracy`, for a progress display."""
 
 NPU_SAMPLES = 8
-"""That are computed on the functional model of the NPU, which takes seconds for a large model."""
+"""Number of samples that the functional model of the NPU computes; for a large model, each takes seconds."""
 
 HOST = "host"
-"""Name of the board where nothing but this machine is asked for."""
+"""Name of the board in the report when our integers are computed on this machine."""
 
 
 @with_plugins
@@ -106,8 +106,8 @@ def accuracy(
             folder of images; or an iterable of samples, each a mapping of names to arrays.
         preprocess: Steps from an image to the input, or a YAML file of them, for a folder; by default float32 is 0
             to 1.
-        board: Where our integers are computed, such as "virtual" or "host:port"; by default on this machine, through
-            the same phases.
+        board: Board that computes our integers, such as "virtual" or "host:port"; by default this machine
+            computes them, through the same phases.
         target: Profile to compile for, with a board; by default the board's, where its name is a profile.
         metric: "top1", "top5", "f1", "cosine", "iou", "map50", "wer", "cer", "perplexity", or "module:function", which
             takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
@@ -118,7 +118,7 @@ def accuracy(
             functional model of the NPU computes of each region is compared with them.
         plugins: As for `compile`; onnxruntime computes without them, and so does this machine without their rules and
             kernels.
-        values: As for `compile`, of both models.
+        values: As for `compile`; given to both models.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
 
@@ -186,7 +186,7 @@ def _chain_of(
     *,
     npu: bool,
 ) -> "_OnnxChain | TfliteChain":
-    """The chain of a model by its format; `of_onnx` are options that TFLite does not have, by name."""
+    """Return the chain for a model's format; `of_onnx` are options by name that TFLite does not have."""
     if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
         if found := [name for name, value in of_onnx.items() if value]:
             raise UsageError(
@@ -205,7 +205,7 @@ def _chain_of(
 def _bisected(
     chain: "_OnnxChain", feeds: Sequence[Feed], metric: Metric, gate: Gate, target: str
 ) -> MixedPrecision:
-    """The fewest layers that, in float, make the quantised model hold the bounds."""
+    """Return the fewest layers that must be in float so that the quantised model holds the bounds."""
     judge = Judge(chain.name, chain.source, feeds, metric, gate.holds)
     # Weights in float are those that quantisers start from.
     matching = Matching(fold_batch_norm(chain.source), chain.quantized)
@@ -225,7 +225,7 @@ class _OnnxChain(Chain):
 
     Attributes:
         source: The float model.
-        quantized: In QDQ form.
+        quantized: The quantised model, in QDQ form.
     """
 
     source: onnx.ModelProto
@@ -271,23 +271,23 @@ class _OnnxChain(Chain):
         )
 
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return what the samples are."""
+        """Return the specs of the samples' arrays."""
         return input_specs(self.source.graph)
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed a sample."""
+        """Return one feed per sample."""
         return split_samples(arrays, self.specs(), "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return what the quantised model is given for a sample, in its order."""
+        """Return the quantised model's inputs for a sample, in its order."""
         return [feed[spec.name] for spec in input_specs(self.quantized.graph)]
 
     def imported(self) -> ImportedModel:
-        """Return the model that an NPU takes parts of."""
+        """Return the model that regions for the NPU are cut from."""
         return import_onnx(self.quantized)
 
     def check_bisect(self, gate: Gate, metric: Metric | None, samples: int) -> None:
-        """Check that layers can be put back to float, and their effect be measured.
+        """Check that layers can be put back to float and that the effect can be measured.
 
         Raises:
             UsageError: They cannot.
@@ -302,7 +302,7 @@ class _OnnxChain(Chain):
             )
 
     def match(self, feed: Feed) -> None:
-        """Match the layers, and open what runs them; one sample shows which tensors are alike.
+        """Match the layers and open the sessions; one sample shows which tensors have the same shapes.
 
         Raises:
             UsageError: Nothing of the two models is alike.
@@ -381,7 +381,7 @@ def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:
 
 
 def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """A model, and its name."""
+    """Return the model and its name."""
     if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
         raise UsageError(
             f"{model}: accuracy compares ONNX models, one in QDQ form with the float one of it, or TFLite models; "
@@ -393,7 +393,7 @@ def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
 
 
 def _prepared(proto: onnx.ModelProto, shapes: Shapes, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
-    """The model with static shapes and names of its nodes."""
+    """Return the model with static shapes and named nodes."""
     inputs = {value.name for value in runtime_inputs(proto.graph)}
     # What `quantize --value` wrote has no such inputs.
     if held := {each: numbers for each, numbers in values.items() if each in inputs}:
@@ -405,7 +405,7 @@ def _prepared(proto: onnx.ModelProto, shapes: Shapes, values: Mapping[str, npt.A
 
 
 def _agreement(chain: Chain, npu: NpuOptions | str, target: str) -> "Agreement":
-    """What compares the regions that an NPU takes of the quantised model, divided as for `compile`."""
+    """Return what compares the regions of the quantised model that the NPU takes, divided as by `compile`."""
     model = chain.imported()
     divide = partitioner(npu, model)
     options = PhaseOptions(resolve(target, None), numerics=tosa.NUMERICS, divide=divide)
@@ -426,7 +426,7 @@ def _ours(
     npu: NpuOptions | str | None,
     plugins: Sequence[str | Path],
 ) -> Iterator[Run]:
-    """What runs the quantised model as this project compiles it."""
+    """Return the function that runs the quantised model as this project compiles it."""
     if board is None:
         numerics = qdq.NUMERICS if npu is None else tosa.NUMERICS
         yield host_runner(import_onnx(chain.instrumented), numerics=numerics)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the chains of `accuracy` have in common: sums over samples, and the report of them."""
+"""Chains of `accuracy`: sums over samples, and the report of them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 Feed = dict[str, Array]
 
 LINKS = ("source", "fake", "integers")
-"""Of a chain, as `MetricValue` names them."""
+"""Links of a chain, as `MetricValue` names them."""
 
 
 @dataclass(kw_only=True)
@@ -26,9 +26,9 @@ class Chain(ABC):
     """A chain from a float model to our integers, with the sums of what was compared.
 
     Attributes:
-        name: Of the quantised model.
-        reference: Name of the float one.
-        outputs: Of both.
+        name: Name of the quantised model.
+        reference: Name of the float model.
+        outputs: Names of the outputs, which both models have.
         runtime: What computes the other links.
         middle: The link between both.
         uncovered: Nodes of the source that are of no layer.
@@ -47,7 +47,7 @@ class Chain(ABC):
 
     @abstractmethod
     def imported(self) -> ImportedModel:
-        """Return the model that an NPU takes parts of."""
+        """Return the model that regions for the NPU are cut from."""
 
     def keep(self, **links: Mapping[str, Array]) -> None:
         """Keep the outputs of one sample, by link and name."""
@@ -56,11 +56,11 @@ class Chain(ABC):
 
     @property
     def samples(self) -> int:
-        """How many were compared."""
+        """Number of samples that were compared."""
         return len(self.results["integers"])
 
     def report(self, board: str, given: int, metric: Metric | None) -> AccuracyReport:
-        """Return what was compared."""
+        """Return the report of the compared samples."""
         rows: dict[str, Sequence[Sequence[Array]]] = {
             link: found[: self.samples] for link, found in self.results.items()
         }

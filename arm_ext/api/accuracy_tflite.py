@@ -39,7 +39,7 @@ class TfliteChain(Chain):
     """The chain of a TFLite model.
 
     Attributes:
-        model: As imported.
+        model: The imported model.
         file: What its file says of tensors.
         against: The float model's file, if there is one.
     """
@@ -95,7 +95,7 @@ class TfliteChain(Chain):
         return chain
 
     def _open(self) -> None:
-        """Match the layers, and start what runs them."""
+        """Match the layers and open the interpreters."""
         self._layers, left = layers_of(self.file, self.against, self.model.mod)
         if len(self._layers) <= len(self.file.inputs) and self.file.operators:
             raise UsageError(
@@ -108,11 +108,11 @@ class TfliteChain(Chain):
         self.runtime = self._fake.runtime
 
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return what the samples are: the float model's inputs, or its own."""
+        """Return the specs of the samples' arrays: the float model's inputs, or the model's own."""
         return self.model.inputs if self.against is None else tuple(map(_in_float, self.model.inputs))
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed a sample: values of the model's own types, or of the float model's.
+        """Return one feed per sample, in the model's own types or in those of the float model.
 
         Raises:
             UsageError: As `split_samples`.
@@ -131,19 +131,19 @@ class TfliteChain(Chain):
         return split_samples(named, own, "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return what the model is given for a sample, in its order."""
+        """Return the model's inputs for a sample, in its order."""
         return [
             _quantized(feed[spec.name], self.file.quantizer(number))
             for spec, number in zip(self.model.inputs, self.file.inputs, strict=True)
         ]
 
     def imported(self) -> ImportedModel:
-        """Return the model that an NPU takes parts of."""
+        """Return the model that regions for the NPU are cut from."""
         return self.model
 
     @contextmanager
     def ours(self, *, npu: bool) -> Iterator[Run]:
-        """What runs the model as this project compiles it, for all layers."""
+        """Return the function that runs the model as this project compiles it, for all layers."""
         numerics = tosa.NUMERICS if npu else qdq.NUMERICS
         inner = [each.variable for each in self._layers[len(self.file.inputs) :]]
         whole = replace(self.model, mod=returning(self.model.mod, inner))
@@ -186,7 +186,7 @@ class TfliteChain(Chain):
         )
 
     def _references(self, feed: Feed, fake: Mapping[int, Array]) -> dict[int, Array]:
-        """The values to compare with, by the number of the model's tensor."""
+        """Return the values to compare with, by tensor number of the model."""
         if self.against is None or self._exact is None:
             return {
                 number: _dequantized(value, self.file.quantizer(number)) for number, value in fake.items()
@@ -217,7 +217,7 @@ def checked_paths(model: Path, against: object) -> tuple[Path, Path | None]:
 
 
 def _by_place(shapes: Shapes, file: File, against: Path) -> dict[str, tuple[int, ...]]:
-    """The shapes by the float model's names of its inputs, which are checked when it is imported."""
+    """Return shapes by the float model's names of its inputs; they are checked when it is imported."""
     if not shapes:
         return {}
     names = [spec.name for spec in import_tflite(against).inputs]
@@ -230,7 +230,7 @@ def _in_float(spec: TensorSpec) -> TensorSpec:
 
 
 def _quantized(value: Array, quantizer: Quantizer | None) -> Array:
-    """Values in float as the integers that stand for them; integers as they are."""
+    """Return the integers that stand for float values; integers are returned as they are."""
     if quantizer is None or value.dtype.kind != "f":
         return value
     info = np.iinfo(quantizer.zero_point.dtype)

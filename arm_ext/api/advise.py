@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.advise`: what would make a model faster, built and measured."""
+"""`arm_ext.advise`: options and model changes that would make a model faster, built and measured."""
 
 import json
 import math
@@ -63,7 +63,7 @@ class _Build:
     Attributes:
         report: The compiler's report on it.
         profile: Profile of one inference.
-        outputs: On the inputs that all builds are compared on.
+        outputs: Outputs for the inputs that all builds are compared on.
     """
 
     report: CompileReport
@@ -81,9 +81,9 @@ class _Bench:
     """Settings and measurements that all builds have in common.
 
     Attributes:
-        model: The caller's.
+        model: The model as the caller gave it.
         target: Name of the profile.
-        board: Where to measure.
+        board: Name of the board to measure on.
         options: Arguments of `compile`.
         samples: The first of these is what builds are compared on; None for the self-test's inputs.
         until: Time after which nothing more is built.
@@ -164,7 +164,7 @@ def advise(
     Args:
         model: A file of any format that `compile` takes.
         target: Name of a profile.
-        board: Where to measure, such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         trust: As for `compile`.
         plugins: As for `compile`.
         values: As for `compile`.
@@ -243,7 +243,7 @@ class _Advisor:
         together: Alternative | None,
         changes: Sequence[Advice | Declined],
     ) -> AdviceReport:
-        """Return what was found."""
+        """Return the report."""
         measured = self.present.profile
         options = {} if together is None else together.options
         return AdviceReport(
@@ -319,7 +319,7 @@ class _Advisor:
         return best
 
     def changes(self) -> list[Advice | Declined]:
-        """Return what to change in the model, and what is not worth it; measured where a rule can make the change."""
+        """Return changes of the model that gain, and those that do not; measured if a rule can make the change."""
         subject = Subject(self.present.profile, self.present.report, _onnx(self.bench.model))
         return [self._change(finding) for finding in findings(subject)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.advise_npu`: what a model would take on each Ethos-U, by Vela's estimates and the kernels'."""
+"""`arm_ext.advise_npu`: estimated cost of a model on each Ethos-U, by Vela and by the kernels' formulas."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """Such as "ethos-u55-128 Ethos_U55_High_End_Embedded Shared_Sram"."""
+        """Name for messages, such as "ethos-u55-128 Ethos_U55_High_End_Embedded Shared_Sram"."""
         return f"{self.npu.name} {self.system_config} {self.memory_mode}"
 
 
@@ -147,11 +147,11 @@ class _Pricer:
     """A model that is ready to be divided.
 
     Attributes:
-        model: As imported.
+        model: The imported model.
         macs: Source node → multiply-accumulates.
-        integer: As the phase `integerize` leaves it.
-        lowered: The same graph, lowered for the CPU alone.
-        profile: That it was lowered for.
+        integer: The module after the phase `integerize`.
+        lowered: The module lowered for the CPU alone.
+        profile: The profile that it was lowered for.
         cpu_cycles: Cycles of the CPU alone.
         cpu_mhz: Clock of the CPU, where the caller knows it.
         handover_us: Microseconds of handing a region over.
@@ -195,13 +195,13 @@ class _Pricer:
         return begin.model_copy(update={"price": self._price(found)})
 
     def left(self, configurations_: Sequence[Configuration], stopped: Stopped) -> Iterator[NpuPrice]:
-        """Yield what was not reached."""
+        """Yield the configurations that were not reached."""
         note = "the budget was used up" if stopped == "budget" else "interrupted"
         for each in configurations_:
             yield self._begin(each).model_copy(update={"note": note})
 
     def report(self, prices: Sequence[NpuPrice], stopped: Stopped) -> NpuAdvice:
-        """Return what was found."""
+        """Return the report."""
         from arm_ext.ethosu.vela.compiler import vela_version
 
         return NpuAdvice(

@@ -28,10 +28,10 @@ def check_choice(name: str, value: object, choices: Any) -> None:
 
 
 def refuse_compiled(options: Mapping[str, object]) -> None:
-    """Raise UsageError if an option of compiling is given for what is compiled.
+    """Raise UsageError if an option of compiling is given for a model that is compiled already.
 
     Args:
-        options: By name on the command line; those that are empty are not given.
+        options: Name on the command line → value; an empty value means that the option was not given.
 
     Raises:
         UsageError: Names the first that is given.

@@ -52,11 +52,11 @@ def bench(
 ) -> Report | BucketReports:
     """Measure one inference: counts and a cycle estimate on a virtual board, times on a real one.
 
-    Of a model with states it is one step.
+    For a model with states, an inference is one step.
 
     Args:
         package: Folder, opened package, or what `compile` returned.
-        board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         threads: Threads of the runtime on a virtual board: with several, what is counted is the share of each.
         shapes: Input name → shape: which of a package's several to measure; all by default, a report each.
 

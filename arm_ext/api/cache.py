@@ -39,7 +39,7 @@ def cache_contents() -> CacheContents:
 
 
 def clear_cache() -> CacheContents:
-    """Remove what compiling put into the cache; returns what there was.
+    """Remove all entries that compiling put into the cache; returns their number and size.
 
     Raises:
         EnvError: One cannot be removed.

@@ -72,8 +72,8 @@ def compare(
         board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
         target: Profile to compile a file for; by default the board's, where its CPU names one.
         mattr: LLVM features to add and remove, such as "-sve,-sve2".
-        plugins: Of a file, as for `compile`; other runtimes compute without them.
-        values: Of a file, as for `compile`; other runtimes run it with these constants, too.
+        plugins: As for `compile`, for a model file; other runtimes compute without them.
+        values: As for `compile`, for a model file; other runtimes run it with these constants, too.
         shapes: Input name → shape, for a file with inputs whose sizes are open; one an input.
         models: Peer → a file of its own, for a peer that does not take `model`.
         progress: Called with each of `steps` as it begins.
@@ -180,7 +180,7 @@ def _profile(source: Path, board: str, target: str | None, mattr: str | None) ->
 
 @contextmanager
 def _file_with_values(source: Path, values: Mapping[str, npt.ArrayLike]) -> Iterator[Path]:
-    """A file of the same name, some of whose inputs are constants."""
+    """Yield a file of the same name in which some inputs are constants."""
     with tempfile.TemporaryDirectory(prefix="arm-ext-bench-") as scratch:
         file = Path(scratch) / source.name
         onnx.save(with_values(source, values), file)
@@ -249,7 +249,7 @@ def _row(
         binary_bytes=run.library_bytes,
         weight_bytes=weight_bytes(model),
         empty_instructions=sum(block.instructions for block in nothing.blocks),
-        # Of a model with states, runs to warm up move a runtime's own on.
+        # In a model with states, warm-up runs advance the states that a runtime keeps itself.
         distance=None if own or package.manifest.states else _distance(run.outputs, selftest.expected),
     )
 

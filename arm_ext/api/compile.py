@@ -64,7 +64,7 @@ _NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS
 class CompileResult:
     """The result of `compile`: the package and its report.
 
-    Of a C library, too, `package` is its folder and manifest.
+    For a C library, too, `package` gives its folder and manifest.
     """
 
     package: Package
@@ -131,7 +131,7 @@ def compile(
         threads: How many threads of a pool share a kernel of a C library at most; a package's runtime has its own.
         memory: Regions of memory that a C library's caller gives it, the fastest first, such as "fast=512K,slow=8M";
             by default one arena of whatever size.
-        example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
+        example_inputs: Arguments of a module's forward, by which it is exported: a tuple of positional ones
             or a dict of named ones.
         trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
         plugins: Python files of yours with converters of custom operators, rules and kernels; they run here, with
@@ -245,7 +245,7 @@ def compile(
 
 
 def refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
-    """Refuse what a C library does not have yet."""
+    """Refuse options and models that C libraries do not support yet."""
     asked = [name for name, value in others.items() if value]
     if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
         asked.append("several shapes of any number of samples")
@@ -302,7 +302,7 @@ def _run(
     dump: OutputFolder | None,
     progress: Callable[[str], None],
 ) -> "list[Offloaded]":
-    """Run the phases of all variants; returns what an NPU computes of each, if there is one."""
+    """Run the phases of all variants; returns the NPU's part of each, if there is an NPU."""
     if divider is None:
         for variant in variants:
             variant.run(dump, progress)

@@ -53,7 +53,7 @@ _MODELS = "models"
 
 @dataclass(frozen=True)
 class LibraryModel:
-    """A model of a library, and how it is imported; see the arguments of `compile` of the same names."""
+    """A model to compile into a library, with the arguments of `compile` that import it."""
 
     model: "str | Path | onnx.ModelProto | ExportedProgram | Exported"
     shapes: Given | None = None
@@ -66,7 +66,7 @@ class LibraryModel:
     inputs: Sequence[npt.NDArray[Any]] | None = None
 
     def source(self, *, trust: bool) -> Source:
-        """Return what imports it."""
+        """Return the source that the model is imported from."""
         return Source(
             prepared(self.model, self.values, trust=trust),
             self.preprocess,
@@ -93,7 +93,7 @@ class LibraryResult:
     models: tuple[CompileResult, ...]
 
     def __repr__(self) -> str:
-        """Where it is, and of what models, in one line."""
+        """Return the folder and the names of the models, in one line."""
         names = ", ".join(model.name for model in self.manifest.models)
         return f"LibraryResult({str(self.path)!r}: lib{self.manifest.archive}.a with {names})"
 
@@ -127,10 +127,11 @@ def compile_library(
     The library is named after its folder, and what it has of each model after that model.
 
     Args:
-        models: Each as `compile` takes it, or a `LibraryModel` with its shapes, states and the like.
+        models: The models: each is what `compile` takes, or a `LibraryModel` with its shapes, states and the
+            like.
         target: Name of a profile.
         output: The library's folder; an earlier one there is replaced, if nothing else is there.
-        weights: Where they are: "embedded" in the library, or in one "file" of all models beside it.
+        weights: Where the weights are: "embedded" in the library, or in one "file" of all models beside it.
         threads: How many threads of a pool share a kernel at most.
         memory: Regions of memory that an instance of any of the models is given, the fastest first.
         trust: Whether a .pt2 file may run code of its own when it is opened.

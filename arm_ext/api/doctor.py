@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.doctor`: what this machine and a board have of what the commands need, and what mends each lack."""
+"""`arm_ext.doctor`: which tools the commands need, whether this machine and a board have them, and how to get them."""
 
 import importlib
 import importlib.metadata
@@ -60,7 +60,7 @@ class Finding(BaseModel):
 
     Attributes:
         part: The tool or library that was looked for.
-        status: Whether it is there.
+        status: Whether the part was found and can be used.
         detail: Its version or place, or what is wrong and what that prevents.
         mend: The command that mends it; None where all is well, or where `detail` says what to do.
     """

@@ -99,7 +99,7 @@ def explain(
     npu: NpuOptions | str | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> ExplainReport:
-    """Rewrite a model as `compile` does, up to the forming of composites, and tell what was done and what was left.
+    """Rewrite a model as `compile` does, up to the forming of composites, and report what each rule did and did not do.
 
     Rejections and near misses are those of a rule's first run, when other rules have changed little, and of its last.
 
@@ -116,7 +116,8 @@ def explain(
         preprocess: As for `compile`.
         quantize: As for `compile`.
         calibration: As for `compile`.
-        npu: As for `compile`; of a node it is then told where it runs, and why not on the NPU.
+        npu: As for `compile`; for the node asked about, the report then says where it runs, and why not on
+            the NPU.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -163,8 +164,8 @@ class _Run:
 
     Attributes:
         record: What rules and passes did.
-        result: As the last phase leaves it.
-        operators: By phase each operator, with its source nodes.
+        result: Result of the last phase.
+        operators: Phase → the operators after it, each with its source nodes.
     """
 
     record: Record
@@ -178,10 +179,10 @@ class _Run:
 
 @dataclass(frozen=True)
 class Gain:
-    """Estimates what a rewrite would save at most: the calls that compute no products and would become part of another.
+    """Upper bounds of what a rewrite saves: the cost of calls without products, which would become part of other calls.
 
     Attributes:
-        calls: Of all kernels.
+        calls: Calls of all kernels.
         nodes: The source nodes.
     """
 
@@ -203,7 +204,7 @@ class Gain:
         return sum(saved) / (sum(call.cycles for call in self.calls) or 1)
 
     def place(self, diagnostic: Diagnostic) -> Unapplied:
-        """Return a diagnostic with what would be saved if what it says were not so."""
+        """Return a diagnostic with the gain if its reason did not hold."""
         nodes, others = diagnostic.nodes, diagnostic.others
         gain = 0.0 if self.has_products(others) else self.of((*nodes, *others))
         return Unapplied(diagnostic=diagnostic, anchor=self.nodes.anchor(others or nodes), gain=gain)
@@ -282,7 +283,7 @@ def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], Non
 
 
 def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:
-    """What became of a rule in all functions of a model; None if it was tried in none."""
+    """Return a rule's reports on all functions of a model as one; None if it was tried in none."""
     tried = [each for each in explanations if each is not None]
     if len(tried) <= 1:
         return next(iter(tried), None)
@@ -303,7 +304,7 @@ def _channels_last(mod: tvm.IRModule) -> Iterator[Names]:
 
 
 def _integers(mod: tvm.IRModule) -> Iterator[Names]:
-    """What each call of a numerics' routine computes."""
+    """Return the numerics routine that each call calls."""
     routines = routines_of(mod)
     for _, func in relax_functions(mod):
         for binding in bindings_of(func):
@@ -312,7 +313,7 @@ def _integers(mod: tvm.IRModule) -> Iterator[Names]:
 
 
 def _definition(name: str) -> str:
-    """What it does: the algebra that its module states, or how a composite is made up."""
+    """Return the algebra that a rule's module states, or the pattern of a composite."""
     if name in _COMPOSITES:
         return _made_up(_COMPOSITES[name])
     functions: dict[str, Callable[..., object]] = {

@@ -23,9 +23,9 @@ def choose_float_layers(
     Args:
         units: Layers that can be in float.
         build: Makes the models.
-        judge: Measures them.
+        judge: Measures the models.
         target: Profile that cycles are estimated for.
-        bound: That must hold, in words.
+        bound: The bound in words, for messages.
         fewest: Whether to take the fewest layers; else the fastest model.
 
     Raises:

@@ -57,7 +57,7 @@ class Source:
         """Import the model for each bucket; also return how it was quantised, or None.
 
         Args:
-            buckets: One at least.
+            buckets: The buckets, at least one.
             options: Phase options of each variant.
         """
         models, calibrated = self.models(buckets)

@@ -2,7 +2,6 @@
 """The last step of `compile`: linking, and writing of the files of a package, or of models of a C library."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +16,7 @@ from arm_ext.clibrary.library import Entry, Planned, Weights, selftest_file, wri
 from arm_ext.clibrary.memory import Region
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
+from arm_ext.common.workers import threads
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
@@ -52,7 +52,7 @@ class Linked:
     Attributes:
         linker: The linker that made it.
         selftest: Self-test of the largest variant.
-        region_values: Of its NPU regions.
+        region_values: Values of the package's NPU regions for the self-test.
         library: Sizes of the C library, if it is one.
     """
 
@@ -123,7 +123,7 @@ class Packing:
         return Planned(planned, entries, check)
 
     def selftests(self) -> "Iterator[Callable[[], _Tested]]":
-        """Yield what computes the self-test of each variant."""
+        """Yield for each variant a function that computes its self-test."""
         for variant, offloaded in zip_longest(self.united.variants, self.offloaded):
             yield partial(self._selftest, variant, offloaded)
 
@@ -151,7 +151,7 @@ class Packing:
         return selftest, values
 
     def write(self, linked: Linked) -> tuple[Manifest, CompileReport]:
-        """Write the manifest, the report, and what an NPU's driver takes."""
+        """Write the manifest, the report, and the files for an NPU's driver."""
         report = self.write_report(linked, self.folder)
         npu = self._npu(linked.region_values)
         manifest = self.manifest(linked, report, package.list_files(self.folder), npu)
@@ -254,9 +254,9 @@ def write_models(
     """Write a C library of models, and their self-tests.
 
     Args:
-        models: Of one folder.
-        weights: Where they are.
-        threads: How many of a pool share a kernel at most.
+        models: The models of one library folder.
+        weights: Whether weights are embedded in the library or in a file beside it.
+        threads: Most threads of a pool that share a kernel.
         regions: Memory that the caller gives an instance.
         progress: Called with each step as it begins.
         archive: Name of a library of several models.
@@ -285,7 +285,7 @@ def _made(
     weight_bytes = sum(each.united.memory.weight_bytes for each in models)
     require_file_size(_CODE_BYTES * len(models) + 2 * weight_bytes)
     # The self-tests compile the model for this machine, which takes about as long: each has a core.
-    with ThreadPoolExecutor(max_workers=1) as beside:
+    with threads(1) as beside:
         pending = [
             [beside.submit(copy_context().run, selftest) for selftest in each.selftests()] for each in models
         ]

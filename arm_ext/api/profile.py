@@ -81,10 +81,10 @@ def profile(
 
     Args:
         model: A package (its folder, opened, or what `compile` returned), or a model file, which is compiled first.
-        board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         target: Profile to compile a model file for; by default the board's, where its name is a profile.
-        plugins: Of a model file, as for `compile`.
-        values: Of a model file, as for `compile`.
+        plugins: As for `compile`, for a model file.
+        values: As for `compile`, for a model file.
         shapes: Input name → shape: which of a package's several to measure, or those of a model file.
         cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.
@@ -343,7 +343,7 @@ def _times(same: Sequence[TimedCall], counted: TimedCall) -> Times:
 
 
 def _conditions(model: LoadedModel, watch: Watch, counting: Watch, cores: Sequence[int]) -> dict[str, str]:
-    """Return what times depend on, as far as the board tells, and what it does not tell."""
+    """Return the conditions that times depend on, as far as the board reports them, and those that it does not."""
     session = model.session
     of_cores = cores or conditions.online(session) or (0,)
     told = {
@@ -364,7 +364,7 @@ def _conditions(model: LoadedModel, watch: Watch, counting: Watch, cores: Sequen
 
 
 def _by_core(cores: Sequence[int], ask: Callable[[int], str]) -> str:
-    """Return what is so of all cores, or for each answer the cores that it is of."""
+    """Return an answer that all cores give, or each answer with the cores that give it."""
     found: dict[str, list[int]] = {}
     for core in cores:
         found.setdefault(ask(core), []).append(core)

@@ -50,8 +50,8 @@ class QuantizeResult:
     """The result of `quantize`.
 
     Attributes:
-        path: The model.
-        accuracy: Of it against the float model, on the same samples.
+        path: File of the quantised model.
+        accuracy: Comparison with the float model on the samples of the calibration.
     """
 
     path: Path
@@ -100,7 +100,7 @@ def quantize(
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.
         plugins: As for `compile`; onnxruntime calibrates without them.
-        values: As for `compile`: the model that is written has no such inputs.
+        values: As for `compile`; the written model does not have these inputs any more.
         shapes: Input name → shape, for inputs with dynamic dimensions, which are static in what is written. With
             `weights` the comparison alone is of these shapes.
         metric: As for `accuracy`.
@@ -192,7 +192,7 @@ def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | 
 def _refuse_activations(
     calibration: Method, correct: Sequence[Correction], sparsity: Sparsity | None, max_drop: float | None
 ) -> None:
-    """Refuse what is for activations in integers."""
+    """Refuse options for activations in integers."""
     asked = {
         f"--calibration {calibration}": calibration != "minmax",
         **{f"--correct {name}": name in correct for name in ("equalize", "smooth")},

@@ -93,7 +93,7 @@ def run_steps(
     """Run the first steps of a package.
 
     Args:
-        package: With states.
+        package: A package whose model has states.
         board: As for `run`.
         count: Number of steps.
         given: Input name → value of every step, or one a step along an axis in front; those left out come from the
@@ -149,7 +149,7 @@ class OutputCheck:
     """Comparison of one output with the self-test.
 
     Attributes:
-        name: The output.
+        name: Name of the output.
         type: Its element type and shape.
         expected: Distance to our own numbers, computed where the package was compiled.
         source: Distance to the source's runtime, None where that could not run the model.
@@ -175,11 +175,11 @@ class RunResult:
     """The outputs of a run, with their checks.
 
     Attributes:
-        outputs: By name.
-        npu: Where NPU regions ran, if the package has some.
+        outputs: Name → output.
+        npu: Where each NPU region ran; None for a package without regions.
         checks: Checks of each output, where the self-test was asked for.
         source_runtime: Runtime that computed the source's outputs in the self-test.
-        warnings: With `checks`, what `compile` warned of when it quantised the model.
+        warnings: What `compile` warned of when it quantised the model; given together with `checks`.
     """
 
     outputs: dict[str, npt.NDArray[Any]]
@@ -201,7 +201,7 @@ def run(
 
     Args:
         package: Folder, opened package, or what `compile` returned.
-        board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        board: Board to run on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         inputs: Input name → value; those left out come from the self-test. Their shapes choose the bucket.
         check: Run on the self-test's inputs and compare with its outputs; of each bucket, where there are several.
         steps: How many steps of a package with states to run, from its first on. A value with an axis of as many in
@@ -314,7 +314,7 @@ def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
 
     Args:
         package: A classifier with one input and one output.
-        board: Where to run it.
+        board: Board to run on, as for `run`.
         labelled: .npz with `inputs` (one more axis in front than the model's input, or as many with a batch of 1
             in the model) and integer `labels`.
     """

@@ -82,14 +82,14 @@ def tune_model(
         quantize: As for `compile`.
         calibration: As for `compile`.
         precision: As for `compile`.
-        board: Where candidates are measured: "virtual" estimates cycles, others time.
-        jobs: Processes on this machine.
-        budget: Minutes.
+        board: Board that measures candidates: "virtual" estimates cycles, other boards take times.
+        jobs: Number of processes on this machine.
+        budget: Minutes after which the search ends.
         trials: The most candidates that are tried, of all tasks together.
         tasks: Patterns of the tasks to tune, such as "conv2d_s8.*"; all by default.
         seed: Seed of the search; the same seed on the same database makes the same trials.
         rerank: A board on which the best of each task are timed, instead of a search.
-        top: How many are.
+        top: How many of the best candidates of each task are timed by `rerank`.
         on_start: Called before the first trial, with the tasks and their shares.
         on_progress: Called after each trial.
 
@@ -148,7 +148,7 @@ def tune_model(
 
 
 def _usable(database: Database) -> list[Record]:
-    """The records that may be used; what may not is said once."""
+    """Return the records that may be used; warn once of others."""
     records, faults = sound(database.all())
     if sentence := told(database.folder, database.skipped + faults):
         _LOG.warning(sentence)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.verify`: whether the payloads of a package compute what they should, shown without hardware."""
+"""`arm_ext.verify`: check without hardware that the payloads of a package compute the right values."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal

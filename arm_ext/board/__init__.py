@@ -53,10 +53,11 @@ def open_board(
         profile: Name of the profile of what will run.
         profile_cpu: QEMU's CPU for it, for a virtual board whose name leaves it open or is the profile's.
         counting: Whether `LoadedModel.count` is wanted; virtual boards alone can.
-        threads: That models run on where they are counted; elsewhere the board has its own number.
+        threads: Number of threads that models run on, on a board that counts; other boards have their own
+            number.
         caches: Bytes of an L1 and L2 whose misses are counted beside instructions, on one thread.
         calls: Whether `LoadedModel.count_calls` is wanted, on one thread.
-        cores: That models run on; a local board alone can choose.
+        cores: Cores that models run on; only a local board can choose.
         timeout: Seconds that a session, that is the use of one loaded model, may last.
 
     Raises:

@@ -22,7 +22,7 @@ _ELF_MACHINE = slice(18, 20)
 _MACHINES = {183: "aarch64", 62: "x86_64"}
 
 _PROBE_SECONDS = 60
-"""For an answer to what a board does at once; that a whole session may take is for models."""
+"""Time limit of a request that a board answers at once; the limit of a session allows for long runs of models."""
 
 
 class Board:
@@ -31,9 +31,9 @@ class Board:
     A board holds one model at a time, in a session of its own: loading one unloads the one before.
 
     Attributes:
-        name: As the user gave it.
+        name: Name of the board as the user gave it.
         emulated: Whether times taken there mean nothing.
-        dump: Where the counting plugin of an emulated board writes; None where nothing counts.
+        dump: File that the counting plugin of an emulated board writes; None for a board that does not count.
         machines: Architectures for which the probe is tried, the likeliest first.
     """
 
@@ -55,7 +55,7 @@ class Board:
 
     @cached_property
     def info(self) -> BoardInfo:
-        """Return what the board reports on its CPU and its runtime.
+        """Return the board's report on its CPU and its runtime.
 
         Raises:
             EnvError: The board is away or busy, or cannot load a module.

@@ -25,9 +25,9 @@ class TimedCall:
     """One kernel call in each of several runs.
 
     Attributes:
-        symbol: The kernel.
-        seconds: A run each; without the time that the clock itself takes.
-        counters: By name, the counts of a run each.
+        symbol: Symbol of the kernel.
+        seconds: Seconds in each run, without the time that reading the clock takes.
+        counters: Name of a counter → its counts in each run.
     """
 
     symbol: str
@@ -40,9 +40,9 @@ class Watch:
     """Overhead of timing calls, and the counters that are read.
 
     Attributes:
-        overhead_seconds: That a call of nothing seems to take, which the times leave out.
-        counters: Names of those that are read.
-        without_counters: Why none is, where counters were asked for; "" otherwise.
+        overhead_seconds: Seconds measured for an empty call; they are subtracted from the times.
+        counters: Names of the counters that are read.
+        without_counters: Why no counter is read although they were asked for; "" otherwise.
     """
 
     overhead_seconds: float

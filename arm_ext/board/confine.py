@@ -158,11 +158,11 @@ class Support:
     forks: bool
 
     def describe(self) -> str:
-        """Return what there is, such as "Landlock 7, seccomp"."""
+        """Return the means of confinement that this machine has, such as "Landlock 7, seccomp"."""
         return f"Landlock {self.landlock}, seccomp" if self.landlock else "seccomp"
 
     def lacks(self) -> list[str]:
-        """Return what a model on a virtual board can do here, though it should not."""
+        """Return what a model on a virtual board could do on this machine although it should not, in words."""
         lacks = (
             []
             if self.landlock
@@ -193,10 +193,10 @@ def confined(
     """Return the command line that runs another one confined.
 
     Args:
-        command: The emulator's.
+        command: Command line of the emulator.
         read: Folders and files that it may read and execute.
         write: Folders and files that it may change, too.
-        tracker_port: The one to which it may connect; 0 for none.
+        tracker_port: Port of the tracker that it may connect to; 0 for none.
     """
     if os.environ.get(OFF) == "no":
         return list(command)
@@ -365,7 +365,7 @@ def _program(*, asks: bool, connects: bool) -> list[bytes]:
 
 
 def _on(number: int, then: Sequence[bytes]) -> list[bytes]:
-    """What to do on a system call, which ends with a return; its number is loaded, and stays so for others."""
+    """Return instructions that apply `then` to a system call; it ends with a return. They keep the loaded number."""
     return [_skip_unless(number, len(then)), *then]
 
 

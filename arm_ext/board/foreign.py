@@ -12,7 +12,8 @@ from arm_ext.errors import EnvError
 
 _LOG = logging.getLogger(__name__)
 
-# Of a record, a hash a line; the older half goes when it is longer. A hash that is gone means a needless warning.
+# Most bytes of the record of hashes, one per line. When it is longer, its older half is dropped; a dropped hash means
+# a needless warning.
 _LONGEST = 1 << 20
 
 
@@ -31,10 +32,10 @@ def remember(so_sha256: str) -> None:
 
 
 def warn_of_foreign(package: Path, so_sha256: str, board: Board) -> None:
-    """Say before the first run of a package from elsewhere what it can do.
+    """Warn before the first run of a package from elsewhere of what it can do.
 
     Args:
-        package: Its folder.
+        package: Folder of the package.
         so_sha256: SHA-256 of its model.so.
         board: The board on which it is about to run.
     """

@@ -32,7 +32,8 @@ class LocalBoard(Board):
 
         Args:
             timeout: Seconds that a session may last.
-            cores: That it may run on, with as many threads; by default all that this process may.
+            cores: Cores that the server may run on, with as many threads; by default all that this process
+                may use.
 
         Raises:
             UsageError: This process may not run on one of them.

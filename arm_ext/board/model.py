@@ -19,7 +19,7 @@ from arm_ext.errors import UsageError
 _MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
 _COUNT_WARMUP = 4
-# Of kernels in an inference; a graph of 2,000 nodes in a loop of 10 rounds has as many.
+# Most kernel calls in an inference; a graph of 2,000 nodes in a loop of 10 rounds has as many.
 _MOST_CALLS = 20_000
 _CLOSURE = "arm_ext_main"  # main or step with its inputs bound, for the timer
 
@@ -36,8 +36,8 @@ class LoadedModel:
 
         Args:
             session: A fresh session, which the model owns from now on.
-            so: The model.so.
-            dump: Where the counting plugin of the board writes; None where nothing counts.
+            so: Path of model.so.
+            dump: File that the counting plugin of the board writes; None for a board that does not count.
             emulated: Whether times taken there mean nothing.
         """
         self.session = session
@@ -95,7 +95,7 @@ class LoadedModel:
             inputs: As for `run`, or for `step`.
             repeats: How many inferences are timed.
             warmup: How many run before, at least one.
-            steps: Whether they are steps.
+            steps: Whether inferences are steps of a model with states.
 
         Returns:
             Seconds of each timed inference.
@@ -154,10 +154,10 @@ class LoadedModel:
         Args:
             inputs: As for `run`, or for `step`.
             module: The module that times calls, for the board's machine (`call_times_module`).
-            kernels: To time; calls of others are in the time of nobody.
+            kernels: Symbols of the kernels to time; calls of other functions are counted in no kernel's time.
             runs: How many inferences are timed.
             counters: Whether to read hardware counters, which makes the times longer.
-            steps: Whether they are steps.
+            steps: Whether inferences are steps of a model with states.
 
         Returns:
             What watching costs, and the calls in order.

@@ -39,9 +39,9 @@ class ServerProcess:
         """Start the process.
 
         Args:
-            command: From the folder to the command line.
-            env: Added to the environment.
-            inherited: The environment otherwise; ours by default.
+            command: Given the scratch folder, returns the command line.
+            env: Variables that are added to the environment.
+            inherited: The environment that they are added to; by default this process'.
         """
         self.folder = Path(tempfile.mkdtemp(prefix="arm-ext-board-"))
         with (self.folder / _LOG).open("wb") as log:
@@ -61,7 +61,7 @@ class ServerProcess:
         """Waits until the log shows what is looked for.
 
         Args:
-            sign: From the log's text to what was found in it; None if it is not there yet.
+            sign: Given the log's text, returns what was looked for; None if it is not there yet.
             seconds: How long to wait.
 
         Raises:

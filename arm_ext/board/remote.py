@@ -45,7 +45,7 @@ class TrackedBoard(Board):
 
         Args:
             host: Name or IP address of the tracker.
-            port: Its TCP port.
+            port: TCP port.
             key: The kind of board, as its servers registered.
             timeout: Seconds that a session may last.
         """

@@ -36,7 +36,7 @@ _SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
 
 
 class BoardLostError(EnvError):
-    """A board that does not answer, or that went away; nothing is wrong with what it was asked."""
+    """A board that does not answer, or went away; the request was right."""
 
 
 class SessionTimeoutError(EnvError):
@@ -72,9 +72,9 @@ class Session:
         """Connect to a server.
 
         Args:
-            address: The server.
+            address: Address of the server.
             timeout: Seconds that the session may last.
-            shared: A folder of this machine's that the server has, too.
+            shared: A folder of this machine that the server can read, too.
 
         Raises:
             BoardLostError: There is no server, or it does not answer.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a board is named on the command line."""
+"""Names of boards on the command line."""
 
 import re
 from dataclasses import dataclass

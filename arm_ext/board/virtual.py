@@ -46,9 +46,9 @@ class VirtualServer:
     """The emulated server's process, for whoever connects to it.
 
     Attributes:
-        port: On the loopback interface.
-        dump: Where the counting plugin writes; None without counting.
-        folder: The one that it may write to, removed in the end.
+        port: TCP port on the loopback interface.
+        dump: File that the counting plugin writes; None without counting.
+        folder: The folder that the process may write to; it is removed in the end.
     """
 
     def __init__(
@@ -65,9 +65,10 @@ class VirtualServer:
         """Starts the server; the first time, it is built.
 
         Args:
-            cpu: QEMU's -cpu.
+            cpu: CPU for QEMU's option -cpu.
             counting: Whether to load the plugin that counts.
-            threads: That models run on where it counts; of several each is counted apart.
+            threads: Number of threads that models run on when the board counts; with several, each thread is
+                counted by itself.
             caches: Bytes of an L1 and L2 whose misses are counted too, on one thread.
             calls: Whether each kernel call is counted apart, on one thread.
             tracker: "host:port" of a tracker on this machine to register with, or "".
@@ -138,9 +139,10 @@ class VirtualBoard(Board):
         """Starts the board.
 
         Args:
-            cpu: QEMU's -cpu.
+            cpu: CPU for QEMU's option -cpu.
             counting: Whether `LoadedModel.count` is wanted.
-            threads: That models run on where it counts.
+            threads: Number of threads that models run on when the board counts; with several, each thread is
+                counted by itself.
             timeout: Seconds that a session may last.
             caches: As for `VirtualServer`.
             calls: As for `VirtualServer`.

@@ -16,7 +16,7 @@ from arm_ext.errors import InternalError, ModelError, UsageError
 from arm_ext.shapes.given import Dim
 
 WRITTEN = (".html", ".json", ".csv")
-"""Endings of --output, which say what is written."""
+"""Endings of --output, which choose the format."""
 
 
 class _Bound(click.ParamType[tuple[str, float]]):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from arm_ext.advice.record import AdviceReport
 
 WRITTEN = (".html", ".json", ".csv")
-"""Endings of --output, which say what is written."""
+"""Endings of --output, which choose the format."""
 
 _ALL = "all"
 # Options for builds that are measured, which no NPU is; and those for NPUs.
@@ -117,7 +117,7 @@ def advise(
 
 
 def _refuse_options_of_other(priced: bool) -> None:
-    """Refuse what is not for --npu, or for --npu alone."""
+    """Refuse options that do not go with --npu, or go with --npu only."""
     context = click.get_current_context()
     for parameter, option in (_MEASURED if priced else _PRICED).items():
         if context.get_parameter_source(parameter) == ParameterSource.COMMANDLINE:

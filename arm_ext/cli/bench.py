@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from arm_ext.measure.profile import CountReport
 
 MAX_THREADS = 64
-"""That the counting plugin has counters for."""
+"""Most threads that the counting plugin has counters for."""
 
 
 @click.command()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm-ext cache`: what was compiled before."""
+"""`arm-ext cache`: the cache of compiled kernels and self-tests."""
 
 import dataclasses
 import json

@@ -57,8 +57,8 @@ def columns(rows: Sequence[Sequence[str]], align: str = "") -> str:
     On a terminal, a line that is too long for it is cut; a pipe gets all.
 
     Args:
-        rows: Of as many cells each.
-        align: For each column "<" or ">"; to the left by default.
+        rows: Rows of cells, each with the same number of cells.
+        align: "<" or ">" for each column; without it all are aligned to the left.
     """
     sides = align or "<" * len(rows[0])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -173,7 +173,7 @@ def write_views(outputs: Sequence[Path], document: str, views: Mapping[str, Call
     """Write each file that -o names, in the format of its file extension.
 
     Args:
-        outputs: The files.
+        outputs: Paths of the files.
         document: The report as JSON, for ".json".
         views: Other file extension, such as ".html" → function that returns the content.
     """

@@ -296,7 +296,7 @@ def _best_first(near_misses: Sequence[Unapplied]) -> list[Diagnostic]:
 
 
 def _mismatch(near: Diagnostic) -> str:
-    """What a pattern has, and what stands there."""
+    """Return the part of a pattern that does not match, and the actual value there."""
     return f"expected {near.limit}, found {near.actual}"
 
 

@@ -19,8 +19,9 @@ from arm_ext.common.text import columns
 def export_payload(package: Path, output: Path, force: bool, as_json: bool) -> None:
     """Write the payloads of PACKAGE for an Ethos-U without Linux: raw files, and C that runs them.
 
-    Of each region commands and weights; of the model a C header with sizes and the table of inputs and outputs, a C
-    source that calls ethosu_invoke_v3 of Arm's ethos-u-core-driver, and an assembler source that takes in the files.
+    Writes commands and weights of each region, and for the model a C header with sizes and the table of inputs and
+    outputs, a C source that calls ethosu_invoke_v3 of Arm's ethos-u-core-driver, and an assembler source that
+    includes the files.
     """
     report = export(package, output, force=force)
     if as_json:

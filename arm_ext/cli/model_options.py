@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of what a verb does to a model before anything else."""
+"""Options for changes that a verb makes to a model first."""
 
 import json
 from collections.abc import Sequence

@@ -107,7 +107,7 @@ npu_options = option_group(
 
 
 def read_npu_options(given: Mapping[str, Any]) -> NpuOptions | None:
-    """Return what was asked of the NPU; None if nothing was.
+    """Return the options for the NPU; None if none was given.
 
     Raises:
         UsageError: Something was, but not --npu.

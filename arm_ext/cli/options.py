@@ -101,7 +101,7 @@ def views_option(purpose: str) -> Option[Any]:
 
 
 def data_options(purpose: str, *, required: bool = True, note: str = "") -> Option[Any]:
-    """Return the decorator that adds --data, --preprocess and --metric: samples, and what is measured on them.
+    """Return the decorator that adds --data, --preprocess and --metric: samples, and the metric to measure on them.
 
     Args:
         purpose: What the samples are, as the help says it.

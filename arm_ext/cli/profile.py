@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from arm_ext.report.profile.record import ProfileReport
 
 WRITTEN = (".html", ".json", ".csv", ".trace")
-"""Endings of --output, which say what is written: a trace is for Perfetto and Chrome's tracing."""
+"""Endings of --output, which choose the format: a trace is for Perfetto and Chrome's tracing."""
 
 
 @click.command()

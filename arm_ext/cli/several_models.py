@@ -16,9 +16,9 @@ def check_several(
     """Check what several models are compiled with.
 
     Args:
-        models: Their files.
+        models: Paths of the models' files.
         emit: What is written.
-        output: Where to.
+        output: Path to write to.
         refused: Options that are for one model, and what was given for them.
 
     Raises:
@@ -48,9 +48,9 @@ def by_model(
     """Return for each model what an option says of its inputs.
 
     Args:
-        option: As it is written.
-        pairs: MODEL:NAME of an input, and what is said of it.
-        models: Their files.
+        option: Name of the option on the command line.
+        pairs: "MODEL:NAME" of an input → the option's value for it.
+        models: Paths of the models' files.
 
     Raises:
         UsageError: The model is not named, or there is no such model.

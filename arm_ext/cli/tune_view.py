@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LINE_SECONDS = 10
 _REFRESHES = 2  # a second
 _MINUTE = 60
-# Of the terminal: heads, totals and the prompt.
+# Lines of the terminal for headings, totals and the prompt.
 _OTHER_LINES = 9
 _HEAD = ("task", "calls", "share", "trials", "default", "best", "less", "bound", "failed")
 BOUND = (

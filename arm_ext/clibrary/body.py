@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C of a program: its steps as statements, and the functions that threads of a pool call."""
+"""C code of a program: its steps as statements, and the functions that threads of a pool call."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,22 +15,22 @@ _MEMORIES: dict[Memory, str] = {
     "input": "const {}_input *in",
     "output": "const {}_output *out",
 }
-_NAMED_SOURCES = 4  # of a call, in its comment
+_NAMED_SOURCES = 4  # most source nodes in the comment of a call
 
 
 @dataclass(frozen=True)
 class Body:
-    """The C of a program.
+    """C code of a program: its steps as statements.
 
     Attributes:
-        name: Of the library.
-        suffix: Of this program's functions.
-        program: What is done.
-        layout: Where its values are.
-        symbols: Kernel → its symbol.
-        checked: Kernels that check indices.
+        name: Name of the library.
+        suffix: Suffix of the names of this program's functions.
+        program: The steps to write as C.
+        layout: Where each value lies in memory.
+        symbols: Kernel → symbol that the C code calls.
+        checked: Names of the kernels that check indices.
         is_open: Whether the program takes a length.
-        shared: What is C's name of each part of the weights that other models of the library read, too.
+        shared: C names of the parts of the weights that other models of the library read, too.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Body:
 
     @property
     def statements(self) -> str:
-        """The steps."""
+        """C statements of the steps."""
         return "".join(f"{line}\n" for line in self._block(self.program.steps))
 
     @property
@@ -64,17 +64,17 @@ class Body:
 
     @property
     def tasks(self) -> str:
-        """The function of each parallel call."""
+        """C functions for the parallel calls, one each."""
         return "".join(map(self._task, self.parallel))
 
     def places(self, addresses: Sequence[Address | None], count: int) -> str:
-        """Return rows of a table of places; states, and what has none, are in the region after the last."""
+        """Return the rows of a C table of places; one without an address gets the number of regions as its region."""
         nowhere = Address(len(self.layout.regions), 0)
         found = [each or nowhere for each in addresses] + [nowhere] * (count - len(addresses))
         return "".join(f"        {{{each.region}, {each.offset}}},\n" for each in found)
 
     def _region_variables(self, memory: str) -> list[tuple[str, str]]:
-        """Return the variable of each region, and its definition."""
+        """Return name and definition of each region's C variable."""
         names = [region.name for region in self.layout.regions]
         return [(name, f"unsigned char *{name} = {memory}[{number}];") for number, name in enumerate(names)]
 
@@ -128,7 +128,7 @@ class Body:
         return f"task{self.suffix}_{number}"
 
     def _task(self, step: KernelCall) -> str:
-        """The function that a thread calls for an iteration."""
+        """Return the C function that a thread calls for one iteration."""
         used = {place.memory for place in step.arguments}
         regions = {
             self.layout.regions[address.region].name

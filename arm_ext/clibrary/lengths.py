@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that follow from a length, which is known at run time: in C, and what they are at most.
+"""Sizes that follow from a length known at run time, as C expressions, and their greatest values.
 
 [1, (n - 1) // 2 + 1, 8] of float32    →    32 * (quotient(length - 1, 2) + 1)
 """
@@ -15,7 +15,7 @@ from arm_ext.errors import ModelError
 from relay_passes.ir.sizes import greatest
 
 VARIABLE = "length"
-"""The length in C: an int64_t."""
+"""Name of the length in C, an int64_t."""
 
 _OPERATORS = {
     prim.Add: "({} + {})",
@@ -27,11 +27,11 @@ _OPERATORS = {
 
 @dataclass(frozen=True)
 class Length:
-    """A length that a kernel is given.
+    """The length that a kernel takes as its last argument.
 
     Attributes:
-        text: In C.
-        most: The greatest that it is given.
+        text: The length as a C expression.
+        most: The greatest value of the length.
     """
 
     text: str
@@ -39,12 +39,12 @@ class Length:
 
 
 def is_open(dims: Sequence[Expr]) -> bool:
-    """Whether a size among them is known at run time."""
+    """Whether one of the sizes is known only at run time."""
     return any(not isinstance(dim, tirx.IntImm) for dim in dims)
 
 
 def c_text(size: Expr, length: str = VARIABLE) -> str:
-    """Return a size in C.
+    """Return a size as a C expression.
 
     Args:
         size: An expression of one variable.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing of a C library: what the planned module becomes, compiled and with its header, example and self-test."""
+"""Writing of a C library: the compiled archive of planned modules, with header, example and self-test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,15 +32,15 @@ from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
 from relay_passes.memory.plan_arena import aligned
 
-# Of libm, what kernels of float models may call; of each there is one for binary32, too.
+# Functions of libm that kernels of float models may call; each has a variant for binary32, too.
 _MATH_NAMES = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor
 fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow remainder rint round sin sinh sqrt
 tan tanh tgamma trunc"""
 _MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix in ("", "f"))
 Weights = Literal["embedded", "file"]
-"""Where a library's weights are: among its constants, or in a file beside it, which the caller maps."""
+"""Where a library's weights are: among its constants, or in a file beside it, which the caller maps into memory."""
 
-# What a model's files and symbols end with, after its name and "_": of no other model of its library is it the name.
+# Endings of a model's files and symbols after its name and "_"; no other model of the library may have such a name.
 _ENDINGS = ("input", "output", "k", "pool", "text")
 
 
@@ -50,8 +50,8 @@ class Entry:
 
     Attributes:
         function: Its name in the planned module.
-        label: The sizes that are chosen in the shape; empty where there is one shape.
-        model: As imported with it.
+        label: The sizes that are chosen in the shape; empty if there is only one shape.
+        model: The model as imported for that shape.
         open: The name of the length, or of the number of samples, that it takes; empty where there is none.
         largest: The greatest length; 0 of samples.
     """
@@ -63,7 +63,7 @@ class Entry:
     largest: int = 0
 
     def shape(self, planned: tvm.IRModule, constants: Constants, threads: int) -> Shape:
-        """Return what the function does; its constants are added to others."""
+        """Return the program of the function; its constants are added to others."""
         program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
         if not self.open:
             return Shape(self.label, self.model, program)
@@ -78,11 +78,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Planned:
-    """A model of a library.
+    """A planned model of a library.
 
     Attributes:
-        mod: As the last phase leaves it, of all shapes.
-        entries: What it computes, of each shape.
+        mod: The module of all shapes after the last phase.
+        entries: The functions that compute the model, one per shape.
         check: How the self-test compares outputs.
     """
 
@@ -91,7 +91,7 @@ class Planned:
     check: Check
 
     def shapes(self, constants: Constants, threads: int) -> list[Shape]:
-        """Return what it does for each shape; its constants are added to others."""
+        """Return the program for each shape; its constants are added to others."""
         return [entry.shape(self.mod, constants, threads) for entry in self.entries]
 
 
@@ -124,14 +124,14 @@ def write_library(
     regions: tuple[Region, ...] = ARENA,
     archive: str | None = None,
 ) -> list[LibraryInfo]:
-    """Write all files of a library but the self-tests' data; returns what is to be known of each model.
+    """Write all files of a library but the self-tests' data; returns a manifest record of each model.
 
     Args:
-        folder: To write to.
-        models: One, or several that share weights.
+        folder: Folder to write to.
+        models: The models; several of them share weights.
         profile: The target.
-        weights: Where they are.
-        threads: How many of a pool share a kernel at most.
+        weights: Whether weights are embedded in the library or in a file beside it.
+        threads: Most threads of a pool that share a kernel.
         regions: Memory that the caller gives an instance, the fastest first.
         archive: Name of a library of several models.
 
@@ -165,7 +165,7 @@ def write_library(
 def _read(
     models: Sequence[Planned], threads: int, archive: str | None, weights: Weights
 ) -> list[tuple[list[Shape], Group | None]]:
-    """Return the programs of each model, and what it has in common with the others."""
+    """Return each model's programs, and its constants and kernels that others have, too."""
     constants = [Constants() for _ in models]
     programs = [model.shapes(own, threads) for model, own in zip(models, constants, strict=True)]
     if archive is None:
@@ -217,7 +217,7 @@ def _compiled(models: Sequence[Sources], profile: Profile) -> Library:
 
 
 def _members(model: Sources) -> list[str]:
-    """Return the objects that have machine code of a model: its own, and what it has in common with others."""
+    """Return the names of the objects with a model's machine code: its own, and those shared with others."""
     return [f"{model.name}.o", *(f"{shared.name}.o" for shared in model.shared.values())]
 
 
@@ -250,7 +250,7 @@ def _info(model: Sources, requires: Sequence[str], stack_bytes: int | None) -> L
 
 
 def selftest_file(library: LibraryInfo) -> str:
-    """Return the file of a model's self-tests; of several models each has one."""
+    """Return the file of a model's self-tests; in a library of several models, each has one."""
     return f"example/{'selftest' if library.archive is None else library.name}.bin"
 
 

@@ -22,13 +22,14 @@ from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_
 
 _SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>[0-9]{1,15})(?P<unit>[KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-# Variables of the C sources, and of their macros.
+# Names of variables in the C sources, and of parameters of their macros.
 _NAMES = (
     "bytes context failed in in_place index instance length memory out part pool stack thread weights whole"
 )
 _WIDEST = 5  # layers that an error names
-_INNER_USES = 2  # of a workspace, by the one call that has it: written and read
-# Orders of buffers that are tried, fewer of many buffers: trying one compares each with those that have a place.
+_INNER_USES = 2  # uses of a workspace by its only call: written and read
+# Most orders of buffers that are tried, and most comparisons: each buffer is compared with those placed before it, so
+# that fewer orders are tried if there are many buffers.
 _TRIALS, _COMPARISONS = 200, 20_000_000
 
 
@@ -37,8 +38,8 @@ class Region:
     """Memory that the caller gives an instance.
 
     Attributes:
-        name: In lower case, as in the C sources.
-        limit: Its bytes; None for as many as it takes.
+        name: Name of the region in lower case, as in the C sources.
+        limit: Bytes of the region; None if it may be of any size.
     """
 
     name: str
@@ -46,12 +47,12 @@ class Region:
 
 
 ARENA = (Region("arena"),)
-"""The one region of a library that was told of no others."""
+"""The one region of a library for which no regions were given."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a buffer begins: in which region, and how many bytes from its begin."""
+    """The region that a buffer lies in, and its offset there in bytes."""
 
     region: int
     offset: int
@@ -59,16 +60,17 @@ class Address:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies.
+    """Places of all buffers of a program, of its states, inputs and outputs.
 
     Attributes:
         regions: The fastest first.
         buffers: Address of each buffer of the program; None of one that no call uses.
-        states: Of both places of all states, if there are any.
-        inputs: Of each input, or None where there is no room for one in place.
-        outputs: The same of each output.
-        bytes: Of each region what an instance takes, with inputs and outputs in the caller's buffers.
-        in_place_bytes: The same with inputs and outputs in place.
+        states: Address of the states, of which each has two places; None for a model without states.
+        inputs: Address of each input, or None if there is no room for it in the regions.
+        outputs: Address of each output, or None if there is no room for it in the regions.
+        bytes: Bytes of each region that an instance takes if inputs and outputs are in the caller's buffers.
+        in_place_bytes: Bytes of each region that an instance takes if inputs and outputs are in the regions,
+            too.
     """
 
     regions: tuple[Region, ...]
@@ -82,11 +84,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class Ends:
-    """What a program's caller gives it.
+    """Sizes of a program's inputs, outputs and states.
 
     Attributes:
         inputs: Bytes of each input that may be in place.
-        outputs: The same of outputs.
+        outputs: Bytes of each output that may be in place.
         states: Bytes of both places of all states.
     """
 
@@ -123,11 +125,11 @@ def parse_regions(text: str) -> tuple[Region, ...]:
 
 
 def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> Layout:
-    """Return where everything lies.
+    """Return the places of all buffers of a program.
 
     Args:
-        program: With its workspaces.
-        ends: Its inputs, outputs and states.
+        program: The program, with workspaces as `with_workspaces` adds them.
+        ends: Inputs, outputs and states of the program.
         regions: The fastest first.
 
     Raises:
@@ -161,7 +163,7 @@ def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> 
 
 
 class _Filled:
-    """A region and what is in it."""
+    """A region and the buffers that were placed in it."""
 
     def __init__(self, region: Region) -> None:
         self.bytes = ALIGNMENT  # an array of C is never empty
@@ -169,7 +171,7 @@ class _Filled:
         self._items: list[tuple[Lifetime, int]] = []
 
     def put(self, item: Lifetime) -> int | None:
-        """Return the lowest offset that is free while it is alive, where it now is, or None if there is no room."""
+        """Return the lowest offset that is free during the lifetime, which is then taken; None if there is no room."""
         taken = [(offset, other.size) for other, offset in self._items if other.meets(item)]
         offset = lowest_gap(item.size, taken)
         if self._limit is not None and offset + item.size > self._limit:
@@ -178,7 +180,7 @@ class _Filled:
         return offset
 
     def fill(self, items: Mapping[int, Lifetime]) -> dict[int, int]:
-        """Place all items together if they fit, or else one by one those that do; returns their offsets."""
+        """Place all items together if they fit, else one by one those that fit; returns their offsets."""
         order = sorted(items)
         begin = aligned(self.bytes) if self._items else 0
         offsets, size = place([items[index] for index in order])
@@ -197,7 +199,7 @@ class _Filled:
 def _placed(
     order: Sequence[int], items: Mapping[int, Lifetime], regions: Sequence[Region], states: Lifetime | None
 ) -> tuple[list[_Filled], dict[int, Address]] | None:
-    """Return regions with all buffers, placed in an order, and where each is; None if they do not fit."""
+    """Return the regions with all buffers placed in an order, and each buffer's address; None if they do not fit."""
     filled = [_Filled(region) for region in regions]
     # States begin the last region, so that they are where other shapes have theirs.
     has_room = states is None or filled[-1].put(states) is not None
@@ -210,12 +212,12 @@ def _placed(
 
 @dataclass(frozen=True)
 class _Trial:
-    """An order of buffers, as it fills the regions before the last.
+    """An order in which buffers are placed, and how it fills the regions before the last.
 
     Attributes:
-        order: Of buffers.
+        order: The buffers, in that order.
         traffic: Bytes that calls read and write in each region.
-        waiting: Buffers that are not in the first and could be, those with the most traffic first.
+        waiting: Buffers that are not in the first region and could be, those with the most traffic first.
     """
 
     order: tuple[int, ...]
@@ -282,7 +284,7 @@ def _first(filled: Sequence[_Filled], item: Lifetime) -> Address | None:
 
 
 class _Uses:
-    """Which steps use what, counted one after the other: both sides of a branch, and one round of a loop.
+    """Steps that use each buffer, numbered one after the other: both sides of a branch, and one round of a loop.
 
     What is used in a loop and outside of it is alive in all rounds.
     """
@@ -321,11 +323,11 @@ class _Uses:
         self.end += 1
 
     def has(self, memory: str, index: int) -> bool:
-        """Whether any call uses it."""
+        """Whether a call uses the buffer."""
         return (memory, index) in self._times
 
     def span(self, memory: str, index: int) -> tuple[int, int]:
-        """Return the first and the last call; of what none uses, one that is before all, and one after."""
+        """Return the first and the last call; for an unused buffer, one that is before all, and one after."""
         times = self._times.get((memory, index))
         return (min(times), max(times)) if times else (self.end, -1)
 
@@ -336,12 +338,12 @@ class _Uses:
 
 
 def places_of(step: KernelCall | Copy) -> tuple[Place, ...]:
-    """Return what a call or copy reads and writes."""
+    """Return the places that a call or copy reads and writes."""
     return step.arguments if isinstance(step, KernelCall) else (step.source, step.target)
 
 
 def _too_small(uses: "_Uses", items: dict[int, Lifetime], regions: Sequence[Region], states: int) -> str:
-    """Say what would have to fit, by the calls at which most is alive."""
+    """Return the error, with the calls at which most bytes are alive."""
     widest = [
         WideLayer(
             kernel=step.kernel,

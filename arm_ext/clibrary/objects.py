@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object files of a library: compiled C, kernels joined with it, and what is left undefined.
+"""Object files of a library: C and kernels, compiled and joined, and the symbols that are left undefined.
 
 The objects are the same for every system that uses ELF: they are compiled without a C library.
 """
@@ -32,7 +32,7 @@ _SCRIPT, _ARCHIVE = "join.ld", "library.a"
 
 @dataclass(frozen=True)
 class Member:
-    """What an object of a library is made of.
+    """Sources of one object of a library.
 
     Attributes:
         sources: C and assembler, text by file name.
@@ -58,7 +58,7 @@ class Library:
     members: Mapping[str, bytes]
 
     def requires(self, members: Iterable[str]) -> tuple[str, ...]:
-        """Return the functions that members call and the library does not have."""
+        """Return the functions that members call and the library does not define."""
         called = set[str]().union(*(_names(self.members[name], defined=False) for name in members))
         has = (_names(data, defined=True) for data in self.members.values())
         return tuple(sorted(called.difference(*has)))
@@ -68,7 +68,7 @@ def compile_library(members: Mapping[str, Member], include: Path, triple: str) -
     """Compile and join objects; the same inputs give the same bytes.
 
     Args:
-        members: By their names in the archive.
+        members: Name in the archive → source or object.
         include: Folder with the headers and what assembler includes.
         triple: LLVM triple.
 
@@ -111,7 +111,7 @@ def symbols_of(table: ELFFile) -> list[Symbol]:
 
 
 def _names(data: bytes, *, defined: bool) -> set[str]:
-    """Return the symbols that an object has, or those that it lacks."""
+    """Return the symbols that an object defines, or those that it lacks."""
     symbols = symbols_of(ELFFile(io.BytesIO(data)))
     visible = [s for s in symbols if s.name and s.entry.st_info.bind != "STB_LOCAL"]
     return {str(s.name) for s in visible if (s.entry.st_shndx != "SHN_UNDEF") == defined}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the C of a library is where its functions take a size: a length up to a bound, or a number of samples.
+"""Parts of a C library for functions that take a size: a length up to a bound, or a number of samples.
 
-Buffers have the bytes that follow from it. A length goes to the program; of samples, the program computes one.
+The caller's buffers have as many bytes as follow from the size. A length is passed on to the program; for several
+samples, the program is run once for each.
 """
 
 from abc import ABC, abstractmethod
@@ -23,14 +24,14 @@ Shapes = tuple[tuple[Expr, ...], ...]
 
 @dataclass(frozen=True)
 class OpenSize(ABC):
-    """A size that functions take.
+    """A size of inputs and outputs that the library's functions take as an argument.
 
     Attributes:
-        name: In --shape.
-        largest: The greatest that the program takes.
-        tested: That of the self-test.
+        name: Name of the size in --shape.
+        largest: The greatest value that the program takes.
+        tested: The value in the self-test.
         inputs: Sizes of each input.
-        outputs: The same of outputs.
+        outputs: Sizes of each output.
     """
 
     name: str
@@ -40,9 +41,9 @@ class OpenSize(ABC):
     outputs: Shapes
 
     argument: ClassVar[str]
-    """What functions call it."""
+    """Name of the argument in C."""
     constants: ClassVar[str]
-    """That the header's constants of sizes are for."""
+    """What the sizes in the header are for, in the words of its comment."""
 
     def at_largest(self, model: ImportedModel) -> ImportedModel:
         """Return the model with inputs and outputs of the greatest size that the program takes."""
@@ -56,11 +57,11 @@ class OpenSize(ABC):
         return replace(model, inputs=inputs, outputs=outputs)
 
     def values(self, name: str, model: ImportedModel) -> dict[str, str]:
-        """Return what the sources have for it.
+        """Return the placeholders of the sources' templates and their values.
 
         Args:
-            name: Of the library.
-            model: As `at_largest` returned it.
+            name: Name of the library.
+            model: The model that `at_largest` returned.
         """
         given, prefix = self.argument, name.upper()
         limit = f"{prefix}_{given.upper()}_MAX"
@@ -107,19 +108,19 @@ class OpenSize(ABC):
 
     @abstractmethod
     def _wrong(self, limit: str) -> str:
-        """Return the condition in C that the argument is refused for."""
+        """Return the C condition under which the argument is refused."""
 
     @abstractmethod
     def _limit(self, model: ImportedModel) -> str:
-        """Return the greatest argument in C."""
+        """Return the greatest argument as a C expression."""
 
     def _least(self, prefix: str) -> str:
-        """Return the definition of the least argument in C, where that is not 0."""
+        """Return the C definition of the least argument; empty if that is 0."""
         return ""
 
     @abstractmethod
     def _own_values(self) -> dict[str, str]:
-        """Return what is different from other open sizes."""
+        """Return the placeholders that differ between kinds of open sizes, and their values."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,10 @@ class OpenLength(OpenSize):
         """Return the length that a planned function takes.
 
         Args:
-            main: The function.
-            name: Of the length.
-            largest: The greatest.
-            model: As large as the self-test's inputs.
+            main: The planned function.
+            name: Name of the length.
+            largest: The greatest length.
+            model: The model with the sizes of the self-test's inputs.
         """
         result = main.ret_ty
         outputs = list(result.fields) if isinstance(result, relax.TupleType) else [result]
@@ -177,13 +178,13 @@ class OpenLength(OpenSize):
 
 
 class OpenSamples(OpenSize):
-    """Any number of samples, each of which is computed by itself."""
+    """Any number of samples, which are computed one by one."""
 
     argument, constants = "samples", "1"
 
     @staticmethod
     def of(model: ImportedModel) -> "OpenSamples":
-        """Return the number of samples that a model takes, which has as many as the self-test."""
+        """Return the open number of samples of a model, which was imported with the self-test's number."""
         first = next(spec for spec in model.inputs if spec.batch)
         number = tirx.Var(first.batch, "int64")
 

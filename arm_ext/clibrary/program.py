@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned model as C code will have it: kernel calls, copies, branches and loops between buffers.
+"""A planned model as steps of a C program: kernel calls, copies, branches and loops between buffers.
 
 arena = alloc_storage(192)
 a = alloc_tensor(arena, 64, …); k(x, const, a); y = alloc_tensor(…); l(a, y); return y
@@ -33,20 +33,21 @@ from relay_passes.lengths.fix_length import dims_of, length_of
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
 
 Value: TypeAlias = "Place | tuple[Value, ...]"
-"""Where a tensor is, or the tensors of a tuple."""
+"""The place of a tensor, or the places of a tuple's tensors."""
 
 Memory = Literal["buffer", "weights", "shared", "input", "output"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor begins.
+    """The place where a tensor begins.
 
     Attributes:
-        memory: What it lies in; "shared" are weights that other models of the library read, too.
-        offset: In bytes.
-        index: Of a buffer, input or output, which; of shared weights, which part.
-        stride: Of a place of which each thread has its own, the bytes from one to the next; else 0.
+        memory: Kind of memory that the tensor lies in; "shared" stands for weights that other models of the
+            library read, too.
+        offset: Bytes from the start of that buffer, input, output or block of weights.
+        index: Which buffer, input or output it is; for shared weights, which part of them.
+        stride: Bytes from one thread's copy to the next if each thread has its own; else 0.
     """
 
     memory: Memory
@@ -60,13 +61,14 @@ class KernelCall:
     """A call of a kernel.
 
     Attributes:
-        kernel: Its name.
-        arguments: Their places.
+        kernel: Name of the kernel.
+        arguments: Places of the arguments.
         sources: The source nodes that it computes.
-        tasks: Of a parallel loop, how many iterations threads share, which may be an expression of C; 0 of what one
-            thread does.
-        sort: Of a kernel that is the library's own C, to sort: what it is told beside its arguments.
-        length: That it is told beside its arguments, if sizes of them follow from it.
+        tasks: Number of iterations of a parallel loop that threads share, possibly a C expression; 0 for a
+            call that one thread makes.
+        sort: What to sort, if the kernel is one of the library's own sorting functions in C.
+        length: The length that the kernel takes as a further argument, if sizes of its buffers follow from
+            it.
     """
 
     kernel: str
@@ -79,10 +81,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of bytes, as many as a number or an expression of C says.
-
-    It is of a value that is an output without any kernel having written it there.
-    """
+    """A copy of an output that no kernel wrote to its place; the number of bytes is an int or a C expression."""
 
     source: Place
     target: Place
@@ -106,11 +105,11 @@ class Branch:
 
 @dataclass(frozen=True)
 class Loop:
-    """What is repeated as long as a bool is true, which is tested before each round.
+    """Steps that are repeated as long as a bool is true; it is tested before each round.
 
     Attributes:
-        condition: Its place.
-        body: A round.
+        condition: Place of the bool.
+        body: The steps of one round.
     """
 
     condition: Place
@@ -151,15 +150,15 @@ def mapped(
 
 @dataclass(frozen=True)
 class Program:
-    """A model as steps in order.
+    """A function of a model as steps in execution order.
 
     Attributes:
-        steps: What is done.
-        buffers: Bytes of each intermediate value and workspace, which `arrange` gives a place.
-        weights: All constants but shared ones, and those read before them, equal ones once, each aligned as in the
-            arena.
-        kernels: By name, those that are compiled; each takes its buffers, inputs before outputs and workspaces, in a
-            call's order.
+        steps: The steps in execution order.
+        buffers: Bytes of each intermediate value and workspace; `arrange` decides where they lie.
+        weights: Constants of this program and of the programs read before it, without shared ones; equal ones
+            are stored once, each aligned as in the arena.
+        kernels: Name → kernel, for kernels that are compiled. A kernel's parameters are its inputs, outputs
+            and workspaces, in the order of a call's arguments.
     """
 
     steps: tuple[Step, ...]
@@ -177,10 +176,10 @@ def read_program(
     """Return the program of a function of a planned module.
 
     Args:
-        planned: As the last phase leaves it.
-        function: Its name.
-        constants: Those of other functions, which those of this one are added to.
-        largest: The greatest length, if it takes one.
+        planned: The module after the last phase.
+        function: Name of the function.
+        constants: Constants of other functions; those of this function are added to them.
+        largest: The greatest length, for a function that takes a length.
 
     Raises:
         ModelError: It has sizes that are known at run time, or calls of a runtime.
@@ -197,11 +196,11 @@ def read_program(
 
 
 def with_workspaces(program: Program, threads: int = 1) -> Program:
-    """Make buffers of what kernels allocate, one for each call, and split parallel kernels.
+    """Turn the memory that kernels allocate into buffers, separate ones for each call, and split parallel kernels.
 
     Args:
-        program: As `read_program` returned it.
-        threads: How many share a parallel loop at most.
+        program: The program that `read_program` returned.
+        threads: Most threads that share a parallel loop.
     """
     parts: dict[str, list[tuple[str, Expr | None]]] = {}
     kernels: dict[str, tirx.PrimFunc] = {}
@@ -247,7 +246,7 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
 
 
 def _hoisted(func: tirx.PrimFunc, calls: Sequence[KernelCall]) -> tuple[tirx.PrimFunc, list[Workspace]]:
-    """Return a kernel with its workspaces as arguments, which are large enough for its calls."""
+    """Return a kernel with its workspaces as arguments, and workspaces that are large enough for all calls."""
     longest = max((step.length.most for step in calls if step.length is not None), default=0)
     try:
         return hoist_all(func, longest)
@@ -260,7 +259,7 @@ def _hoisted(func: tirx.PrimFunc, calls: Sequence[KernelCall]) -> tuple[tirx.Pri
 
 
 def _tasks(extent: Expr | None, length: Length | None) -> int | str:
-    """Return how many iterations a parallel loop has in a call."""
+    """Return the number of iterations of a parallel loop in a call."""
     if extent is None or isinstance(extent, tirx.IntImm):
         return 0 if extent is None else int(extent)
     assert length is not None
@@ -268,7 +267,7 @@ def _tasks(extent: Expr | None, length: Length | None) -> int | str:
 
 
 def _for(tasks: int | str, places: list[Place]) -> list[Place]:
-    """Return the places of a part of a kernel: what one thread does has none of each thread's."""
+    """Return the places of a kernel's part: without strides for a part that one thread computes."""
     return places if tasks else [replace(place, stride=0) for place in places]
 
 
@@ -284,16 +283,16 @@ class Constants:
 
     @property
     def offsets(self) -> Mapping[bytes, int]:
-        """Where each begins."""
+        """Value of a constant → its offset."""
         return self._offsets
 
     def place_of(self, constant: GenericConst) -> Place:
-        """Return where a constant begins, which is added unless it was before, or is shared."""
+        """Return the place of a constant, which is added unless it was added before or is shared."""
         data = np.ascontiguousarray(constant.value.numpy()).tobytes()
         return self._shared.get(data) or Place("weights", self.add(data))
 
     def add(self, data: bytes) -> int:
-        """Return where a value begins, which is added unless it was before."""
+        """Return the offset of a value, which is added unless it was added before."""
         if data not in self._offsets:
             padding = -self._end % ALIGNMENT
             self.parts += [bytes(padding), data]
@@ -303,7 +302,7 @@ class Constants:
 
 
 class _Reader:
-    """Follows the bindings of functions, and notes down where each variable is."""
+    """Visitor of the functions' bindings that records the steps, and the place of each variable."""
 
     def __init__(self, planned: tvm.IRModule, constants: Constants, largest: int) -> None:
         self._mod, self._largest = planned, largest
@@ -316,19 +315,19 @@ class _Reader:
         self._entered: list[str] = []
 
     def inlined(self, func: relax.Function, arguments: Sequence[Value]) -> Value:
-        """Do what a function does, and return what it gives."""
+        """Add the steps of a function, and return the place of its result."""
         self._values.update(zip(func.params, arguments, strict=True))
         return self._sequence(func.body)
 
     def deliver(
         self, sources: Sequence[Place], targets: Sequence[Place], types: Sequence[relax.Type], since: int = 0
     ) -> None:
-        """Have values in places that are chosen for them: computed there where that can be, and copied elsewhere.
+        """Make values end up in given places: computed there if possible, else copied.
 
         Args:
-            sources: Where the values are.
-            targets: Where they are to be.
-            types: Of each.
+            sources: Places of the values.
+            targets: Places that the values must end up in.
+            types: Types of the values.
             since: Buffers before this one are in use elsewhere than in `steps`.
         """
         found = list(sources)
@@ -350,7 +349,7 @@ class _Reader:
         return self._known(sequence.body)
 
     def _read(self, var: Var, value: Expr) -> None:
-        """Note down what a binding does."""
+        """Add the steps of a binding."""
         operator = _operator(value)
         if operator == "relax.memory.alloc_storage":
             return  # of the package's plan; a library's is of workspaces, inputs and outputs, too
@@ -397,7 +396,7 @@ class _Reader:
         return _like(ty, iter(targets))
 
     def _loop(self, func: relax.Function, arguments: Sequence[Value]) -> Value:
-        """Repeat what a function does that ends by calling itself; its arguments then are a loop's states."""
+        """Repeat the steps of a function that ends by calling itself; its arguments are the loop's states."""
         choice = func.body.blocks[0].bindings[0]
         *rounds, again = [b for block in choice.value.true_branch.blocks for b in block.bindings]
         changed = []
@@ -471,7 +470,7 @@ class _Reader:
         return KernelCall(str(call.op.name_hint), places, sources_of(call), length=length)
 
     def _length(self, call: Call, func: tirx.PrimFunc) -> tuple[Length | None, list[Expr]]:
-        """Return what is the length of a kernel in a call, if it has one, and the arguments that are tensors."""
+        """Return the length that a kernel is given in a call, if any, and the arguments that are tensors."""
         variable, length = length_of(func), None
         tensors = []
         for param, arg in zip(func.params, call.args, strict=True):
@@ -502,7 +501,7 @@ class _Reader:
         return self._buffer(most(dims_of(ty), self._largest) * _bytes(str(ty.dtype)), exact)
 
     def _buffer(self, bytes: int, exact: int | str | None = None) -> Place:
-        """Return a new buffer of a size, which may be less for some lengths."""
+        """Return a new buffer of a size; for some lengths fewer of its bytes are used."""
         self.buffers.append(bytes)
         self._exact.append(bytes if exact is None else exact)
         return Place("buffer", index=len(self.buffers) - 1)
@@ -519,14 +518,14 @@ def _types(ty: relax.Type) -> list[relax.Type]:
 
 
 def _like(ty: relax.Type, places: Iterator[Place]) -> Value:
-    """Return places as tensors of a type."""
+    """Return places, in the tuple structure of a type."""
     if isinstance(ty, relax.TupleType):
         return tuple(_like(field, places) for field in ty.fields)
     return next(places)
 
 
 def _moved(buffer: int, target: Place, place: Place) -> Place:
-    """Return a place, in the target if it was in the buffer."""
+    """Return a place; if it was in the buffer, the same place in the target."""
     if (place.memory, place.index) != ("buffer", buffer):
         return place
     return replace(target, offset=target.offset + place.offset)
@@ -566,7 +565,7 @@ def _bytes(dtype: str) -> int:
 
 
 def _size(ty: relax.Type) -> int | str:
-    """Return the bytes of a tensor; in C where they are known at run time."""
+    """Return the bytes of a tensor: an int, or a C expression if they are known at run time."""
     if not isinstance(ty.shape, relax.ShapeExpr):
         raise ModelError(
             f"a C library has no values of {ty}, whose size is known at run time; compile a package"

@@ -14,8 +14,8 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
     """Return the text of each file by its path.
 
     Args:
-        models: One at least, of one library.
-        has_math: Whether it calls libm.
+        models: The models of one library, at least one.
+        has_math: Whether the library calls libm.
     """
     name = models[0].archive
     several = models[0].group is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models of one library have in common: equal constants and equal kernels, which it stores once.
+"""Constants and kernels that are equal in several models of one library, which stores them once.
 
 What the same models have in common is one object of the library. So a program that calls some of the models is linked
 with what these need alone.
@@ -21,12 +21,12 @@ _T = TypeVar("_T", bound=Hashable)
 
 @dataclass(frozen=True)
 class Shared:
-    """What the same models have in common.
+    """Constants and kernels that the same models of a library use.
 
     Attributes:
-        name: What its symbols begin with.
-        constants: Those that all of them read.
-        kernels: Those that all of them call, by their symbols.
+        name: Prefix of the symbols.
+        constants: The constants that all of these models read.
+        kernels: Symbol → kernel, for the kernels that all of these models call.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Shared:
 
     @property
     def symbol(self) -> str:
-        """What C calls the constants."""
+        """C name of the constants."""
         return f"{self.name}_weights"
 
     @cached_property
@@ -46,13 +46,13 @@ class Shared:
 
 @dataclass(frozen=True)
 class Group:
-    """What a model has in common with others of its library.
+    """Constants and kernels that a model has in common with others of its library.
 
     Attributes:
         archive: Name of the library.
-        shared: By the index that places of their constants have.
-        symbols: Kernel of the model → its symbol, of those that others call, too.
-        file: Constants of all models, where they are a file; None where they are in the library.
+        shared: `Place.index` of shared constants → the parts of the library that hold them.
+        symbols: Kernel of the model → its symbol, for the kernels that other models call, too.
+        file: Constants of all models if they are stored in a file; None if they are in the library.
     """
 
     archive: str
@@ -62,7 +62,7 @@ class Group:
 
     @property
     def places(self) -> dict[bytes, Place]:
-        """Constants that others read, too → where they are."""
+        """Value of a constant that other models read, too → its place."""
         return {
             value: Place("shared", offset, index)
             for index, each in self.shared.items()
@@ -76,13 +76,13 @@ def groups_of(
     constants: Sequence[Constants],
     kernels: Sequence[Mapping[str, tirx.PrimFunc]],
 ) -> list[Group]:
-    """Return for each model what it has in common with others.
+    """Return for each model the constants and kernels that it has in common with others.
 
     Args:
         archive: Name of the library.
-        names: Of the models, in C.
-        constants: Of each model.
-        kernels: Of each model, by name.
+        names: Names of the models in C.
+        constants: Constants of each model.
+        kernels: Name → kernel, for each model.
     """
     keys = [{name: _key(func) for name, func in each.items()} for each in kernels]
     readers = _owners(each.offsets for each in constants)
@@ -111,12 +111,12 @@ def groups_of(
 
 
 def _key(func: tirx.PrimFunc) -> StructuralKey:
-    """Return what equal kernels have in common, whatever their names are."""
+    """Return a key that is equal for equal kernels, whatever their names are."""
     return StructuralKey(func.with_attr("global_symbol", ""))
 
 
 def _owners(models: Iterable[Iterable[_T]]) -> dict[_T, frozenset[int]]:
-    """Return for each thing that models have the numbers of those that have it."""
+    """Return for each thing that models have the numbers of these models."""
     found: dict[_T, set[int]] = {}
     for number, things in enumerate(models):
         for thing in things:

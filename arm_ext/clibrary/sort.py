@@ -25,18 +25,18 @@ _INDICES = ("int32", "int64")
 
 @dataclass(frozen=True)
 class Sort:
-    """What is sorted: rows of a tensor [outer, length, inner] along its second axis.
+    """A sort of the rows of a tensor [outer, length, inner] along its second axis.
 
     Attributes:
-        dtype: Of the elements.
+        dtype: Type of the elements.
         index: Type of the indices.
         outer: Rows before the axis.
         length: Elements of a row.
-        inner: Rows beside each other.
-        count: How many of a row are wanted.
-        rising: Whether the least are first.
-        has_values: Whether the kernel gives elements.
-        has_indices: Whether it gives indices.
+        inner: Number of elements from one element of a row to the next.
+        count: How many elements of each row are wanted.
+        rising: Whether the least elements come first.
+        has_values: Whether the kernel returns elements.
+        has_indices: Whether the kernel returns indices.
     """
 
     dtype: str
@@ -56,7 +56,7 @@ class Sort:
 
     @property
     def numbers(self) -> tuple[int | str, ...]:
-        """What the C function takes after the tensors, each a number or an expression of C."""
+        """Arguments of the C function after the tensors, each a number or a C expression."""
         return (self.outer, self.length, self.inner, self.count, int(self.rising))
 
 
@@ -69,11 +69,11 @@ def packed_calls(func: tirx.PrimFunc) -> list[tuple[str, Call]]:
 
 
 def sort_of(func: tirx.PrimFunc, length: str = VARIABLE) -> Sort | None:
-    """Return what a kernel sorts, if it does nothing else, and elements have an order in C.
+    """Return the sort that a kernel does, if it does nothing else and C can compare its elements; else None.
 
     Args:
         func: The kernel.
-        length: That its sizes follow from, in C.
+        length: The length that the kernel's sizes follow from, as a C expression.
     """
     calls = packed_calls(func)
     stores: list[tirx.BufferStore] = []

@@ -33,11 +33,11 @@ _C_TYPES = {
 }
 # Variables and functions of the C++ class.
 _CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor"
-# What there is in no library of one shape.
+# Placeholders of the templates that are empty in a library with one shape of fixed sizes.
 _NOTHING = """shape_parameter shape_pass place_parameter place_pass compute_parameter compute_pass shapes shape_text
 hpp_shape hpp_shape_only hpp_shape_check hpp_place open_limit open_parameter open_pass open_check open_needs
 length_used part_length tensor_text tensor_parameter tensor_pass tensor_declaration py_open py_imports"""
-# Of Python's module struct; of binary16 the bits, which a memoryview gives in every version.
+# Formats of Python's module struct; for binary16 that of its bits, which a memoryview reads in every version.
 _PYTHON_TYPES = {
     "bool": "?",
     "float16": "H",
@@ -56,11 +56,12 @@ _PYTHON_TYPES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a library once it is compiled.
+    """Facts about a library that are known once it is compiled.
 
     Attributes:
-        requires: Functions that it calls and does not have.
-        stack_bytes: That a call takes at most, without those functions; None where it was not analysed.
+        requires: Functions that the library calls and does not define.
+        stack_bytes: Most stack that a call takes, without the functions in `requires`; None if it was not
+            analysed.
         has_math: Whether some model of the library calls libm.
     """
 
@@ -76,13 +77,13 @@ def tensor_bytes(spec: TensorSpec) -> int:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a library computes for inputs of one shape.
+    """The program that a library has for inputs of one shape.
 
     Attributes:
         label: The sizes chosen in it; empty where there is one shape.
-        model: As imported with it.
-        program: With its workspaces.
-        open: Size that it takes, if it does; `model` is then that of the greatest.
+        model: The model as imported for that shape.
+        program: The program, with workspaces as `with_workspaces` adds them.
+        open: The size that the functions take, if they take one; `model` then has its greatest value.
     """
 
     label: str
@@ -96,13 +97,14 @@ class Sources:
     """Text of a model's files in a library.
 
     Attributes:
-        shapes: One at least; their weights are the same bytes.
+        shapes: The shapes, at least one; all have the same weights.
         profile: The target.
         check: How the self-test compares outputs.
         apart: Whether the weights are a file of their own, which the caller maps.
-        threads: How many of a pool share a kernel at most; 1 where there is no pool.
+        threads: Most threads of a pool that share a kernel; 1 without a pool.
         regions: Memory that the caller gives an instance, the fastest first.
-        group: What the library has beside this model; None where it has nothing else.
+        group: What the model has in common with others of the library; None if the library has no other
+            model.
     """
 
     shapes: tuple[Shape, ...]
@@ -120,7 +122,7 @@ class Sources:
 
     @cached_property
     def name(self) -> str:
-        """What all symbols begin with."""
+        """Prefix of all symbols."""
         return identifier(self.model.name)
 
     @property
@@ -130,12 +132,12 @@ class Sources:
 
     @property
     def shared(self) -> Mapping[int, Shared]:
-        """What other models have, too, by the index of its weights' places."""
+        """Parts of the weights that other models read, too, by `Place.index`."""
         return {} if self.group is None else self.group.shared
 
     @property
     def shared_bytes(self) -> int:
-        """What its weights take."""
+        """Bytes of the shared weights."""
         return sum(len(each.weights) for each in self.shared.values())
 
     @property
@@ -196,7 +198,7 @@ class Sources:
 
     @cached_property
     def layouts(self) -> list[Layout]:
-        """For each shape, where intermediate values, states, and inputs and outputs in place are."""
+        """For each shape, the places of intermediate values and states, and of inputs and outputs in place."""
         # There is no place for any number of samples.
         ins, outs = (0, 0) if isinstance(self._open, OpenSamples) else self._step
         return [
@@ -214,12 +216,12 @@ class Sources:
 
     @property
     def region_bytes(self) -> list[int]:
-        """What each region takes, for any shape."""
+        """Bytes that each region takes, for any shape."""
         return [max(sizes) for sizes in zip(*(layout.bytes for layout in self.layouts), strict=True)]
 
     @property
     def in_place_bytes(self) -> list[int]:
-        """The same with inputs and outputs in place."""
+        """Bytes that each region takes with inputs and outputs in place."""
         return [max(sizes) for sizes in zip(*(layout.in_place_bytes for layout in self.layouts), strict=True)]
 
     @cached_property
@@ -257,7 +259,7 @@ class Sources:
 
     @cached_property
     def _step(self) -> tuple[int, int]:
-        """How many inputs and outputs `step` takes."""
+        """Return the numbers of inputs and of outputs that `step` takes."""
         count = len(self.model.states)
         outputs = len(self.model.outputs)
         return len(self.model.inputs) - count, outputs if outputs == count else outputs - count
@@ -325,7 +327,7 @@ class Sources:
         return values
 
     def _group_values(self) -> dict[str, str]:
-        """What is different where the library has several models."""
+        """Return the placeholders that depend on whether the library has several models."""
         entry = "main" if self.group is None else f"{self.name}_check"
         shared = [each for each in self.shared.values() if each.weights]
         return {
@@ -346,7 +348,7 @@ class Sources:
         }
 
     def _shape_values(self) -> dict[str, str]:
-        """What is different where there are several shapes, or an open size."""
+        """Return the placeholders that depend on whether there are several shapes, or an open size."""
         one = self._one_shape()
         if self._open is not None:
             calls = f"    wrong += selftest(&instance, {self._open.tested}, &data);\n"
@@ -354,7 +356,7 @@ class Sources:
         return one | (self._shapes_values() if self._several else {})
 
     def _one_shape(self) -> dict[str, str]:
-        """What there is where nothing is to choose."""
+        """Return the placeholders of a library with one shape of fixed sizes."""
         return dict.fromkeys(_NOTHING.split(), "") | {
             "compute": "compute",
             "shape_count": "1",
@@ -365,7 +367,7 @@ class Sources:
         }
 
     def _shapes_values(self) -> dict[str, str]:
-        """What is different where there are several shapes."""
+        """Return the placeholders of a library with several shapes."""
         prefix = self.name.upper()
         rows = [
             f"/* {comment(', '.join(spec.describe() for spec in shape.model.inputs))} */\n"
@@ -388,7 +390,7 @@ class Sources:
         }
 
     def _memory_values(self) -> dict[str, str]:
-        """What depends on the regions of memory."""
+        """Return the placeholders that depend on the regions of memory."""
         prefix = self.name.upper()
         names = [region.name for region in self.regions]
         macros = [f"{prefix}_{name.upper()}" for name in names]
@@ -441,7 +443,7 @@ class Sources:
         }
 
     def _weights_values(self, values: Mapping[str, str]) -> dict[str, str]:
-        """What is different where the weights are a file of their own."""
+        """Return the placeholders that depend on whether the weights are a file of their own."""
         name = self.name
         return {
             "init_parameters": f"{values['init_parameters']}, const void *weights, size_t weights_bytes",
@@ -461,7 +463,7 @@ class Sources:
         }
 
     def _pool_values(self, values: Mapping[str, str]) -> dict[str, str]:
-        """What is different where threads of a pool share kernels."""
+        """Return the placeholders that depend on whether threads of a pool share kernels."""
         name = self.name
         return {
             "pool": render("pool_type.h", values),

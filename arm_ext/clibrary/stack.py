@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static bound on the stack of aarch64 functions, from how they move the stack pointer and whom they call.
+"""Static bound on the stack of aarch64 functions, from their changes of the stack pointer and their calls.
 
 A function's own frame is the sum of all that it subtracts from the stack pointer: it does so once, when it begins. The
 bound of a function is its frame and the greatest bound of those that it calls.
@@ -41,7 +41,7 @@ def stack_bound(*objects: bytes, tasks: str = "task_") -> int:
     calls: dict[str, set[str]] = {}
     for data in objects:
         for name, (frame, called) in _functions(ELFFile(io.BytesIO(data)), tasks).items():
-            # Of functions of one name, which are local to their objects, the worst of all.
+            # Functions local to their objects may have the same name: the largest frame counts.
             frames[name] = max(frame, frames.get(name, 0))
             calls.setdefault(name, set()).update(called)
 

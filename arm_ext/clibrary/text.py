@@ -7,9 +7,9 @@ from pathlib import Path
 
 _FILES = Path(__file__).parent / "files"
 _PLACEHOLDER = re.compile(r"@(\w+)@")
-# What is written as a number: what is not printable, quotes, backslashes, and ? for trigraphs.
+# Bytes that are escaped: unprintable ones, quotes, backslashes, and ? because of trigraphs.
 _LITERAL = re.compile(rb"[^ !#-\[\]-~]|\?")
-# Of C and C++, and macros of their headers.
+# Reserved words of C and C++, and macros of their headers.
 _RESERVED_WORDS = """alignas alignof and and_eq asm atomic auto bitand bitor bool break case catch char class compl
 concept const consteval constexpr constinit continue decltype default delete do double else enum explicit export
 extern false float for friend goto if inline int linux long main mutable namespace new noexcept not not_eq nullptr

@@ -25,19 +25,20 @@ from arm_ext.errors import EnvError
 
 _LOG = logging.getLogger(__name__)
 ASIDE = ".aside-"
-"""How the name of what is being written begins."""
+"""Prefix of the names of files that are being written."""
 _ABANDONED_SECONDS = 24 * 3600
 _CHECKSUM = hashlib.sha256().digest_size
 # Room for the rest after the oldest have gone, so that not each new entry has to look for what is oldest.
 _KEPT = 0.9
 
 _used: ContextVar[bool] = ContextVar("used", default=True)
-"""A variable of the context, no argument: a dozen functions lie between `compile --no-cache` and the two that look an
-entry up (linking, self-tests, values of NPU regions), and it changes nothing of what any of them returns."""
+"""Whether this context uses the cache. It is a context variable, since a dozen functions lie between `compile
+--no-cache` and the two that look an entry up (linking, self-tests, values of NPU regions), and it changes nothing of
+what any of them returns."""
 
 
 def cache_folder() -> Path:
-    """The folder for what is built once: ARM_EXT_CACHE, or the user's cache folder of tvm-arm-ext.
+    """Return the folder of the cache: ARM_EXT_CACHE, or the user's cache folder of tvm-arm-ext.
 
     Raises:
         EnvError: It cannot be made.
@@ -160,7 +161,7 @@ class Entries:
             raise EnvError(f"{folder} cannot be emptied ({error.strerror})") from error
 
     def _found(self) -> list[tuple[float, int, Path]]:
-        """When each was used, its size and its path."""
+        """Return for each entry the time of its last use, its size and its path."""
         folder, found = self.folder(), []
         for path in folder.iterdir() if folder.is_dir() else ():
             with suppress(OSError):  # another process may remove it

@@ -12,7 +12,7 @@ from typing import Literal
 from arm_ext.errors import EnvError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# What a file system or a process runs out of, or is not allowed; anything else is a mistake of somebody's.
+# Errors of the environment: a resource is exhausted, or an access forbidden. Any other errno is a bug.
 _ENVIRONMENT = (
     *_FULL,
     errno.EACCES,
@@ -27,10 +27,10 @@ _ENVIRONMENT = (
 )
 # A disk with less is full for the next file of a few pages.
 _NO_SPACE = 1 << 16
-# What programs write of a full disk to their logs: libc, LLVM and zig.
+# Messages of libc, LLVM and zig when the disk is full.
 _SAID = ("No space left on device", "NoSpaceLeft", "Disk quota exceeded")
 
-# Of C++'s std::bad_alloc, of Python's threads, and of a library that is loaded.
+# Messages of C++'s std::bad_alloc, of Python's threads, and of the loader of libraries.
 _OUT_OF_MEMORY = (
     "std::bad_alloc",
     "can't start new thread",

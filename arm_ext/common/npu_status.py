@@ -14,12 +14,12 @@ class _Record(BaseModel):
 
 
 class RegionRuns(_Record):
-    """How often a region was computed on the NPU and on the CPU, and why the last time on the CPU."""
+    """Number of times that a region was computed on the NPU and on the CPU, and why on the CPU the last time."""
 
     region: int = Field(description="Number of the region.")
-    npu: int = Field(description="How often the NPU computed it.")
-    cpu: int = Field(description="How often the CPU computed it.")
-    reason: str = Field(description="Why the CPU did the last time; empty if it never did.")
+    npu: int = Field(description="Number of times that the NPU computed it.")
+    cpu: int = Field(description="Number of times that the CPU computed it.")
+    reason: str = Field(description="Why the CPU computed it the last time; empty if it never did.")
 
     def text(self) -> str:
         """Return "NPU region 0 ran on the CPU: no /dev/accel/* is an Ethos-U"."""
@@ -30,11 +30,13 @@ class RegionRuns(_Record):
 
 
 class NpuStatus(_Record):
-    """Since model.so was loaded; `mode` is that of ARM_EXT_NPU, `device` None where none was found or asked for."""
+    """Counts since model.so was loaded."""
 
-    mode: Literal["auto", "npu", "cpu"] = Field(description="What ARM_EXT_NPU asks for.")
-    device: str | None = Field(description="The NPU's device; null where none was found or asked for.")
-    regions: tuple[RegionRuns, ...] = Field(description="How often each was computed where.")
+    mode: Literal["auto", "npu", "cpu"] = Field(description="Value of ARM_EXT_NPU.")
+    device: str | None = Field(description="The NPU's device; null if none was found or asked for.")
+    regions: tuple[RegionRuns, ...] = Field(
+        description="How often each region was computed on the NPU and on the CPU."
+    )
 
     def text(self) -> str:
         """Render it, a line a region."""

@@ -87,7 +87,8 @@ def unpacked(file: BinaryIO, most: int | None = None) -> dict[str, npt.NDArray[A
 
     Args:
         file: The archive.
-        most: Bytes that its contents take at most; by default it may grow as data does.
+        most: Bytes that the contents may take at most; by default, a limit that follows from the size of the
+            file.
 
     Raises:
         ValueError: It would grow to more, or holds what is no array of numbers. Damage has many other types.

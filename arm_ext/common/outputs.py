@@ -128,7 +128,7 @@ def install(fresh: Path, output: Path) -> None:
     However the process ends, `output` is the old or the new one, at the latest when `scratch.remove_dead` was called.
 
     Args:
-        fresh: In a scratch folder beside `output`.
+        fresh: The new folder, in a scratch folder beside `output`.
         output: Final path; an existing file or folder is moved to the scratch folder.
     """
     if not output.exists():

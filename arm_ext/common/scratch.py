@@ -19,14 +19,17 @@ from arm_ext.common.faults import environment, why
 from arm_ext.errors import EnvError
 
 BESIDE = ".arm-ext-"
-"""How the name of a scratch folder beside an output begins."""
+"""Prefix of the name of a scratch folder beside an output."""
 TEMPORARY = "arm-ext-"
-"""How the name of one in TMPDIR begins."""
+"""Prefix of the name of a scratch folder in TMPDIR."""
 _SUFFIX = ".scratch"
+_own: set[Path] = set()
+"""Scratch folders that this process has now."""
 _PAGE = bytes(4096)
 
 NEW, OLD = "new", "old"
-"""Names in a scratch folder: what is in the making, and a folder with what it replaces, under that one's name."""
+"""Names in a scratch folder: the output in the making, and a folder with the output that it replaces, under its
+name."""
 
 
 @contextmanager
@@ -38,11 +41,14 @@ def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
     """
     remove_dead(parent, prefix)
     folder, lock = _locked(parent, prefix)
+    _own.add(folder)
     try:
         yield folder
     finally:
         _delete(folder)
         os.close(lock)
+        if not folder.exists():  # a thread may have written in it: `remove_own`
+            _own.discard(folder)
 
 
 @contextmanager
@@ -98,7 +104,7 @@ def in_memory(*names: str) -> Iterator[Path]:
 
 
 def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
-    """Remove the scratch folders in `parent` whose processes have ended; put back what they had moved aside."""
+    """Remove the scratch folders in `parent` of processes that have ended; put back the outputs that they had moved."""
     name = re.compile(re.escape(prefix) + "[a-z0-9_]{8}" + re.escape(_SUFFIX))
     try:
         found = [parent / each for each in os.listdir(parent) if name.fullmatch(each)]  # noqa: PTH208 - names alone
@@ -112,6 +118,13 @@ def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
                     _remove(folder)
             finally:
                 os.close(lock)
+
+
+def remove_own() -> None:
+    """Remove the scratch folders of this process, for one that ends at once; put back what it had moved aside."""
+    for folder in tuple(_own):
+        with suppress(OSError):
+            _remove(folder)
 
 
 def _remove(folder: Path) -> None:

@@ -11,8 +11,8 @@ def columns(rows: Sequence[tuple[str, ...]], align: str = "") -> list[str]:
     """Return rows as lines of aligned columns; the last column is free text and is not padded.
 
     Args:
-        rows: Of as many cells each.
-        align: For each column "<" or ">"; to the left by default.
+        rows: Rows of cells, each with the same number of cells.
+        align: "<" or ">" for each column; without it all are aligned to the left.
     """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     sides = align or "<" * len(widths)

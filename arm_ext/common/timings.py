@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU seconds of named sections, which may lie in each other and on several threads, and counts of what they did."""
+"""CPU seconds and counts of named sections, which may be nested and run on several threads."""
 
 import os
 import time
@@ -41,8 +41,9 @@ class Section:
 
 
 _CURRENT: ContextVar[Section | None] = ContextVar("section", default=None)
-"""A variable of the context, no argument: some twenty functions of ten modules, from import to linker, would take the
-current section for `--timings` alone, and it changes nothing of what any of them returns."""
+"""The current section of this context. It is a context variable, since some twenty functions of ten modules, from
+import to linker, would take the section as an argument for `--timings` alone, and it changes nothing of what any of
+them returns."""
 _ADDING = Lock()
 
 

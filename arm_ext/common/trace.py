@@ -51,14 +51,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """A kernel call, or what the program around ran between two of them.
+    """A kernel call, or the execution of the surrounding program between two of them.
 
     Attributes:
         symbol: The kernel; "" is the program around, with what the runtime does for it.
-        blocks: With the executions in this section alone.
-        bytes: That its loads and stores moved; 0 where the board has no caches, as the two below.
-        l1_misses: Lines that L1 had to fetch.
-        l2_misses: Of them, those that L2 had to fetch.
+        blocks: Blocks of code, with their numbers of executions in this section alone.
+        bytes: Bytes that its loads and stores moved; 0 on a board without a cache model, as for the next two.
+        l1_misses: Cache lines that L1 had to fetch.
+        l2_misses: Cache lines among these that L2 had to fetch.
     """
 
     symbol: str
@@ -208,7 +208,7 @@ def _sections(
     lines: Sequence[tuple[int, tuple[int, ...]]],
     regions: Sequence[Region],
 ) -> Iterator[Section]:
-    """Yield what the lines "#section BEGIN BYTES L1 L2 index:count …" of a dump that is whole say."""
+    """Yield the sections of a complete dump's lines "#section BEGIN BYTES L1 L2 index:count …"."""
     symbols = {region.begin: region.symbol for region in regions}
     with dump.open() as text:
         for line in text:

@@ -32,11 +32,11 @@ class NpuOptions:
     """The options by which a model is divided between an NPU and the CPU; operators are named by kind or source node.
 
     Attributes:
-        accelerator: Such as "ethos-u65-256".
-        npu_ops: Only these may go to the NPU, whatever it costs; all if empty.
-        cpu_ops: These stay on the CPU.
+        accelerator: Name of the accelerator, such as "ethos-u65-256".
+        npu_ops: Only these operators may run on the NPU, whatever they cost; empty for all.
+        cpu_ops: These operators stay on the CPU.
         fail_on_fallback: Whether an operator on the CPU is an error; regions are then not weighed against the CPU.
-        fallback_ops: Of these alone, if there are any.
+        fallback_ops: If not empty, `fail_on_fallback` is about these operators only.
         system_config: Section of Vela's configuration; by default what suits the accelerator.
         memory_mode: Vela's memory mode, by default the accelerator's.
         vela_config: A vela.ini instead of Vela's own.

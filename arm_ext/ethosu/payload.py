@@ -61,10 +61,10 @@ class Region:
     """A memory area that commands address.
 
     Attributes:
-        number: As commands name it (0-7).
+        number: Number by which commands address the area (0-7).
         kind: "weights" (constant), "scratch" (the arena; holds inputs and outputs unless they have regions of their
             own), "fast" (SRAM of the NPU alone), "input" or "output".
-        size: Bytes.
+        size: Size in bytes.
     """
 
     number: int
@@ -104,7 +104,7 @@ class Payload:
         accelerator: Its name, a key of ACCELERATORS.
         config: CONFIG register that the commands were made for.
         arch: Architecture version that the commands were made for.
-        regions: By ascending number.
+        regions: Memory areas by ascending number.
         inputs: Inputs in the order of the region's parameters.
         outputs: Outputs in the order of the region's results.
         commands: The command container (COP1 or COP2).

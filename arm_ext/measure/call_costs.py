@@ -44,8 +44,8 @@ class HotLoop:
     """The block of a call that takes most cycles.
 
     Attributes:
-        count: Executions.
-        cycles: Estimated for all of them.
+        count: Number of executions.
+        cycles: Estimated cycles of all executions.
         lines: Its instructions, such as "sdot v0.4s, v1.16b, v2.4b[0]".
     """
 
@@ -60,14 +60,14 @@ class CallCost:
 
     Attributes:
         symbol: The kernel; "" is the program around kernels.
-        instructions: Dynamic.
+        instructions: Number of executed instructions.
         core_cycles: Estimated as if all loads hit L1.
-        dispatch_cycles: That dispatching the instructions takes at least.
-        vector_cycles: That the vector pipes are busy.
+        dispatch_cycles: Least cycles that dispatching the instructions takes.
+        vector_cycles: Cycles in which the vector pipes are busy.
         l2_bytes: Lines that L1 fetched from L2 or beyond, in bytes.
         memory_bytes: Lines that L2 fetched from memory, in bytes.
-        moved_bytes: That loads and stores read and wrote.
-        classes: Dynamic instructions by class.
+        moved_bytes: Bytes that loads read and stores wrote.
+        classes: Class of instructions → how many were executed.
         once: Instructions of blocks that ran once.
         hot: The block with most cycles; None without instructions in model.so.
     """
@@ -101,7 +101,7 @@ class CallCost:
 
     @property
     def limit_cycles(self) -> float:
-        """Cycles that no order of the same instructions goes below: the busiest of what a core has."""
+        """Lower bound of the cycles for the same instructions in any order: those of the busiest resource."""
         return max(self.dispatch_cycles, self.vector_cycles, self.l2_cycles, self.memory_cycles)
 
 
@@ -110,7 +110,7 @@ def call_costs(sections: Sequence[Section], core: Core, mca: Mca) -> list[CallCo
 
     Args:
         sections: Sections of one inference.
-        core: Whose cycles to estimate.
+        core: Core to estimate cycles for.
         mca: The llvm-mca that estimates cycles.
     """
     glued = [glue(section.blocks) for section in sections]
@@ -165,6 +165,6 @@ def bound_of(cost: CallCost) -> Bound:
 
 
 def peak_macs_per_cycle(costs: Sequence[CallCost], core: Core) -> dict[InsnClass, float]:
-    """Return what the vector pipes could do with each multiply-accumulate instruction in use, alone: the roofs."""
+    """Return the peak rate of each multiply-accumulate instruction in use, if it ran alone: the roofs."""
     used = {kind for cost in costs for kind in cost.classes if kind in MAC_CLASSES}
     return {kind: macs * core.vector_pipes for kind, macs in MACS_OF.items() if kind in used}

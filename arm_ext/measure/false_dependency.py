@@ -2,9 +2,9 @@
 """Removal of false dependencies from blocks that llvm-mca prices as loops but that do not repeat.
 
 llvm-mca prices a block as if it repeated. The one behind a loop, which scales and stores sums, would wait in each round
-for its own last result: in the register where it expects a sum, and which the loop, priced apart, writes in truth. Of
-small tiles that was a third of the estimate. What such a block reads of vector registers before it writes them is read
-from one that it never writes.
+for its own last result: in the register where it expects a sum, which in truth the loop writes, and the loop is priced
+separately. For small tiles that was a third of the estimate. So vector registers that such a block reads before it
+writes them are replaced by one that it never writes.
 
     fmul v2.4s, v1.4s, v0.4s        fmul v2.4s, v31.4s, v30.4s
     sqxtn v1.4h, v2.4s          →   sqxtn v1.4h, v2.4s
@@ -28,7 +28,7 @@ def repeats(words: Sequence[int]) -> bool:
     target = _TARGET.search(disassemble(words[-1])[1])
     if target is None:
         return False
-    # As of an instruction at address 0; backwards wraps.
+    # Targets are printed for an instruction at address 0, so that a backward jump wraps around.
     backwards = (1 << 64) - int(target[1], 16)
     return backwards <= 4 * (len(words) - 1)
 

@@ -32,7 +32,7 @@ class BlockCycles:
     """llvm-mca's estimate for a block that repeats.
 
     Attributes:
-        cycles: Per execution.
+        cycles: Cycles per execution of the block.
         unmodelled: Lines that the model has no data for and that were left out.
     """
 
@@ -45,8 +45,8 @@ class Mca:
     """An llvm-mca.
 
     Attributes:
-        path: The program.
-        version: LLVM's, such as "19.1.7".
+        path: Path of the program.
+        version: Version of its LLVM, such as "19.1.7".
         keep: Whether answers are kept in the cache folder. Thousands of kernels that are looked at once would make
             reading what is kept slower than asking.
     """
@@ -59,7 +59,7 @@ class Mca:
         """Cycles of each block, as if it repeated with all loads hitting L1.
 
         Args:
-            blocks: Assembly lines.
+            blocks: Each block as lines of assembly.
             cpu: The scheduling model (-mcpu).
 
         Raises:

@@ -22,7 +22,7 @@ def least_cycles(costs: Sequence[BlockCost], core: Core) -> float:
 
 
 def vector_share(costs: Sequence[BlockCost], core: Core) -> float:
-    """Return vector instructions as a share of what the vector pipes can take in the estimated cycles."""
+    """Return vector instructions as a share of those that the vector pipes can execute in the estimated cycles."""
     return vector_cycles(costs, core) / sum(cost.cycles for cost in costs)
 
 

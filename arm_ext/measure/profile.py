@@ -32,10 +32,10 @@ class SymbolRow(_Record):
     Attributes:
         symbol: The kernel's or the library's name.
         image: "model.so", or the library.
-        instructions: Dynamic, per inference.
+        instructions: Executed instructions per inference.
         share: Share of all instructions.
-        mac_share: Multiply-accumulate instructions among its own.
-        estimated_cycles: Per inference, by the model.
+        mac_share: Share of multiply-accumulate instructions among those of this row.
+        estimated_cycles: Estimated cycles per inference.
     """
 
     symbol: str
@@ -64,18 +64,19 @@ class CountReport(_Record):
     """One inference, one thread, warm.
 
     Attributes:
-        instructions: Dynamic, of everything between the call and its return.
+        instructions: Executed instructions between the call of the model and its return.
         macs: Multiply-accumulates of the model, from its manifest.
-        macs_per_instruction: Their quotient.
+        macs_per_instruction: `macs` divided by `instructions`.
         classes: Share of each instruction class that occurs, largest first.
         mac_share: Share of all multiply-accumulate classes together.
         core: The core that the cycles are estimated for.
-        model: The scheduling model that stands for it, and whose it is ("neoverse-n1 of llvm-mca 19.1.7").
-        estimated_cycles: Per inference.
+        model: The scheduling model that stands for the core, and its source ("neoverse-n1 of llvm-mca
+            19.1.7").
+        estimated_cycles: Estimated cycles per inference.
         unmodelled_share: Share of instructions that the model has no data for.
         bandwidth: The other bound.
-        symbols: By instructions, most first.
-        npu: Where regions for an NPU were computed.
+        symbols: Kernels and libraries, those with the most instructions first.
+        npu: Where the NPU's regions were computed.
         note: Caveat of the figures.
     """
 
@@ -101,8 +102,8 @@ def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) 
     """Count and estimate one inference.
 
     Args:
-        trace: The inference.
-        core: Whose cycles to estimate.
+        trace: Trace of one inference.
+        core: Core to estimate cycles for.
         mca: The llvm-mca that estimates cycles.
         macs: Multiply-accumulates of the model.
         working_set: Bytes of weights and peak activations.

@@ -23,7 +23,7 @@ class ThreadRow(_Record):
     """Distribution of a kernel's instructions over threads.
 
     Attributes:
-        symbol: Its name.
+        symbol: Symbol of the kernel.
         by_thread: Instructions of each thread, the caller's first.
         share: Share of all instructions in model.so.
         spread: What the least busy thread does less than the busiest, as a share of what that does; None if it runs
@@ -40,12 +40,12 @@ class ThreadReport(_Record):
     """One inference, warm.
 
     Attributes:
-        threads: That the runtime has.
+        threads: Number of threads that the runtime has.
         instructions: Instructions of model.so, of all threads.
-        by_thread: Of each.
-        parallel_share: Share of the instructions that kernels on several threads have.
-        kernels: By instructions, most first.
-        npu: Where regions for an NPU were computed.
+        by_thread: Instructions of model.so by thread.
+        parallel_share: Share of the instructions that belong to kernels which ran on several threads.
+        kernels: Kernels, those with the most instructions first.
+        npu: Where the NPU's regions were computed.
         note: Caveat of the figures.
     """
 
@@ -65,7 +65,7 @@ def thread_report(trace: Trace, threads: int) -> ThreadReport:
 
     Args:
         trace: Trace of a board that counts threads apart.
-        threads: That the runtime has.
+        threads: Number of threads that the runtime has.
     """
     total = sum(map(sum, trace.by_thread.values()))
     rows = [

@@ -19,15 +19,15 @@ class TimeReport(BaseModel):
     """Wall-clock times of one inference on a real board.
 
     Attributes:
-        repeats: Inferences measured.
-        warmup: Inferences before them, not measured.
-        median_ms: Milliseconds, as the percentiles below.
-        p90_ms: 90th percentile.
-        p99_ms: 99th percentile.
+        repeats: Number of inferences that were measured.
+        warmup: Number of inferences before them that were not measured.
+        median_ms: Median in milliseconds.
+        p90_ms: 90th percentile in milliseconds.
+        p99_ms: 99th percentile in milliseconds.
         spread: Interquartile range over the median; a few per cent mean a busy board or a moving clock.
         threads: Threads of the runtime's pool.
         governor: Linux's cpufreq governor of cpu0, or "unknown".
-        npu: Where regions for an NPU were computed.
+        npu: Where the NPU's regions were computed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -235,7 +235,7 @@ def _place(name: str, made_from: Sequence[str]) -> Path:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a folder has what was put there; looked at once in each process."""
+    """Whether a folder has all files that were put there; checked once in each process."""
     if folder in _whole and folder.is_dir():
         return True
     try:

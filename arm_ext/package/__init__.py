@@ -39,12 +39,12 @@ SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
 )
 
 NPU = "npu"
-"""The folder of what an NPU takes."""
+"""Folder of the files for an NPU."""
 
 _STEP = "step"
 _KINDS = ("input", "expected", "source", "float")
-# Of a self-test: bytes of an array's header and place in the archive, runs that have outputs (expected, source, floats
-# and steps), and how many times wider a type of the source's runtime may be.
+# Limits of a self-test: bytes of an array's header and entry in the archive, runs that have outputs (expected, source,
+# floats and steps), and how many times wider a type of the source's runtime may be.
 _ARRAY_BYTES, _MOST_RUNS, _WIDEST = 1 << 12, 8, 8
 _MANIFEST_BYTES = 1 << 26
 
@@ -53,8 +53,8 @@ _MANIFEST_BYTES = 1 << 26
 class Selftest:
     """The self-test: inputs, the outputs of our own numerics on the host, and those of the source's runtime.
 
-    `floats` is what the float model gives, by onnxruntime, where `compile` quantised it.
-    Of a model with states, `steps` is what the first steps give for these inputs without the states, one by one.
+    `floats` are the float model's outputs, by onnxruntime, if `compile` quantised the model.
+    For a model with states, `steps` are the outputs of the first steps, one by one, for these inputs without states.
     """
 
     inputs: list[npt.NDArray[Any]]
@@ -354,7 +354,7 @@ def _parsed(path: Path) -> Manifest | LibraryManifest:
 
 
 class _Head(BaseModel):
-    """What tells of a manifest how to read it."""
+    """The fields of a manifest that tell how to read it."""
 
     schema_version: int | None = None
     models: Any = None
@@ -378,7 +378,7 @@ def is_package_name(path: Path) -> bool:
 
 
 def list_files(folder: Path) -> list[PackageFile]:
-    """Return what a manifest says of the files in a package's folder; itself excepted."""
+    """Return manifest entries for the files in a package's folder, without the manifest itself."""
     return [
         PackageFile(
             path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, sha256=file_sha256(path)

@@ -38,7 +38,7 @@ class Compiled:
     """The contents of a manifest.
 
     Attributes:
-        model: As imported.
+        model: The imported model.
         calibrated: How it was quantised here, if it was.
         profile: The target.
         precision: Dtype in which float operators compute.

@@ -79,7 +79,7 @@ class Tensor(_Record):
     name: str = Field(description="Name of the input or output in the model.")
     shape: list[Dim] = Field(
         max_length=_RANK,
-        description="Sizes of all dimensions. Of one that is known at run time alone, the size in the "
+        description="Sizes of all dimensions; a size that is known at run time alone has its value in the "
         "self-test.",
     )
     dtype: ElementType = Field(description="Element type, by numpy's name.")
@@ -89,8 +89,8 @@ class Tensor(_Record):
     )
     open: list[str] = Field(
         default=[],
-        description='For each dimension what it is if it is known at run time alone, such as "n<=512", '
-        "else empty; not written if all sizes are fixed.",
+        description='For each dimension, what it is if it is known at run time alone, such as "n<=512", else empty; '
+        "not written if all sizes are fixed.",
     )
 
     @model_validator(mode="after")
@@ -154,7 +154,9 @@ class FloatDistance(_Record):
 class Calibration(_Record):
     """How a float model was quantised; sha256 is of the file with the samples."""
 
-    method: Method = Field(description="How the range of an activation followed from the samples.")
+    method: Method = Field(
+        description="Method by which the range of an activation was derived from the samples."
+    )
     samples: Count = Field(description="Number of calibration samples.")
     sha256: Sha256 = Field(description="SHA-256 of the file with the samples.")
     compared: Count = Field(
@@ -182,7 +184,7 @@ class ModelInfo(_Record):
     format: str = Field(description="Format of the source, such as onnx or tflite.")
     sha256: Sha256 = Field(description="SHA-256 of the model file.")
     calibration: Calibration | None = Field(
-        default=None, description="How a float model was quantised here; null if it was not."
+        default=None, description="How a float model was quantised by `compile`; null if it was not."
     )
 
 
@@ -204,7 +206,7 @@ class Linker(_Record):
     """The linker of model.so."""
 
     name: str = Field(description="Name of the linker.")
-    version: str = Field(description="Its version.")
+    version: str = Field(description="Version of the linker.")
 
 
 class Versions(_Record):
@@ -232,7 +234,7 @@ class WideLayer(_Record):
 
 
 class Memory(_Record):
-    """Bytes. The peak is what one inference allocates: planned activations and the largest kernel's workspace."""
+    """Bytes. The peak is of one inference: planned activations and the largest workspace of a kernel."""
 
     peak_activation_bytes: Count = Field(
         description="Bytes that one inference allocates: planned activations and the largest workspace."
@@ -275,8 +277,8 @@ class NpuMemory(_Record):
 class NpuRegion(_Record):
     """A part of the model for the NPU."""
 
-    payload: NpuFile = Field(description="What the NPU runs: command stream and weights.")
-    tosa: NpuFile = Field(description="The TOSA graph that was compiled.")
+    payload: NpuFile = Field(description="File that the NPU runs: command stream and weights.")
+    tosa: NpuFile = Field(description="TOSA graph that was compiled.")
     values: NpuFile = Field(
         description="Inputs and outputs in the self-test, as the CPU computes them (.npz)."
     )
@@ -295,7 +297,7 @@ class Npu(_Record):
 
     accelerator: str = Field(description="Name of the NPU, such as ethos-u65-256.")
     on_error: Literal["fallback", "fail"] = Field(
-        description="What a failed run leads to: the CPU computes the region, or the inference fails."
+        description="What happens if a run on the NPU fails: the CPU computes the region, or the inference fails."
     )
     arena_bytes: Count = Field(
         description="Bytes that all regions share on the NPU's side, beside the CPU's activations; a "
@@ -324,32 +326,39 @@ class Check(_Record):
         description="Largest |difference| allowed, as a share of max |expected| of a float output; "
         "integer outputs have to be equal.",
     )
-    reason: str = Field(description="Why that bound.")
+    reason: str = Field(description="Why this bound was chosen.")
 
 
 class Library(_Record):
-    """A model in the C library of a folder: what its symbols begin with, and what it takes."""
+    """A model in a C library: its name there, and the memory that it takes."""
 
-    name: str = Field(description="What the model's symbols begin with.")
+    name: str = Field(description="Prefix of the model's symbols.")
     archive: str | None = Field(
-        default=None, description="Name of a library of several models; null where it is that of this one."
+        default=None,
+        description="Name of the library if it has several models; null if the library has this model's name.",
     )
-    arena_bytes: Count = Field(description="Bytes that a caller gives an instance, in all regions.")
-    in_place_bytes: Count = Field(description="The same with places for inputs and outputs.")
+    arena_bytes: Count = Field(
+        description="Bytes that a caller gives an instance, in all regions, if inputs and outputs are in the "
+        "caller's buffers."
+    )
+    in_place_bytes: Count = Field(
+        description="Bytes that a caller gives an instance if inputs and outputs are in the regions, too."
+    )
     regions: dict[str, Count] = Field(
         description="Bytes that a caller gives an instance, by region of memory, the fastest first."
     )
     stack_bytes: Count | None = Field(
-        description="Bound on the stack of a call in bytes, without that of the functions in `requires`; "
-        "null where it was not analysed."
+        description="Upper bound of the stack that a call takes, in bytes, without the functions in `requires`; "
+        "null if it was not analysed."
     )
     weight_bytes: Count = Field(
-        description="Bytes of all constants, less shared ones; of several models whose weights are a file, its own."
+        description="Bytes of the model's constants, without shared ones; if the weights of several models are one "
+        "file, those of this model."
     )
     shared_weight_bytes: Count = Field(
         default=0, description="Bytes of the constants that several models of the library read."
     )
-    requires: list[str] = Field(description="Functions that the library does not have itself.")
+    requires: list[str] = Field(description="Functions that the library calls and does not define.")
 
     @property
     def file(self) -> str:
@@ -358,7 +367,7 @@ class Library(_Record):
 
 
 class BucketInfo(_Record):
-    """Shapes that `main` chooses by: inputs and outputs in the model's order, and what one inference of them takes."""
+    """Shapes that `main` chooses by: inputs and outputs in the model's order, and the memory of one inference."""
 
     inputs: list[Tensor] = Field(description="Inputs in the model's order.")
     outputs: list[Tensor] = Field(description="Outputs in the model's order.")
@@ -436,7 +445,7 @@ class Manifest(_Record):
                 raise ValueError("the states are not the last inputs and outputs")
 
     def _check_files(self) -> None:
-        """Whether what is named elsewhere is listed, with one hash."""
+        """Check that files which other fields name are listed, with the same hash."""
         hashes = {file.path: file.sha256 for file in self.files}
         for bucket in self.buckets:
             if bucket.selftest not in hashes:
@@ -448,13 +457,13 @@ class Manifest(_Record):
 
 
 class LibraryEntry(_Record):
-    """A model of a library of several."""
+    """One model of a C library with several models."""
 
-    name: str = Field(description="What its symbols begin with.")
+    name: str = Field(description="Prefix of the model's symbols.")
     manifest: InnerPath = Field(
-        description="File with its manifest, whose paths are of the library's folder."
+        description="File with the model's manifest, whose paths are relative to the library's folder."
     )
-    report: InnerPath = Field(description="File with its report.")
+    report: InnerPath = Field(description="File with the model's report.")
 
 
 class LibraryManifest(_Record):
@@ -462,8 +471,8 @@ class LibraryManifest(_Record):
 
     schema_version: Literal[2] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
     files: list[PackageFile] = Field(description="All other files of the library.")
-    archive: str = Field(description="Name of the library: lib….a is its file.")
-    models: list[LibraryEntry] = Field(min_length=1, description="Its models.")
+    archive: str = Field(description="Name of the library, whose file is lib….a.")
+    models: list[LibraryEntry] = Field(min_length=1, description="Models of the library.")
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
@@ -495,7 +504,7 @@ def library_schema() -> dict[str, object]:
 
 
 def json_schema(record: type[BaseModel]) -> dict[str, object]:
-    """Return the JSON schema of what a record is written as."""
+    """Return the JSON schema of a record as it is written."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **record.model_json_schema(mode="serialization"),

@@ -137,7 +137,7 @@ def _names(paths: Iterable[Path]) -> str:
 
 
 def _keep_others(place: Path, fresh: Path) -> None:
-    """Put what is not the earlier package's into the new one too, by links, so that it is at one place at any time."""
+    """Link files that are not of the earlier package into the new one, so that they are never missing."""
     for path in _found_in(place).others if place.exists() else ():
         source, target = place / path, fresh / path
         if os.path.lexists(target):

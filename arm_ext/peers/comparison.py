@@ -23,7 +23,7 @@ class Counts(_Record):
 
     Attributes:
         libraries: Dynamic instructions of each library, and of the interpreter of a peer; most first.
-        estimated_cycles: By the model.
+        estimated_cycles: Estimated cycles of the inference.
     """
 
     libraries: dict[str, int]
@@ -39,16 +39,17 @@ class Row(_Record):
     """Result of one runtime.
 
     Attributes:
-        runtime: Such as "onnxruntime".
+        runtime: Name of the runtime, such as "onnxruntime".
         version: Version of its wheel.
-        instructions: Dynamic, per inference.
+        instructions: Executed instructions per inference.
         macs_per_instruction: The model's multiply-accumulates over `instructions`.
-        estimated_cycles: By the model.
+        estimated_cycles: Estimated cycles per inference.
         instruction_ratio: `instructions` over those of tvm-arm-ext.
         cycle_ratio: `estimated_cycles` over those of tvm-arm-ext.
         binary_bytes: Shared libraries loaded to run a model, without the model's weights.
         weight_bytes: Constants of the model as the runtime is given them.
-        empty_instructions: For a model that computes nothing, the call from Python included; None where not measured.
+        empty_instructions: Executed instructions for a model that computes nothing, which include the call
+            from Python; None if not measured.
         distance: Largest difference of an output from tvm-arm-ext's, relative to the largest there (units, for
             integers); None if it ran a file and inputs of its own.
         libraries: Dynamic instructions of each library.

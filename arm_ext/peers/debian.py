@@ -51,7 +51,7 @@ def _download(apt: Path) -> list[Path]:
     (apt / "state/lists/partial").mkdir(parents=True)
     (apt / "cache/archives/partial").mkdir(parents=True)
     (apt / "status").touch()
-    # Of the system's settings only how to reach the archive: hooks may clean the system's own caches.
+    # Only settings of how to reach the archive are taken over: the system's hooks may clean its own caches.
     dump = _run(["apt-config", "dump"]).stdout
     settings = [line for line in dump.splitlines() if line.startswith("Acquire::")]
     settings += [

@@ -33,7 +33,7 @@ def _onnx() -> bytes:
 
 
 def _tflite() -> bytes:
-    """One tensor, which is input and output; no operator."""
+    """Return a model with one tensor, which is input and output, and without operators."""
     make = flatbuffers.Builder(0)
 
     def offsets(start: Callable[[flatbuffers.Builder, int], object], *items: int) -> int:

@@ -17,7 +17,7 @@ def wheels(peer: Peer, python: str) -> Path:
     """A folder for PYTHONPATH with a peer's wheel and numpy.
 
     Args:
-        peer: The runtime.
+        peer: The runtime whose wheel is wanted.
         python: Version of the interpreter, such as "3.11".
 
     Raises:

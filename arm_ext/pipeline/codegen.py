@@ -56,7 +56,7 @@ _ITEM, _BEHIND = (tvm.ir.Op.get(f"tirx.{name}") for name in ("anylist_getitem", 
 _STAYS = "disable_lower_builtin"
 # A dtype that gives an arena on the stack its alignment: TVM limits an explicitly requested alignment to 16 bytes.
 _LINE = f"uint8x{ALIGNMENT}"
-# Of the runtime, what returns its argument.
+# The runtime's function that returns its argument.
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
 _COMPILED = "__vmtir__"
@@ -114,7 +114,7 @@ _TO_CODE = Sequential(
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
-        # Of vectors as a whole, which VectorizeLoop has made by now.
+        # These passes see whole vectors, which VectorizeLoop has made by now.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
         tirx.transform.prim_func_pass(lambda func, _mod, _context: _compare_bools(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
@@ -178,7 +178,7 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
     Args:
         func: As `allocations` and then `hoist_all` leave it, with its `global_symbol`, by which C calls it. Each of its
             parameters is a buffer, or the length.
-        target: For LLVM.
+        target: Target for LLVM.
     """
     symbol = func.attrs["global_symbol"]
     with section("TensorIR passes"):
@@ -289,7 +289,7 @@ def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _call_outside(mod: tvm.IRModule, apart: Set[str]) -> tvm.IRModule:
-    """Call what is linked beside by its symbol; by name compiled code finds other libraries' functions alone.
+    """Call linked functions by symbol; compiled code finds functions by name only in other libraries.
 
     TVM declares a function of the name that it is given, and another each time, unless there is one of that name and
     its prefix: so the first call has the symbol, and those that follow find what it declared.

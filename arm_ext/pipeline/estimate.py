@@ -30,7 +30,7 @@ class Estimate:
 
 
 def estimate(model: ImportedModel, profile: Profile) -> Estimate:
-    """Return what an imported model would cost on a target."""
+    """Return the estimated cost of an imported model on a target."""
     planned = last(run_phases(PhaseResult(model.mod), PhaseOptions(profile)))
     nodes = SourceNodes(model.nodes, count_macs(model.mod))
     return Estimate(planned.rows(nodes), weight_bytes(planned.mod))

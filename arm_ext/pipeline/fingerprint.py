@@ -35,7 +35,7 @@ def wheels(*names: str) -> str:
 
 @cache
 def programs() -> str:
-    """Return a hash of all sources of ours, and the versions of what they compute with on this machine."""
+    """Return a hash of all our sources, and the versions of the packages that they compute with on this machine."""
     hashed = hashlib.sha256(f"{wheels(*_WHEELS)} {platform.machine()} {platform.libc_ver()}".encode())
     for root in _PACKAGES:
         for path in sorted(root.rglob("*.py")):

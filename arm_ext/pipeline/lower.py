@@ -42,7 +42,7 @@ def lower(
     """Lower a fused module: composites by hand-written kernels, the rest by TVM's legalisation and fusion.
 
     Args:
-        mod: As `fuse` leaves it.
+        mod: The module after the phase `fuse`.
         profile: The target.
         without: Names of kernels that are not to be used.
         choose: See `schedules.select`.
@@ -68,9 +68,9 @@ class Fused:
     Attributes:
         mod: Its functions call both by call_tir only.
         kernels: A record for each kernel of ours.
-        rejected: By source node which kernels did not take it, and why.
-        sources: By symbol which source nodes it computes.
-        numerics: By symbol what it computes in.
+        rejected: Source node → the kernels that did not take it, and why.
+        sources: Symbol of a kernel → the source nodes that it computes.
+        numerics: Symbol of a kernel → its numerics.
         loops: Symbols of the loops.
         checks: Result of the bounds checks of run-time indices.
     """
@@ -129,7 +129,7 @@ def _wide_alone(mod: tvm.IRModule) -> tvm.IRModule:
 def _schedule(
     mod: tvm.IRModule, symbols: Iterable[str], choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, dict[str, tuple[generic.Scheduled, str]]]:
-    """Make vector code of loops; returns for each function what was done, and the record that decided it, if any."""
+    """Vectorise loops; returns for each function what was done, and the record that decided it, if any."""
     mod, done = mod.clone(), {}
     for symbol in sorted(symbols):
         scheduled, known = sizes.schedule(mod[symbol], choose)
@@ -236,7 +236,7 @@ def _composites(mod: tvm.IRModule) -> list[str]:
 
 
 def _callers(mod: tvm.IRModule) -> list[tuple[tvm.ir.GlobalVar, relax.Function]]:
-    """`main`, and what it calls that is neither a composite nor a group of TVM's."""
+    """Return `main`, and the functions that it calls that are neither composites nor TVM's groups."""
     return [
         (gvar, func)
         for gvar, func in relax_functions(mod)

@@ -54,11 +54,12 @@ class Lengths:
     """Lowers functions whose length is a variable.
 
     Attributes:
-        mod: As `fuse` leaves it, of any length.
+        mod: The module of a variable length after the phase `fuse`.
         largest: The greatest length.
         profile: The target.
         without: Names of kernels that are not to be used.
-        chunked: Written here: whether some kernel reads and writes a chunk's rows where there are fewer.
+        chunked: Set while lowering: whether some kernel reads and writes a whole chunk of rows even if fewer
+            are left.
     """
 
     mod: tvm.IRModule

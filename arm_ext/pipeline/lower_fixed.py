@@ -21,8 +21,8 @@ def retraced(
     """Return a function's schedule, by a tuning record if there is one, and the record's source or "".
 
     Args:
-        func: As FuseTIR leaves it.
-        scheduled: As it is without tuning.
+        func: Fused loops, as FuseTIR returns them.
+        scheduled: The function as scheduled without tuning.
         profile: The target.
         choose: Asked for parameters of `metaschedule` or `as_lowered`.
     """

@@ -9,7 +9,6 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +22,7 @@ from tvm import relax, tirx
 from arm_ext import native
 from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
+from arm_ext.common.workers import threads
 from arm_ext.frontends.common import loops
 from arm_ext.pipeline import codegen, fingerprint
 from arm_ext.pipeline.caches import KERNELS
@@ -58,9 +58,9 @@ class Program:
         """Link everything into a shared library.
 
         Args:
-            so: To write.
+            so: Path of the library to write.
             cc: Linker to use instead of the pinned ziglang.
-            objects: To link, too.
+            objects: Further objects to link.
         """
         with section("machine code"), in_memory(*_OBJECTS) as workspace, temporary() as folder:
             linker = Linker(self.triple, cc, (*_written(self.kernels, folder), *objects))
@@ -104,9 +104,9 @@ def make_program(
     """Compile a planned module to machine code.
 
     Args:
-        planned: As the last phase leaves it.
+        planned: The module after the last phase.
         profile: The target.
-        initial: Of a model with states, those that its first step begins with.
+        initial: Initial values of the states, for a model with states.
         runs_here: Whether it is run in this process, instead of exported.
     """
     kernels = {g.name_hint: f for g, f in planned.functions_items() if isinstance(f, tirx.PrimFunc)}
@@ -127,7 +127,7 @@ def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[
     """Compile kernels to objects with a C function of pointers each, which need no runtime.
 
     Args:
-        functions: By the symbols that the C functions get.
+        functions: Symbol of the C function → kernel.
         profile: The target.
     """
     return _objects(functions, profile.tvm_target(), codegen.build_c_function)
@@ -143,13 +143,12 @@ def _objects(functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, 
             key = hashlib.sha256(made_from.encode()).hexdigest()
             return KERNELS.get(key, lambda: _compiled(build(named, target)))
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        try:
+    try:
+        with threads(len(os.sched_getaffinity(0))) as pool:
             pending = [pool.submit(copy_context().run, object_of, *named) for named in functions.items()]
             return [each.result() for each in pending]
-        finally:  # after an interrupt nobody waits for the others
-            pool.shutdown(wait=False, cancel_futures=True)
-            KERNELS.tidy()
+    finally:
+        KERNELS.tidy()
 
 
 def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:

@@ -53,8 +53,8 @@ class BoundedLength:
     """A size that is known at run time alone.
 
     Attributes:
-        name: As in --shape, such as "n".
-        largest: The greatest that the package takes.
+        name: Name of the size in --shape, such as "n".
+        largest: The greatest value that the package takes.
     """
 
     name: str
@@ -75,7 +75,7 @@ class PhaseOptions:
         more_kernels: Kernels that are chosen among beside ours, where all sizes are known.
         serial: Whether kernels run on the calling thread alone.
         divide: Moves what an NPU may compute into functions of its own, and adds `offers` and `division`.
-        length: Of a model that `merge_lengths` made, what is known at run time alone.
+        length: The size that is known at run time alone, for a model that `merge_lengths` made.
         record: Takes note of the rules and passes that run, if given.
     """
 
@@ -97,7 +97,7 @@ class PhaseResult:
     """A module, with the records of the phases that produced it.
 
     Attributes:
-        mod: The module.
+        mod: The module after the phases.
         removed: From `canonicalize`: channels that are no longer computed.
         kept_channels: From `canonicalize`: constant channels that stay, with the reason.
         kept_layout: From `layout`: calls that keep the model's layout, with the reason.
@@ -129,7 +129,7 @@ def gather(
     """Return the findings of a module's parts as those of the whole.
 
     Args:
-        mod: The whole.
+        mod: The whole module.
         parts: Name of a part → its result.
         names: Name of a part → name of a function in it → the function's name in the whole (`merge_modules`).
     """
@@ -187,7 +187,7 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def partition(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Move what an NPU may compute into functions, each of which the CPU computes where there is none."""
+    """Move regions that an NPU may compute into functions; the CPU computes them if there is no NPU."""
     return result if options.divide is None else options.divide(result, options)
 
 
@@ -291,7 +291,7 @@ class Dump:
     folder: str = ""
 
     def write(self, name: str, mod: tvm.IRModule) -> None:
-        """Write what a phase, or `import`, left."""
+        """Write the module after a phase, or after `import`."""
         script = mod.script(show_meta=False) + "\n"
         self.output.write(str(Path(self.folder, f"{_after(name):02d}-{name}.py")), script.encode())
 
@@ -307,7 +307,7 @@ def _after(name: str) -> int:
 
 
 SCRIPTS = "[0-9][0-9]-*.py"
-"""The names of what a `Dump` writes."""
+"""Pattern of the names of the files that a `Dump` writes."""
 
 
 def _decided(decision: Decision) -> KernelCall:
@@ -342,9 +342,9 @@ def run_phases(
     Args:
         start: Result of the phase `after`, such as a module that a front end returned.
         options: Options of the phases.
-        dump: For numbered TVMScript, `00-import.py` the first.
+        dump: Folder for numbered TVMScript files, the first of which is `00-import.py`.
         after: The phase that left `start`.
-        until: The last to run; empty for all.
+        until: The last phase to run; empty for all.
 
     Raises:
         ModelError: Indices of the model are out of bounds whatever its inputs are.
@@ -367,7 +367,7 @@ def run_phases(
 
 
 def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
-    """Return what the last of the phases of `run_phases` leaves."""
+    """Return the result of the last phase that `run_phases` yields."""
     *_, (_, result) = results
     return result
 

@@ -65,8 +65,8 @@ def with_fitting_inputs(
     """Return the result of `compute` for the inputs; for zeros if a random input has an index out of bounds.
 
     Args:
-        compute: Takes inputs.
-        inputs: The first to try.
+        compute: Computes a result from inputs.
+        inputs: The inputs to try first.
         given: Whether the user chose them: then no others are tried.
 
     Raises:
@@ -101,8 +101,8 @@ def make_selftest(
     The target decides nothing of what is expected, so that of a model compiled before it is known.
 
     Args:
-        model: As imported.
-        inputs: Its inputs.
+        model: The imported model.
+        inputs: Inputs of the self-test.
         precision: Dtype in which float operators compute.
         without: Names of kernels that are not to be used.
         numerics: Numerics of quantised operators.
@@ -165,7 +165,7 @@ def samples_of(
 def make_steps(
     model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...], numerics: Qdq
 ) -> list[list[npt.NDArray[Any]]]:
-    """Compute what the first steps of a model with states return for the same inputs, none for one without states."""
+    """Compute the results of the first steps of a model with states for the same inputs; none without states."""
     return _steps(model, inputs, _on_host(model.mod, "fp32", without, numerics)) if model.states else []
 
 
@@ -188,7 +188,7 @@ def check_of(
     """Return how the outputs of a model are compared with `expected`.
 
     Args:
-        model: As imported.
+        model: The imported model.
         precision: Dtype in which float operators compute.
         left_float: Calls of a quantised model that compute in float.
     """
@@ -242,7 +242,7 @@ Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
 def run_planned(
     planned: tvm.IRModule, profile: Profile, inputs: Sequence[npt.NDArray[Any]]
 ) -> list[npt.NDArray[Any]]:
-    """Run on this machine what the last phase left."""
+    """Run the module after the last phase on this machine."""
     return planned_runner(planned, profile)(inputs)
 
 
@@ -260,7 +260,7 @@ def _on_host(
 
 
 def planned_runner(planned: tvm.IRModule, profile: Profile) -> Run:
-    """Return a function that runs on this machine what the last phase left."""
+    """Return a function that runs the module after the last phase on this machine."""
     device = tvm.cpu()
     vm = make_program(planned, profile, runs_here=True).machine()
 

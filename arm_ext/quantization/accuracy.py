@@ -54,11 +54,11 @@ def selftest_distances(
 
 
 def warnings(calibration: Calibration | None, inputs: Mapping[str, Array]) -> list[str]:
-    """Return what a user must hear of a model that was quantised.
+    """Return the messages that a user should read about a quantised model.
 
     Args:
-        calibration: How, if it was.
-        inputs: Of the self-test, by name.
+        calibration: How the model was quantised; None if it was not.
+        inputs: Inputs of the self-test by name.
     """
     if calibration is None:
         return []
@@ -90,7 +90,7 @@ def describe(calibration: Calibration) -> str:
 
 
 def _beyond(largest: Mapping[str, float], inputs: Mapping[str, Array]) -> str:
-    """Which inputs of the self-test are far out of the samples' range."""
+    """Return the inputs of the self-test that are far outside the samples' range, in words."""
     found = []
     for name, of_samples in largest.items():
         reached = (

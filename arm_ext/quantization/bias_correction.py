@@ -34,9 +34,9 @@ def mean_shifts(
     """Return by how much the mean of each channel is shifted, by the name of the node that computes it.
 
     Args:
-        source: In float; nodes have names.
-        quantized: In QDQ form.
-        feeds: Samples.
+        source: The float model, whose nodes have names.
+        quantized: The quantised model, in QDQ form.
+        feeds: Calibration samples.
     """
     name, samples = source.graph.name, iter(feeds)
     first = next(samples)
@@ -73,8 +73,8 @@ def correct_biases(
     """Return a float model whose biases make up for shifts; a node without a bias is given one.
 
     Args:
-        source: In float.
-        shifts: By the name of a node.
+        source: The float model.
+        shifts: Name of a node → shift of the mean of each of its channels.
         without: Nodes whose biases stay.
     """
     result = onnx.ModelProto()

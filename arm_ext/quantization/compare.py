@@ -23,9 +23,9 @@ def compare_on(
 
     Args:
         reference: The float model.
-        quantized: In QDQ form; computed in integers where onnxruntime can.
-        feeds: Samples.
-        count: How many there are.
+        quantized: The quantised model in QDQ form, computed in integers where onnxruntime can.
+        feeds: Samples to compare on.
+        count: Number of samples.
     """
     accuracy = Accuracy([value.name for value in reference.graph.output])
     chosen = {round(place) for place in np.linspace(0, count - 1, min(count, COMPARED))}

@@ -16,19 +16,19 @@ _DIGITS = 4
 
 @dataclass
 class ErrorSums:
-    """Of a tensor and its reference.
+    """Sums over the elements of a tensor and its reference, for error measures.
 
     Attributes:
-        count: Elements.
+        count: Number of elements.
         signal: Sum of squares of the reference, where it is finite.
-        power: The same of the tensor.
+        power: Sum of squares of the tensor, at the same elements.
         noise: Sum of squares of the differences.
-        product: Sum of the products of both.
+        product: Sum of the products of tensor and reference.
         shift: Sum of the differences.
-        distance: Sum of their absolute values.
-        gap: The greatest of these.
-        least: The reference's least value.
-        greatest: And the greatest.
+        distance: Sum of the absolute differences.
+        gap: Greatest absolute difference.
+        least: Least value of the reference.
+        greatest: Greatest value of the reference.
     """
 
     count: int = 0
@@ -89,7 +89,7 @@ class ErrorSums:
 
     @property
     def gain(self) -> float:
-        """How many times the reference the value is, by least squares."""
+        """Factor by which the value is larger than the reference, by least squares."""
         return self.product / self.signal if self.signal else 1.0
 
     @property

@@ -21,7 +21,7 @@ class Unit:
     """A layer in integers that can be put back to float.
 
     Attributes:
-        name: Of the layer.
+        name: Name of the layer.
         nodes: Source nodes of the layer, and those that only move its values.
     """
 

@@ -36,7 +36,7 @@ LABELS_CSV, CLASSES_TXT = "labels.csv", "classes.txt"
 
 # Channels of an image → Pillow's mode of 8 bits each.
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-# Of the machine's memory, that samples may take: they are there twice while they are put together.
+# Share of the machine's memory that samples may take: there are two copies while they are put together.
 _SHARE_OF_MEMORY = 0.3
 # Pillow's modes of one channel with more than 8 bits, which its conversion would clip.
 _WIDE_MODES = ("I", "F")
@@ -50,8 +50,8 @@ def read_images(
     """Return the samples of a folder by the input's name, and "labels" where it has some.
 
     Args:
-        folder: With images of the endings above.
-        inputs: Of the model: one alone.
+        folder: Folder with image files, known by their extensions.
+        inputs: Inputs of the model, which must have exactly one.
         preprocess: Steps from a frame to the input, as the package has them; by default float32 is 0 to 1, uint8 the
             bytes as they are, and int8 those less 128.
 
@@ -78,7 +78,7 @@ def _refuse_too_many(folder: Path, count: int, spec: TensorSpec) -> None:
 
 
 def _chain(inputs: Sequence[TensorSpec], preprocess: Preprocess | None, folder: Path) -> Chain:
-    """What makes the input of a frame."""
+    """Return the steps that make the input out of a frame."""
     if len(inputs) != 1:
         named = ", ".join(spec.describe() for spec in inputs)
         raise UsageError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of one layer over samples, and what explains its own error in words."""
+"""Errors of one layer over samples, and explanations of its own error in words."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,33 +18,35 @@ Array = npt.NDArray[Any]
 _SATURATED = 0.01
 # Rounding errors are spread evenly around 0, within half a step.
 _SHIFT_STEPS = 0.3
-# A ReLU's values in signed symmetric int8 use a half, a range of twice the need another half.
+# Share of the levels that values use: a ReLU in signed symmetric int8 uses a half, and a range that is twice too wide
+# halves that again.
 _LEVELS_USED = 1 / 8
-# Of values that are not zero, to become zero.
+# Share of the nonzero values that become zero.
 _VANISHED = 0.3
-# An own error that is smaller needs no explanation.
+# Signal-to-noise ratio above which a layer's own error needs no explanation.
 _FAIR_DB = 30.0
-# Of a channel's weights: 8 bits give 35 dB and more, 4 bits 15.
+# Least ratio of a channel's weights by bits: usual weights have 35 dB and more in 8 bits, 15 in 4.
 _WEIGHTS_DB = {8: 20.0, 4: 8.0}
 _PRUNED = 0.01
 _GAIN = 0.05
 _BIAS_STEPS = 0.5
 _WEIGHT_SHIFT_STEPS = 0.4
-# Above it, most of the range is for a few values. Of a normal distribution's million values it is 5.
+# Largest value over the root mean square; above this, most of the range is for a few values. For a million values of a
+# normal distribution it is 5.
 _PEAK = 20.0
 
 
 @dataclass(frozen=True)
 class Values:
-    """One sample of a layer.
+    """Values of a layer for one sample.
 
     Attributes:
-        exact: The source's values.
-        own: Of the layer alone, fed with the source's.
-        fake: Of the quantised model in float.
-        ours: Of our integers.
-        integers: These before they are dequantised.
-        others: The same of onnxruntime, told to compute in integers.
+        exact: Values in the source model.
+        own: Values if this layer alone is quantised, fed with the source's values.
+        fake: Values in the quantised model, computed in float.
+        ours: Values that our integers stand for.
+        integers: Our integers before they are dequantised.
+        others: Integers of onnxruntime, told to compute in integers.
     """
 
     exact: Array
@@ -89,7 +91,7 @@ class LayerErrors:
             self.differing = (self.differing or 0) + different
 
     def record(self) -> LayerAccuracy:
-        """Return the figures, with causes."""
+        """Return the layer's figures and causes as a record."""
         layer, quantizer = self.layer, self._quantizer
         count = max(self.own.count, 1)
         return LayerAccuracy(
@@ -165,7 +167,7 @@ class LayerErrors:
             )
 
     def _symptoms(self) -> Iterator[str]:
-        """What follows from causes, too, and says less."""
+        """Yield symptoms: what follows from causes, too, and says less than they do."""
         count, step = self.own.count, self._step
         shift = self.own.mean_shift / step if step else 0.0
         if abs(shift) > _SHIFT_STEPS and self.saturated <= _SATURATED * count:
@@ -237,7 +239,7 @@ def errors(sums: ErrorSums) -> Errors:
 
 
 def percent(share: float) -> str:
-    """Return a share in two digits."""
+    """Return a share as a percentage with two digits."""
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
 
 

@@ -45,13 +45,13 @@ _MOVES = frozenset({
 
 @dataclass(frozen=True)
 class Quantizer:
-    """Parameters of a QuantizeLinear or DequantizeLinear with constant ones.
+    """Constant parameters of a QuantizeLinear or DequantizeLinear.
 
     Attributes:
-        scale: One, or one a channel along `axis`, or of an array's shape but one a block along `axis`.
-        zero_point: Of the same shape.
-        axis: Where there are several scales.
-        block: Elements that share one of these; 0 where there are no blocks.
+        scale: One scale, or one per channel along `axis`, or an array with one per block along `axis`.
+        zero_point: Zero points, in the shape of `scale`.
+        axis: Axis along which scales differ, if there are several.
+        block: Number of elements along `axis` that share a scale; 0 without blocks.
     """
 
     scale: Array
@@ -68,12 +68,12 @@ class Quantizer:
 
     @property
     def levels(self) -> int:
-        """How many values an element can have."""
+        """Number of values that an element can have."""
         return 1 << self.bits
 
     @property
     def bits(self) -> int:
-        """Of an element."""
+        """Bits of an element."""
         return int(ml_dtypes.iinfo(self.zero_point.dtype).bits)
 
     def equals(self, other: "Quantizer | None") -> bool:
@@ -91,7 +91,7 @@ class Quantizer:
         return np.asarray((integers.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale)
 
     def by_element(self, shape: Sequence[int]) -> tuple[Array, Array]:
-        """Return scale and zero point so that they broadcast against an array."""
+        """Return scale and zero point in shapes that broadcast against an array."""
         rank = max(len(shape), 1)
         if self.block:
             pair = (self.scale, self.zero_point)
@@ -114,21 +114,23 @@ class Constant:
 
 @dataclass(frozen=True)
 class Layer:
-    """A tensor of a QDQ model that stands for one of the source's.
+    """A tensor of a QDQ model that stands for a tensor of the source model.
 
     Attributes:
-        name: Of the source node that it is named after, or of the model's input.
-        operator: Of that node; "input" of an input.
-        reader: The node that reads it, where the value is quantised several times, each for others.
-        nodes: Source nodes that compute it from the layers before.
-        source: Tensor of the source.
+        name: Name of the source node that the layer is named after, or of the model's input.
+        operator: Operator of that node; "input" for an input.
+        reader: Node that reads the value, if the value is quantised several times for different readers; else
+            "".
+        nodes: Source nodes that compute the tensor from those of earlier layers.
+        source: Name of the tensor in the source model.
         root: Tensor of the QDQ model before it is quantised.
-        value: Tensor of the QDQ model in float, as what follows reads it.
+        value: Tensor of the QDQ model in float, as later nodes read it.
         integers: Tensor of the QDQ model that `value` is dequantised from, or None if the layer is in float.
-        quantizer: Parameters of what quantises it; None in float, or where it comes quantised.
-        dequantizer: Parameters of what gives `value`.
+        quantizer: Parameters of the QuantizeLinear; None for a float layer, or one whose integers are
+            computed directly.
+        dequantizer: Parameters of the DequantizeLinear that computes `value`.
         constants: Weights and biases that were quantised.
-        moved: Whether the integers are those of the layer before, in another order or fewer.
+        moved: Whether the integers are those of the layer before, reordered or a part of them.
     """
 
     name: str
@@ -147,7 +149,7 @@ class Layer:
 
 @dataclass
 class Graph:
-    """Where the values of an ONNX graph come from and where they go.
+    """Producers and readers of the values of an ONNX graph.
 
     Attributes:
         proto: The model, its nodes in topological order and with names.
@@ -180,7 +182,7 @@ class Graph:
 
     @property
     def inputs(self) -> list[str]:
-        """Inputs that a caller passes."""
+        """Names of the inputs that a caller passes."""
         return [value.name for value in self.proto.graph.input if value.name not in self.constants]
 
     @property
@@ -242,7 +244,7 @@ class Matching:
     Attributes:
         source: Graph of the float model.
         quantized: Graph of the QDQ model.
-        layers: In execution order.
+        layers: Layers in execution order.
         roots: Tensor of the QDQ model → the tensor before it was quantised, of all that are quantised or dequantised.
         meaning: Root → tensor of the source.
     """
@@ -276,13 +278,13 @@ class Matching:
         ]
 
     def without(self, tensors: Iterable[str]) -> None:
-        """Leave out what stands for these tensors of the source."""
+        """Leave out the layers that stand for these tensors of the source."""
         left = set(tensors)
         self.meaning = {root: tensor for root, tensor in self.meaning.items() if tensor not in left}
         self.layers = [layer for layer in self.layers if layer.source not in left]
 
     def uncovered(self) -> list[NodeProto]:
-        """Return the nodes of the source that are of no layer."""
+        """Return the nodes of the source that belong to no layer."""
         covered = {name for layer in self.layers for name in layer.nodes}
         nodes = self.source.proto.graph.node
         return [n for n in nodes if n.name not in covered and not self.source.fixed.issuperset(n.output)]
@@ -298,7 +300,7 @@ class Matching:
         return self._with_activation(twin.output[0])
 
     def _with_activation(self, tensor: str) -> str:
-        """The output of an activation that alone reads a tensor and that the quantiser took into it, or the tensor."""
+        """Return the output of the activation that the quantiser fused with a tensor's node, or the tensor."""
         readers = self.source.readers.get(tensor, [])
         absorbed = (
             len(readers) == 1
@@ -350,7 +352,7 @@ class Matching:
         return into is not None and into.equals(self.quantized.quantizer(before))
 
     def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
-        """Quantised constants beside the source's, where the layer is a product with an activation at most."""
+        """Return a layer's quantised constants with the source's, if it is a product with at most an activation."""
         if (
             anchor is None
             or anchor.op_type not in _ANCHORS
@@ -378,7 +380,7 @@ class Matching:
 
 
 def _anchor(nodes: list[NodeProto]) -> NodeProto | None:
-    """The node that a layer is named after: its product, else what is no activation, else its last."""
+    """Return the node that a layer is named after: its product, else one that is no activation, else its last."""
     for kind in (_ANCHORS, {node.op_type for node in nodes} - set(_ACTIVATIONS)):
         if found := [node for node in nodes if node.op_type in kind]:
             return found[-1]
@@ -386,7 +388,7 @@ def _anchor(nodes: list[NodeProto]) -> NodeProto | None:
 
 
 def with_outputs(model: onnx.ModelProto, tensors: Iterable[str]) -> onnx.ModelProto:
-    """Return a copy of a model that gives more tensors, behind its own outputs."""
+    """Return a copy of a model with further tensors as outputs, after its own."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     own = {value.name for value in copy.graph.output}

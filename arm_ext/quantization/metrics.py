@@ -24,7 +24,7 @@ Outputs = Mapping[str, Array]
 """Outputs by name, each an array whose first axis runs over the samples."""
 
 LABELS, SPACE, BLANK, BOXES = "labels", "space", "blank", "boxes"
-"""Arrays of the data: what is right; the token between words; the token of no sound; boxes of objects."""
+"""Arrays of the data: right answers; the token between words; the token for no sound; boxes of objects."""
 
 _IGNORED = -1
 """Labels of this value and below are padding of sequences and object lists, which metrics ignore."""
@@ -39,7 +39,7 @@ class Metric:
     Attributes:
         name: Name in options and reports.
         function: Computes the metric from the outputs to judge and those of the source model.
-        less_is_better: Whether it measures errors.
+        less_is_better: Whether smaller values are better, as for an error rate.
         relative: Whether a drop is reported relative to the source model's metric.
     """
 
@@ -78,9 +78,9 @@ def metric_of(name: str, arrays: Mapping[str, Array], count: int) -> Metric:
     """Return a metric.
 
     Args:
-        name: One of METRICS, or module:function; that takes the outputs and the arrays of the data.
-        arrays: Of the data.
-        count: Samples.
+        name: One of METRICS, or "module:function" for a function of the outputs and the data's arrays.
+        arrays: Arrays of the data.
+        count: Number of samples.
 
     Raises:
         UsageError: There is no such metric, or an array that it needs is missing, of another number, or no integers.
@@ -111,12 +111,13 @@ class _MisfitError(Exception):
 
 @dataclass(frozen=True)
 class _Kind:
-    """A metric that is built in.
+    """A built-in metric.
 
     Attributes:
-        function: Of the outputs and of the data's arrays, or of the source's outputs.
-        rank: Axes of `labels`; 0 where there are none.
-        needs: Other arrays.
+        function: Function of the outputs and of the data's arrays, or, for "cosine", of the source model's
+            outputs.
+        rank: Number of axes of `labels`; 0 for a metric without labels.
+        needs: Names of further arrays that the data must have.
     """
 
     function: Callable[[Outputs, Mapping[str, Array]], float]
@@ -272,7 +273,7 @@ def _wer(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _perplexity(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
-    """Of the labels, token by token: exp(-mean log of their probability)."""
+    """Return the perplexity of the labels, token by token: exp(-mean log of their probability)."""
     name, logits = _logits(outputs)
     labels = arrays[LABELS]
     if labels.shape != logits.shape[:2] or labels.max() >= logits.shape[2]:

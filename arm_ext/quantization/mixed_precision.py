@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layers of a quantised model stay in float so that a metric holds: the fewest of them, or the cheapest.
+"""Search for the layers that stay in float so that a metric of a quantised model holds: the fewest, or the cheapest.
 
 1. Each layer is quantised alone, all others in float: its noise at the outputs.
 2. In the order of noise, or of noise a cycle, the shortest prefix in float that holds the bound, by bisection.
@@ -28,7 +28,7 @@ _SEEN = 32
 """Samples that show the noise of a layer, spread evenly; the metric is of all."""
 
 _TINY = 1e-30
-"""In place of the power of outputs that are all zeros."""
+"""Stands in for the power of outputs that are all zeros."""
 
 _FRONT = 8
 """Lengths of prefixes that are measured for a front, spread evenly."""
@@ -39,9 +39,9 @@ class Trial:
     """A choice of layers in float.
 
     Attributes:
-        floats: Their names.
-        metric: Of the model.
-        drop: How much worse that is than the float model's.
+        floats: Names of the layers in float.
+        metric: Metric of the model.
+        drop: How much worse the metric is than the float model's.
         holds: Whether the bound holds.
     """
 
@@ -56,9 +56,9 @@ class Judge:
     """Measures QDQ models against the float one on the same samples.
 
     Attributes:
-        name: Of the model, for messages.
+        name: Name of the model, for messages.
         source: The float model.
-        feeds: Samples.
+        feeds: Samples to compare on.
         metric: What is measured.
         holds: Whether a metric and its drop from the float model are good enough.
     """
@@ -104,10 +104,10 @@ class Search:
     Attributes:
         units: Layers that can be in float.
         build: Makes the models.
-        judge: Measures them.
-        cycles: By layer what it costs more in float than in integers; None to look for the fewest layers.
-        trials: What was measured, by the layers in float.
-        noises: By layer the noise at the outputs when it alone is quantised.
+        judge: Measures the models.
+        cycles: Layer → additional cycles in float; None to look for the fewest layers in float.
+        trials: Set of layers in float → what was measured.
+        noises: Layer → noise at the outputs if this layer alone is quantised.
         complete: Whether the search came to its end.
     """
 
@@ -142,7 +142,7 @@ class Search:
         return min((each for each in self.trials.values() if each.holds), key=self.price)
 
     def price(self, trial: Trial) -> tuple[float, int]:
-        """Return what a choice costs by the estimates of its layers, and how many are in float."""
+        """Return the cost of a choice by the estimates of its layers, and the number of layers in float."""
         floats = trial.floats
         return sum(map(self.cycles.__getitem__, floats)) if self.cycles else len(floats), len(floats)
 

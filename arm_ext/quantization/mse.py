@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 _LEVELS = 256
 _SHARES = np.linspace(1.0, 0.02, 50)
-"""Of the samples' range, that are tried."""
+"""Shares of the samples' range that are tried."""
 
 
 def mse_ranges(histograms: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, Any]]:

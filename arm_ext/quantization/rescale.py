@@ -29,7 +29,7 @@ from arm_ext.quantization.session import Session
 from arm_ext.quantization.steps import Feed
 
 Array = npt.NDArray[Any]
-# Of a positive factor they do the same before and after.
+# Operators that commute with multiplication by a positive factor.
 _HOMOGENEOUS = ("AveragePool", "GlobalAveragePool", "Identity", "LeakyRelu", "MaxPool", "Relu")
 # A smaller range is taken for this share of the largest: a channel that is nearly zero needs no room.
 _LEAST_SHARE = 1e-3
@@ -48,12 +48,12 @@ class _Place:
     """Channels that can be rescaled.
 
     Attributes:
-        kind: What computes them.
-        tensors: That hold them, each a homogeneous step of the one before.
-        axis: The channels' in these.
-        divided: Constants that compute them.
-        multiplied: Constants of what reads them.
-        depthwise: Whether what reads them has a scale for each of them.
+        kind: The correction that rescales these channels.
+        tensors: Tensors with these channels, each a homogeneous function of the one before.
+        axis: Axis of the channels in the tensors.
+        divided: Constants of the node that computes the channels; they are divided by the factors.
+        multiplied: Constants of the nodes that read the channels; they are multiplied by the factors.
+        depthwise: Whether the nodes that read the channels have a scale for each of them.
     """
 
     kind: Correction
@@ -70,8 +70,8 @@ def rescale(
     """Return a model that computes the same, and its tensors whose channels were rescaled.
 
     Args:
-        model: In float; nodes have names.
-        kinds: Which; others than "equalize" and "smooth" change nothing here.
+        model: A float model whose nodes have names.
+        kinds: Corrections to make; all but "equalize" and "smooth" are ignored.
         feeds: Samples, for the ranges of activations.
     """
     places = [place for place in _places(Graph(model)) if place.kind in kinds]
@@ -147,7 +147,7 @@ def _places(graph: Graph) -> Iterator[_Place]:
 def _divided(
     graph: Graph, node: NodeProto
 ) -> tuple[Correction, int, tuple[_Edit, ...], tuple[str, ...]] | None:
-    """What computes channels whose constants can be divided: the kind, the channels' axis, constants, and tensors."""
+    """Return kind, axis of the channels, constants and tensors, for a node whose constants can be divided."""
     after = graph.readers.get(node.output[0], [])
     if node.op_type == "Conv":
         return _with_bias(graph, "equalize", 1, node, 0)

@@ -29,7 +29,8 @@ from arm_ext.quantization.weight_only import int4_tensor
 Array = npt.NDArray[Any]
 
 _DAMPING = 0.01
-"""Of the mean square of the inputs, added to each, as GPTQ does: few samples tell little of how inputs go together."""
+"""Share of the mean square of the inputs that is added to each input's, as in GPTQ: few samples tell little about
+how inputs are correlated."""
 
 _BLOCK = 128
 """Rows whose effect on the rows behind the block is applied at once."""
@@ -40,10 +41,10 @@ class _Layer:
     """A product with quantised weights.
 
     Attributes:
-        node: Of the source.
-        weights: In float.
-        integers: Nearest to them.
-        quantizer: Their scales.
+        node: Node of the source model.
+        weights: Float weights.
+        integers: Integers nearest to the weights.
+        quantizer: Scales and zero points of the integers.
     """
 
     node: NodeProto
@@ -66,7 +67,7 @@ class _Layer:
         return matrix.T if self._transposed else matrix
 
     def rows(self, data: Array) -> Array:
-        """Return what the weights are multiplied by, [groups, M, K]."""
+        """Return the matrices that the weights are multiplied by, [groups, M, K]."""
         if self.node.op_type == "Conv":
             return _patches(self.node, data, self.weights.shape)
         if self.node.op_type == "Gemm" and attribute(self.node, "transA", 0):
@@ -84,9 +85,9 @@ def rounded_weights(
     """Return the integers of each product with weights of its own, by the node's name.
 
     Args:
-        source: In float; nodes have names.
-        quantized: Its quantised form, the same nodes with weights that are dequantised.
-        feeds: Samples.
+        source: The float model, whose nodes have names.
+        quantized: The quantised model: the same nodes with dequantised weights.
+        feeds: Calibration samples.
     """
     layers = list(_layers(Graph(source), Graph(quantized)))
     session = Session(source, source.graph.name, [layer.node.input[0] for layer in layers])
@@ -168,14 +169,14 @@ def _error(difference: Array, moment: Array) -> Array:
 
 
 def _propagated(weights: Array, scales: Array, zeros: Array, limits: tuple[int, int], moment: Array) -> Array:
-    """Round row after row, those of the largest inputs first.
+    """Round row after row, those of the largest inputs first, and propagate each error to later rows.
 
     Args:
-        weights: [groups, K, N].
-        scales: Of each.
-        zeros: Zero point of each.
-        limits: Of the integers.
-        moment: Sum of the products of the inputs, [groups, K, K].
+        weights: Float weights, [groups, K, N].
+        scales: Scale of each weight.
+        zeros: Zero point of each weight.
+        limits: Least and greatest integer.
+        moment: Sum over samples of the products of each two inputs, [groups, K, K].
     """
     depth = weights.shape[1]
     order = np.argsort(-np.einsum("gkk->gk", moment), axis=1, kind="stable")
@@ -221,7 +222,7 @@ def _patches(node: NodeProto, data: Array, shape: tuple[int, ...]) -> Array:
 def _padding(
     given: Mapping[str, Any], sizes: tuple[int, ...], spans: list[int], strides: list[int]
 ) -> list[tuple[int, int]]:
-    """What is added before and behind each axis."""
+    """Return the padding before and behind each axis."""
     kind = given.get("auto_pad", b"NOTSET").decode()
     rank = len(sizes)
     if not kind.startswith("SAME"):

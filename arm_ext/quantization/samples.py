@@ -19,7 +19,7 @@ ONLY_INPUT = "inputs"
 
 
 Data: TypeAlias = str | Path | Mapping[str, npt.NDArray[Any]] | Iterable[Mapping[str, npt.ArrayLike]]
-"""What samples and labels are read of: an .npz, its arrays, a folder of images, or one mapping a sample."""
+"""Source of samples and labels: an .npz, its arrays, a folder of images, or an iterable of one mapping per sample."""
 
 
 def read_samples(
@@ -31,10 +31,10 @@ def read_samples(
     """Return arrays by name, as `split_samples` takes them, and others beside them, such as "labels".
 
     Args:
-        data: Where they are.
-        inputs: Returns the model's, which images are made for.
+        data: Path of the file or folder.
+        inputs: Returns the model's inputs, which images are converted for.
         preprocess: Steps from an image to the input, for a folder.
-        what: What an .npz holds, for messages.
+        what: What an .npz must hold, for messages.
 
     Raises:
         UsageError: They cannot be read, or `preprocess` is given for what is no folder of images.
@@ -89,8 +89,8 @@ def split_samples(
     Args:
         samples: Input name → [n, *shape], or [n, *shape[1:]] where the model's own first axis is 1. A model with one
             input may have it under "inputs". Arrays of other names are left alone.
-        inputs: The model's.
-        what: What messages call them.
+        inputs: Inputs of the model.
+        what: Name of the samples in messages.
 
     Raises:
         UsageError: No samples; an input without them, of another shape or dtype, or with values that are not finite;

@@ -55,11 +55,11 @@ class Session:
 
 
 def leave_unlike_out(matching: Matching, feed: Feed, source: str, quantized: str) -> Feed:
-    """Leave out the layers that are no float tensors, or of other shapes than what they are matched with.
+    """Leave out layers that are no float tensors, or do not have the shapes of the tensors they are matched with.
 
     Args:
-        matching: That is changed.
-        feed: One sample, which shows what tensors are.
+        matching: The layers, which this changes.
+        feed: One sample, to find out each tensor's shape and dtype.
         source: Name of the float model, for messages.
         quantized: Name of the QDQ model.
 

@@ -63,7 +63,7 @@ _RENAMING = ["MatMulAddFusion"]
 
 _NO_STEPS = Steps()
 
-# Of onnxruntime's logger: its default, and what is never reached.
+# Levels of onnxruntime's logger: its default, and one that is never reached.
 _WARNING, _FATAL = 2, 4
 
 
@@ -109,9 +109,10 @@ class Quantizer:
             method: How an activation's range follows from the samples.
             choices: Sets of shapes: input name → static shape, for inputs with dynamic dimensions. The samples are of
                 the first set that they fit.
-            steps: The model's states.
+            steps: States of the model.
             keep_float: Nodes that stay in float.
-            corrections: Changes of the float model that lose less in int8; for one set of shapes.
+            corrections: Changes of the float model that lower the error in int8; they need a single set of
+                shapes.
             pruned_from: If the model was pruned here, the quantiser of the unpruned model, whose means bias correction
                 restores.
             weights: How to quantise weights only; activations stay in float then.
@@ -162,7 +163,7 @@ class Quantizer:
         Nodes keep their names (the front end's, where they had none); what quantisation added has names of its own.
 
         Args:
-            shapes: One of the constructor's choices.
+            shapes: One of the sets of shapes that the constructor was given.
             keep_float: Nodes that stay in float besides those of the constructor.
 
         Raises:
@@ -182,7 +183,7 @@ class Quantizer:
             return list(self._followed_all(self._ready))
 
     def float_model(self, shapes: Shapes) -> onnx.ModelProto:
-        """Return what is quantised, with static shapes: batch norms are folded, and states have no defaults."""
+        """Return the model to quantise, with static shapes: batch norms are folded, and states have no defaults."""
         if shapes == self._shapes:
             return self._ready
         return self._prepared(self._read(shapes))
@@ -274,7 +275,7 @@ def _rounded(value: float) -> float:
 
 @contextlib.contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """What the quantiser raises, as a finding about the model; what it prints, not at all."""
+    """Raise what the quantiser raises as a ModelError, and drop what it prints."""
     try:
         with _quiet():
             yield

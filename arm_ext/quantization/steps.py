@@ -23,8 +23,9 @@ class Steps:
     """States of an ONNX model.
 
     Attributes:
-        pairs: By the name of an input, the output that is its next value.
-        initial: What the first step finds, by the name of the input; by default what the model has for it, or zeros.
+        pairs: Name of an input → the output that is its next value.
+        initial: Name of an input → its value in the first step; by default the model's initial value, or
+            zeros.
     """
 
     pairs: Mapping[str, str] = field(default_factory=dict)

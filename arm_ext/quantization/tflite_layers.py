@@ -33,10 +33,10 @@ class File:
     """The first graph of a TFLite file that was checked by its import.
 
     Attributes:
-        name: Of the file.
-        content: Its bytes.
-        inputs: Numbers of its inputs.
-        outputs: Numbers of its outputs.
+        name: Name of the file.
+        content: Bytes of the file.
+        inputs: Tensor numbers of the inputs.
+        outputs: Tensor numbers of the outputs.
         operators: Unique name → operator.
     """
 
@@ -88,13 +88,13 @@ class File:
 
 @dataclass(frozen=True)
 class TfliteLayer:
-    """A layer, and where its values are.
+    """A layer, and the tensors that hold its values.
 
     Attributes:
-        layer: As reports have it.
-        number: Of the tensor in the model.
-        twin: Of the float model's tensor of the same name; None without a float model.
-        variable: Of the imported `main`.
+        layer: The layer as reports show it.
+        number: Number of the tensor in the model.
+        twin: Number of the tensor of the same name in the float model; None without a float model.
+        variable: Variable of the imported `main` that holds it.
     """
 
     layer: Layer

@@ -40,11 +40,11 @@ _SHARES = np.linspace(-6.5, -10.5, 17)
 
 @dataclass(frozen=True)
 class WeightOnly:
-    """How weights are quantised.
+    """Type and group size of quantised weights.
 
     Attributes:
-        type: Their type.
-        group: Weights along the sum that have one scale, of int4.
+        type: Type of the quantised weights.
+        group: For int4, number of weights along K that share a scale.
     """
 
     type: WeightType
@@ -75,8 +75,8 @@ def quantize_weights(
     """Return a float model with the weights of its products quantised.
 
     Args:
-        source: Its nodes have names; of `OPSETS[how.type]` or later.
-        how: The type.
+        source: A float model whose nodes have names, of `OPSETS[how.type]` or a later opset.
+        how: Type and group of the quantised weights.
         keep_float: Nodes that stay in float.
 
     Raises:
@@ -115,7 +115,8 @@ def with_dims_of(model: onnx.ModelProto, source: onnx.ModelProto) -> onnx.ModelP
 
     Args:
         model: `source` with quantised weights, for static shapes.
-        source: As it came. One with batch norms, which are folded for these shapes, leaves the model as it is.
+        source: The model before shapes were fixed. If it has batch norms, which were folded for these shapes,
+            dimensions stay static.
     """
     if any(node.op_type == "BatchNormalization" for node in source.graph.node):
         return model
@@ -182,7 +183,7 @@ def _rounded(weights: Array, scales: Array, kind: WeightType) -> Array:
 
 
 def _nonzero(scales: Array) -> Array:
-    """Of zeros alone any scale will do."""
+    """Return the scales with 1 in place of 0, where all weights are zeros and any scale is right."""
     return np.asarray(np.where(scales == 0, 1, scales), np.float32)
 
 

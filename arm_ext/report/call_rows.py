@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of all kernel calls: what a call is, which multiply-accumulates it computes, and what it costs."""
+"""The rows of all kernel calls: their operators, their multiply-accumulates, and their costs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 

@@ -13,7 +13,7 @@ CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "QUANTIZE", "DEQUANTIZE", "
 """Operators of source models between float and integers: they are part of the operators around them."""
 
 CHECK = "check"
-"""The kernel of what compares indices before another kernel reads by them."""
+"""The name that reports give the code that checks indices before another kernel reads by them."""
 
 
 class OtherChoice(BaseModel):
@@ -22,7 +22,9 @@ class OtherChoice(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     kernel: str = Field(description="Name of the kernel.")
-    params: dict[str, Any] = Field(description="Its parameters; of the chosen kernel those that differ.")
+    params: dict[str, Any] = Field(
+        description="Parameters of the kernel; of the chosen kernel those that differ."
+    )
     selection_cost: int = Field(description="Estimated cycles of one call on one core.")
     lost: str = Field(default="", description="Why it was not chosen.")
 
@@ -39,8 +41,10 @@ class KernelCall(BaseModel):
     symbol: str = Field(description="Function of model.so.")
     sources: tuple[str, ...] = Field(description="Source nodes computed by all its calls.")
     kernel: str = Field(description="Name of the kernel, or of the family of loops.")
-    numerics: str = Field(description="What it computes in: qdq, tosa, integer, float, or several of them.")
-    reason: str = Field(description="What it was recognised as, and what decided for it.")
+    numerics: str = Field(
+        description="Numerics of the kernel: qdq, tosa, integer, float, or several of them."
+    )
+    reason: str = Field(description="What the workload was recognised as, and why this kernel was chosen.")
     rejected: tuple[Diagnostic, ...] = Field(
         default=(), description="Kernels that did not take the workload and might have."
     )
@@ -52,7 +56,7 @@ class KernelCall(BaseModel):
     )
     others: tuple[OtherChoice, ...] = Field(
         default=(),
-        description="All that was considered beside it: other kernels, then this one with other parameters, each the "
+        description="The other kernels that take the workload, then this kernel with other parameters, each the "
         "cheapest first.",
     )
     tuned: str = Field(
@@ -60,7 +64,7 @@ class KernelCall(BaseModel):
     )
     indices: dict[str, str] = Field(
         default={},
-        description="By source node what keeps indices in bounds that are known at run time alone.",
+        description="Source node → how indices that are known only at run time are kept in bounds.",
     )
     moves: bool = Field(default=False, description="Whether it only copies or rearranges elements.")
 
@@ -81,9 +85,10 @@ class CallSite:
         elements: Number of elements of the results.
         read: Bytes of the operands, weights among them.
         written: Bytes of the results.
-        function: Where the call stands: "" for `main`; else a region for an NPU, a branch, or a loop's body.
-        result: A name for what it computes.
-        reads: Of calls in the same module whose results it reads, these names.
+        function: Function that the call is in: "" for `main`; else an NPU region, a branch, or the body of a
+            loop.
+        result: A name for the result of the call.
+        reads: `result` of the calls in the same module that it reads from.
     """
 
     symbol: str
@@ -141,7 +146,7 @@ class CallRow(BaseModel):
 
 @dataclass(frozen=True)
 class SourceNodes:
-    """The source nodes of a model: what they are and what they cost.
+    """The source nodes of a model, with their operators and costs.
 
     Attributes:
         kinds: Source node → operator.

@@ -31,13 +31,14 @@ class RuleReport(BaseModel):
     """One rule on one model.
 
     Attributes:
-        rule: Its name, one of NAMES.
+        rule: Name of the rule, one of NAMES.
         effect: What it does, in a sentence.
         definition: Its algebra, before → after, and what it does to quantised models.
         not_tried: Why the rule was not tried at all; empty if it was.
         applied: Source nodes of each match that was rewritten.
-        rejected: Matches that were not; nodes are those of the match.
-        near_misses: Where it does not match but for a part or two; nodes are those of the operators that match.
+        rejected: Matches that were rejected; nodes are those of the match.
+        near_misses: Places where all but one or two subpatterns match; nodes are those of the operators that
+            match.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -52,7 +53,7 @@ class RuleReport(BaseModel):
 
 
 class PhaseCount(BaseModel):
-    """How many operators there are after a phase; a composite is one."""
+    """Number of operators after a phase; a composite counts as one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -75,15 +76,17 @@ class NodeReport(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     node: str
-    operator: str = Field(description="As the model's format names it.")
+    operator: str = Field(description="Operator, as the model's format names it.")
     phases: tuple[NodePhase, ...] = Field(
-        description="What it is part of after each phase that changed that."
+        description="Operators that it is part of after each phase that changed them."
     )
     calls: tuple[CallRow, ...] = Field(description="The kernel calls that compute it.")
-    kernels: tuple[KernelCall, ...] = Field(description="The kernels of these calls, who declined, and why.")
+    kernels: tuple[KernelCall, ...] = Field(
+        description="Kernels of these calls, with the kernels that declined and why."
+    )
     npu: str = Field(
         default="",
-        description="With an NPU the region that it runs in, or why it stays on the CPU; else empty.",
+        description="With an NPU, the region that the node runs in, or why it stays on the CPU; else empty.",
     )
 
 
@@ -91,11 +94,11 @@ class ExplainReport(BaseModel):
     """What became of a model's operators and of the rules, in the order in which they are tried.
 
     Attributes:
-        model: Its name.
-        rules: One record a rule.
-        phases: The number of operators, as imported and after each phase.
-        kernel_calls: How many calls of kernels the phases end in.
-        cycles: The estimate for all of them, on one core.
+        model: Name of the model.
+        rules: One record per rule.
+        phases: Number of operators, as imported and after each phase.
+        kernel_calls: Number of kernel calls after the last phase.
+        cycles: Estimated cycles of these calls on one core.
         node: All about the source node that was asked for, if one was.
     """
 

@@ -51,12 +51,12 @@ class NpuBorder(_Record):
     """A tensor that a region reads from outside, or that is read there."""
 
     way: Literal["in", "out"] = Field(
-        description="Whether the region reads the tensor from outside, or it is read there."
+        description='"in" if the region reads a tensor from outside, "out" if its tensor is read outside.'
     )
     sources: tuple[str, ...] = Field(
         description="Source nodes on the other side; empty for inputs and outputs of the model."
     )
-    reason: str = Field(description="Why they are outside.")
+    reason: str = Field(description="Why these nodes are outside.")
 
 
 class NpuSparsity(_Record):
@@ -65,8 +65,8 @@ class NpuSparsity(_Record):
     sources: tuple[str, ...] = Field(description="Source nodes whose weights are 2:4.")
     commands: int = Field(description="Convolution commands that take weights in the sparse format.")
     convolutions: int = Field(description="Convolution commands in all.")
-    dense_cycles: int = Field(description="What `cycles` would be if these weights were dense.")
-    dense_npu_cycles: int = Field(description="What `npu_cycles` would be if these weights were dense.")
+    dense_cycles: int = Field(description="Value of `cycles` if these weights were dense.")
+    dense_npu_cycles: int = Field(description="Value of `npu_cycles` if these weights were dense.")
 
 
 class NpuRegion(_Record):
@@ -74,7 +74,7 @@ class NpuRegion(_Record):
 
     index: int = Field(description="Number of the region in the package.")
     sources: tuple[str, ...] = Field(description="Source nodes computed in it.")
-    operators: tuple[str, ...] = Field(description="Its operators of the integer graph.")
+    operators: tuple[str, ...] = Field(description="Operators of the integer graph in the region.")
     macs: int = Field(description="Multiply-accumulates.")
     cycles: int = Field(description="Estimated cycles of the NPU, waiting for memory included.")
     npu_cycles: int = Field(description="Estimated cycles without waiting for memory.")
@@ -88,12 +88,12 @@ class NpuRegion(_Record):
         description="Tensors that cross the region's border, and why it ends there."
     )
     sparsity: NpuSparsity | None = Field(
-        default=None, description="Its 2:4 sparse weights, on Ethos-U85; null without."
+        default=None, description="2:4 sparse weights of the region, on Ethos-U85; null if there are none."
     )
     refused_by_linux: str = Field(
         default="",
-        description="What in its commands Linux's driver does not take, so that the CPU computes it "
-        "there; else empty.",
+        description="Commands of the region that Linux's driver refuses, so that the CPU computes it on Linux; else "
+        "empty.",
     )
 
 
@@ -101,9 +101,13 @@ class Reason(_Record):
     """A reason, how many source nodes it keeps on the CPU, and their share of the model's MACs."""
 
     reason: str = Field(description="Why operators stay on the CPU.")
-    operators: tuple[str, ...] = Field(description="Kinds of operators that it keeps there.")
+    operators: tuple[str, ...] = Field(
+        description="Kinds of the operators that stay on the CPU for this reason."
+    )
     nodes: int = Field(description="Number of source nodes.")
-    mac_share: float = Field(description="Their share of the model's multiply-accumulates, from 0 to 1.")
+    mac_share: float = Field(
+        description="Share of the model's multiply-accumulates in these nodes, from 0 to 1."
+    )
 
 
 class NpuReport(_Record):
@@ -121,11 +125,11 @@ class NpuReport(_Record):
     handover_us: float = Field(description="Microseconds of one hand-over between CPU and NPU.")
     regions: tuple[NpuRegion, ...] = Field(description="The parts of the model that the NPU runs.")
     fallbacks: tuple[Diagnostic, ...] = Field(
-        description="Operators that stay on the CPU, and why: the limit is what the NPU allows; unfit is what only "
-        "converts between float and integers at an end of the model."
+        description="Operators that stay on the CPU, and why: the limit is what the NPU allows; `unfit` marks those "
+        "that only convert between float and integers at an end of the model."
     )
     reasons: tuple[Reason, ...] = Field(
-        description="The same by reason, the greatest share of multiply-accumulates first."
+        description="The reasons of the fallbacks, those with the greatest share of multiply-accumulates first."
     )
 
     def where(self, source: str) -> tuple[Where, str]:
@@ -157,10 +161,10 @@ def fallback_name(index: int) -> str:
 
 
 def of_all(reports: Sequence[NpuReport], macs: Mapping[str, int]) -> NpuReport:
-    """Return one report for all shapes of a package: every region, and what is so for several shapes once.
+    """Return one report for all shapes of a package: every region, and equal fallbacks of several shapes once.
 
     Args:
-        reports: One at least, regions numbered through.
+        reports: Reports of the shapes, at least one; regions are numbered across all of them.
         macs: As for `reasons_of`.
     """
     regions = tuple(region for report in reports for region in report.regions)

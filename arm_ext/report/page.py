@@ -21,7 +21,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
 
 MOST = 10
-"""Rows of a section of what is worth knowing; the rest is counted."""
+"""Most rows of a section of findings; further ones are counted."""
 
 _SLOWEST = 3
 _NAME = 44  # columns of a source node where a reason follows it
@@ -58,7 +58,7 @@ def render(report: CompileReport) -> str:
 
 @dataclass(frozen=True)
 class _Finding:
-    """A row of a section: what it costs, as a share of the estimated time, where it is, and what is said of it."""
+    """A row of a section: its cost, as a share of the estimated time, its place, and a text."""
 
     share: float
     layer: str
@@ -71,11 +71,11 @@ class _Page:
     """The views of one report.
 
     Attributes:
-        report: The report.
-        kernels: Its kernels by symbol.
-        nodes: Its source nodes.
-        on_cpu: The calls that the CPU makes even where there is the NPU.
-        total: Estimated time of all: cycles, or microseconds where an NPU has part of the work.
+        report: The report that is shown.
+        kernels: Symbol → kernel of the report.
+        nodes: Name → source node of the report.
+        on_cpu: Calls that the CPU makes even on a machine with the NPU.
+        total: Estimated cost of all calls: cycles, or microseconds if an NPU computes a part.
     """
 
     report: CompileReport
@@ -482,7 +482,7 @@ def _percent(share: float) -> str:
 
 
 def _distances(calibration: Calibration) -> Iterator[str]:
-    """How far the outputs of a model that was quantised are from the float model's."""
+    """Return the distances of a quantised model's outputs from the float model's."""
     found = (
         (f"{calibration.compared} calibration samples", calibration.distance),
         ("self-test", calibration.selftest),

@@ -21,20 +21,20 @@ SCHEMA_VERSION: Literal[3] = 3
 
 
 class NodeRow(BaseModel):
-    """One source node. What the NPU computes has its CPU kernels too; "cpu+npu" is in part on each."""
+    """One source node. A node that the NPU computes has kernels on the CPU, too; "cpu+npu" means partly on each."""
 
     model_config = ConfigDict(frozen=True)
 
     source: str = Field(description="Name of the source node.")
-    op: str = Field(description="Its operator, as the model's format names it.")
+    op: str = Field(description="Operator of the node, as the model's format names it.")
     where: Where | Literal["folded"] = Field(
-        description="Where it is computed; folded is at compile time, or nowhere."
+        description='Where it is computed; "folded" means at compile time, or not at all.'
     )
     symbols: tuple[str, ...] = Field(description="Functions of model.so that compute it.")
     kernel: str = Field(description="Name of the kernel that describes it best.")
-    numerics: str = Field(description="What that kernel computes in.")
-    mac_share: float = Field(description="Its share of the model's multiply-accumulates, from 0 to 1.")
-    reason: str = Field(description="Why there and by this kernel.")
+    numerics: str = Field(description="Numerics of that kernel.")
+    mac_share: float = Field(description="Share of the model's multiply-accumulates, from 0 to 1.")
+    reason: str = Field(description="Why it is computed there and by this kernel.")
 
 
 class PackageFacts(BaseModel):
@@ -48,8 +48,8 @@ class PackageFacts(BaseModel):
     program: str = Field(description='File with the machine code: "model.so", or a static library.')
     program_bytes: int = Field(description="Size of that file.")
     memory: Memory = Field(description="Memory of one inference, and the bytes of the weights.")
-    numerics: str = Field(description='What quantised operators compute: "qdq" or "tosa".')
-    precision: str = Field(description='What float operators compute in: "fp32", "fp16" or "bf16".')
+    numerics: str = Field(description='Numerics of quantised operators: "qdq" or "tosa".')
+    precision: str = Field(description='Dtype that float operators compute in: "fp32", "fp16" or "bf16".')
     samples: int = Field(
         description="Inferences that the rows of `calls` have to be repeated for, in the self-test."
     )
@@ -84,12 +84,12 @@ class CompileReport(BaseModel):
         default=(), description="Operators whose constant channels stay, and why."
     )
     npu: NpuReport | None = Field(
-        default=None, description="How the model was divided between NPU and CPU; null without an NPU."
+        default=None, description="Division of the model between NPU and CPU; null without an NPU."
     )
     calibration: Calibration | None = Field(
-        default=None, description="How a float model was quantised here; null if it was not."
+        default=None, description="How a float model was quantised by `compile`; null if it was not."
     )
-    warnings: tuple[str, ...] = Field(default=(), description="What a user should hear of.")
+    warnings: tuple[str, ...] = Field(default=(), description="Messages that a user should read.")
 
     def summary(self) -> str:
         """Return the kernel calls by kernel: "54 kernel calls: gemm_s8_mmla 34, depthwise_s8 17, ..."."""
@@ -105,7 +105,7 @@ class CompileReport(BaseModel):
         return next((region for region in regions if fallback_name(region.index) == name), None)
 
     def source_nodes(self) -> SourceNodes:
-        """Return what is known of the source nodes."""
+        """Return the operators and costs of the source nodes."""
         macs = {node.source: round(node.mac_share * self.macs) for node in self.nodes}
         return SourceNodes({node.source: node.op for node in self.nodes}, macs)
 
@@ -126,7 +126,7 @@ def build_report(
     removed_channels: Iterable[RemovedChannels] = (),
     kept_channels: Iterable[Diagnostic] = (),
 ) -> CompileReport:
-    """Join what the phases recorded into one row a source node.
+    """Join the records of the phases into one row per source node.
 
     Args:
         model: Model name.

@@ -31,7 +31,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.numerics import recurrent
 
 _SHORT = (3, 2)
-"""Lengths for which a model must be the same as for long ones; of 1, importers may leave out what is no axis then."""
+"""Lengths for which a model must be the same as for long ones; for 1, importers may omit an axis."""
 
 
 _TYPED = re.compile(r"T\.int64\((-?\d+)\)")
@@ -57,8 +57,8 @@ def of_any_length(
     """Return the model for any length up to the bound; its `mod` still has the self-test's length.
 
     Args:
-        model: Of the self-test's length.
-        bucket: Which inputs have it, what it is called, and the greatest.
+        model: The model for the self-test's length.
+        bucket: Inputs that have the length, its name, and its greatest value.
         import_for: Imports the model for given shapes.
 
     Raises:

@@ -47,10 +47,11 @@ class Bucket:
         label: The sizes chosen in it, such as "64"; empty where there is nothing to choose.
         shapes: Input name → shape; of one sample where the number of samples is known at run time.
         batch: The name of the number of samples; empty where that is fixed.
-        batched: The inputs that have as many samples.
-        length: The name of a size that has a bound; empty where there is none. `shapes` then has the self-test's.
-        largest: The bound.
-        open: The inputs that have it, and along which axes.
+        batched: Names of the inputs that have that number of samples.
+        length: Name of the size that has a bound; empty if there is none. `shapes` then has the self-test's
+            value.
+        largest: The greatest value of that size.
+        open: Input name → the axes that have that size.
     """
 
     label: str

@@ -44,13 +44,13 @@ class Variant:
     """A model for the shapes of one bucket, with the results of the phases.
 
     Attributes:
-        bucket: The shapes that it is for.
-        model: As imported.
+        bucket: The shapes that the variant is for.
+        model: The imported model.
         inputs: Inputs of the self-test.
         options: Options of the phases.
         given: Whether the user chose these inputs.
-        prepared: As `LAST_OF_ALL_TARGETS` leaves it, if the self-test may go on from there.
-        result: As the last phase leaves it.
+        prepared: The model after the phase `LAST_OF_ALL_TARGETS`, if the self-test can start from it.
+        result: Result of the last phase.
         memory: Memory of one inference.
     """
 

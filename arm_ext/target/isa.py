@@ -35,8 +35,8 @@ _SVE2_OPERANDS = {
     "tbl": re.compile(r".*\{z\S+, z"),
     **{f"{op}nt1{size}": re.compile(r".*\[z") for op in ("ld", "st") for size in "bhwd"},
 }
-# Of SVE: on 128-bit elements they are f64mm or sve2-aes, and on 64-bit tiles sme-f64f64 or sme-i16i64, which no profile
-# can have.
+# SVE instructions that on 128-bit elements need f64mm or sve2-aes, and on 64-bit tiles sme-f64f64 or sme-i16i64, which
+# no profile can have.
 _NO_QUAD = frozenset({"trn1", "trn2", "uzp1", "uzp2", "zip1", "zip2", "pmullb", "pmullt"})
 _NO_DOUBLE_TILE = re.compile(r"za\d\.d")
 _TILE_SUMS = frozenset(m for m in SME if m.endswith(("mopa", "mops", "addha", "addva")))
@@ -96,8 +96,8 @@ def required_features(mnemonic: str, operands: str) -> frozenset[str] | None:
     """Return the features that an instruction needs beyond Armv8.0-A with NEON; None for an unknown instruction.
 
     Args:
-        mnemonic: As capstone spells it.
-        operands: As capstone spells them.
+        mnemonic: Mnemonic in capstone's spelling.
+        operands: Operands in capstone's spelling.
     """
     if mnemonic in SME or _ARRAY.search(operands):
         return _sme(mnemonic, operands)
@@ -133,7 +133,7 @@ def _sme(mnemonic: str, operands: str) -> frozenset[str] | None:
 
 
 def _decode(elf: ELFFile) -> Iterator[tuple[int, str, str]]:
-    """Each instruction of the executable sections: address, mnemonic (".byte" for none), operands."""
+    """Yield address, mnemonic (".byte" if none) and operands of each instruction of the executable sections."""
     decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
     decoder.skipdata = True
     for section in elf.iter_sections():

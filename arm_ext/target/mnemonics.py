@@ -45,7 +45,7 @@ BASE = _names(
     """
 )
 
-# Of BASE and FEATURES: a half-precision operand makes them need fullfp16 as well.
+# Mnemonics among BASE and FEATURES that need fullfp16 as well if an operand has half precision.
 HALF = _names(
     """
     fabd fabs facge facgt fadd faddp fcadd fccmp fccmpe fcmeq fcmge fcmgt fcmla fcmle fcmlt fcmp fcmpe

@@ -244,7 +244,7 @@ def _global(name: str) -> Any:
     return tvm.get_global_func(name)
 
 
-# Those of --target by name, without "host".
+# Name for --target → profile, without "host".
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (

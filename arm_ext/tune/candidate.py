@@ -2,7 +2,7 @@
 """Candidates of tuning: a kernel with its parameters, as a value, as JSON, and as the function that is built.
 
 A kernel emits TensorIR from its frozen `Params` and has no schedule that a MetaSchedule trace could replay, so that the
-parameters themselves are what is searched, measured and kept. Of loops that no kernel takes a trace is the parameter.
+parameters themselves are searched, measured and kept. For loops that no kernel takes, a trace is the parameter.
 """
 
 import dataclasses
@@ -64,7 +64,7 @@ class Candidate:
             raise ValueError(f"no kernel of this version has {json.dumps(data)}") from error
 
     def text(self) -> str:
-        """For tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"; of a long value a digest."""
+        """Return it for tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"; a long value is shown as a digest."""
         values = ", ".join(
             f"{name} {_short(value)}" for name, value in dataclasses.asdict(self.params).items()
         )
@@ -72,7 +72,7 @@ class Candidate:
 
 
 def renewed(data: dict[str, Any]) -> dict[str, Any]:
-    """A candidate's JSON data as this version writes it: with parameters that were added since, at what they mean."""
+    """Return a candidate's JSON data as this version writes it: with defaults for parameters added since."""
     try:
         return Candidate.decode(data).encode()
     except ValueError:
@@ -91,8 +91,8 @@ def build(
 
     Args:
         workload: The workload to compute.
-        candidate: How.
-        constants: The composite's, in the order of `Operand.index`.
+        candidate: Kernel and parameters.
+        constants: Constants of the composite, in the order of `Operand.index`.
         on: Becomes the function's "target".
 
     Returns:

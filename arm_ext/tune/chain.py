@@ -46,10 +46,10 @@ class Site:
 
     Attributes:
         profile: Profile that they are built for.
-        board: As `open_board` takes it.
+        board: Board as `open_board` takes it.
         counting: Whether the board counts; else it times.
-        seconds: That a session may last.
-        folder: For files, removed by whoever made it.
+        seconds: Most seconds that a session may last.
+        folder: Folder for files; its creator removes it.
         turns: A lock where there is one board for all workers that serves one at a time.
         until: Time (of `monotonic`) until which a board that is away is waited for.
     """
@@ -69,7 +69,7 @@ class Job:
 
     Attributes:
         workload: The workload that it computes.
-        candidate: How.
+        candidate: Kernel and parameters to measure.
         sample: File with the task's pickled `Sample`.
     """
 
@@ -212,7 +212,7 @@ class Chain:
 
 @contextmanager
 def _failing(kind: Failure) -> Iterator[None]:
-    """Turns what a step raises into the failure of its kind; a lost board is none."""
+    """Turn an exception of a step into the failure of its kind; a lost board is none."""
     try:
         yield
     except (FailedError, BoardLostError):

@@ -24,7 +24,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 
 LEAST_SAMPLES = 24
-"""Before there are as many, candidates rank by the kernels' estimates."""
+"""With fewer samples, candidates are ranked by the kernels' estimates."""
 
 SIZES = 12
 """Sizes of a workload that are features: of its result and of two operands of four axes."""
@@ -40,7 +40,7 @@ ROUNDS = 60
 
 @dataclass(frozen=True)
 class Point:
-    """A candidate for a workload on a core, and for comparison what is taken there without tuning."""
+    """A candidate for a workload on a core, and for comparison the choice without tuning."""
 
     workload: Workload
     core: Core

@@ -31,7 +31,7 @@ BOUND = "bound"
 """The condition that tells which share of the cost no order of the same instructions goes below: as many cycles as fill
 the vector pipes, or dispatch, and the lines of what is read and written that were not in L1 and L2, each once."""
 
-# Of a line that L1 and L2 fetch. Prefetchers hide how long it takes, not how much the buses carry.
+# Cycles to fetch a line from L2, and from memory. Prefetchers hide the latency, but the buses still carry the bytes.
 _LINE_CYCLES = (LINE_BYTES / L2_BYTES_PER_CYCLE, LINE_BYTES / BYTES_PER_CYCLE)
 
 _REPEATS = 9
@@ -52,7 +52,7 @@ class Loaded:
         session: The open session.
         info: What a real board reports of itself; None for one that counts.
         dump: File that a board that counts writes.
-        module: The library.
+        module: The loaded library.
         name: Name of the kernel in it.
         arguments: Tensors on the board, the output last.
         so: The library's file.
@@ -80,7 +80,7 @@ class Loaded:
             return [float(seconds) for seconds in evaluate(*self.arguments).results]
 
     def trace(self) -> Trace:
-        """One warm call, on a board that counts."""
+        """Trace one warm call, on a board that counts."""
         assert self.dump is not None
         self.seconds(repeats=1)
         with self.session.guard():
@@ -98,7 +98,7 @@ class Cycles:
     Registers that are spilled count as the loads and stores that they are.
 
     Attributes:
-        core: Whose cycles.
+        core: Core to estimate cycles for.
     """
 
     core: Core

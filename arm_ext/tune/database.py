@@ -37,7 +37,7 @@ class Database:
     """A folder of records; several processes may use it at once.
 
     Attributes:
-        folder: The folder.
+        folder: Folder that holds the records.
         skipped: How many lines the last read passed over, by reason.
     """
 
@@ -69,7 +69,7 @@ class Database:
         return [record for book in self._books() for record in self._read(book)]
 
     def records(self, profile: Profile) -> list[Record]:
-        """Those that are valid for a profile: of its core, exactly its features and this TVM version; oldest first."""
+        """Return the records of a profile's core, with exactly its features and this TVM version; oldest first."""
         self.skipped = Counter()
         return self._read(self._book(book_of(profile)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases as a whole: what is in one, several put together, and the least that is worth keeping."""
+"""Operations on whole databases: summary, merging, and removal of all but the records worth keeping."""
 
 import json
 import math
@@ -26,18 +26,19 @@ class Entry(_Report):
     """Records of a task in one unit, from one place.
 
     Attributes:
-        task: Its key.
-        what: Its composite and the shapes of its operands.
-        trials: Records.
-        failed: Of these how many have no cost.
+        task: Key of the task.
+        what: Composite of the task and the shapes of its operands.
+        trials: Number of records.
+        failed: Number of records without a cost, because the candidate failed.
         default: Cost of one call without tuning; None if it was not measured there.
-        best: Of the fastest candidate; None if all failed.
-        bound: Share of that which no order of its instructions goes below, where it was estimated.
-        candidate: That candidate.
+        best: Cost of the fastest candidate; None if all failed.
+        bound: Lower bound of the fastest candidate's cost for any order of its instructions, as a share of
+            `best`, if it was estimated.
+        candidate: The fastest candidate.
         used: Whether `compile --tuned` takes it: times stand above estimates, and the last place above others.
         unit: Unit of the costs.
         where: Place of measurement.
-        when: Time of the last one, ISO 8601.
+        when: Time of the latest record, ISO 8601.
     """
 
     task: str
@@ -68,9 +69,9 @@ class Contents(_Report):
 
     Attributes:
         folder: Folder of the database.
-        records: How many it has.
-        skipped: How many lines have none that is valid, by reason.
-        books: By core.
+        records: Number of records.
+        skipped: Number of lines without a valid record, by reason.
+        books: Summaries by core.
     """
 
     schema_version: Literal[2] = 2
@@ -116,7 +117,7 @@ def merge(sources: Sequence[Database], output: Path) -> tuple[int, Counter[str]]
 
 
 def prune(database: Database, keep: int) -> tuple[int, Counter[str]]:
-    """Removes all but the fastest of each task, and what it would be without tuning.
+    """Removes all records of each task but those of the fastest candidates and of the choice without tuning.
 
     A search that is repeated measures what was removed again.
 
@@ -172,7 +173,7 @@ def _bound(record: Record | None) -> float | None:
 
 
 def _groups(records: Iterable[Record], *fields: str) -> list[list[Record]]:
-    """Those that are alike in some fields, in the order in which each kind first occurs."""
+    """Return records grouped by some fields, in the order in which each group first occurs."""
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(getattr(record, name) for name in fields), []).append(record)
@@ -180,7 +181,7 @@ def _groups(records: Iterable[Record], *fields: str) -> list[list[Record]]:
 
 
 def _what(workload: dict[str, Any]) -> str:
-    """Such as "conv2d_s8 1x14x14x96 576x1x1x96"; "?" for a workload of a kind that is not known here."""
+    """Return composite and shapes, such as "conv2d_s8 1x14x14x96 576x1x1x96"; "?" for an unknown kind of workload."""
     try:
         shapes = ("x".join(map(str, operand["shape"])) for operand in workload["operands"])
         return " ".join([str(workload["composite"]).removeprefix("arm."), *shapes])

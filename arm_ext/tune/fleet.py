@@ -54,7 +54,7 @@ class Fleet:
 
         Args:
             profile: Profile that candidates are built for.
-            board: As `open_board` takes it.
+            board: Board as `open_board` takes it.
             jobs: Processes on this machine; as many as it has cores by default, or as the boards keep busy.
             until: Time (of `time.monotonic`) until which a board that went away is waited for.
 

@@ -17,7 +17,7 @@ Unit = Literal["cycles", "seconds"]
 """Unit of a cost: estimated cycles from the counts of a virtual board, or seconds on a real one."""
 
 Failure = Literal["", "build", "isa", "load", "run", "timeout", "board", "wrong values"]
-"""Why a candidate has no cost: what of the chain failed; "board" if the board was lost more than once."""
+"""Why a candidate has no cost: the step that failed; "board" if the board was lost more than once."""
 
 
 class Record(BaseModel):

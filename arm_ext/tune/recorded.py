@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring with a memory: what the database holds is not measured again, and what is measured goes there at once."""
+"""Measuring with a database: candidates with a record are not measured again, and results are recorded at once."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,8 +17,8 @@ class Recorded:
     """A `Measurer` that records; a search that is repeated goes through its finished trials in no time.
 
     Attributes:
-        unit: As of the measurer inside.
-        where: Place of measurement, as of the measurer inside.
+        unit: Unit of the inner measurer's costs.
+        where: Place of measurement of the inner measurer.
         reused: Trials that the database had before.
     """
 
@@ -26,7 +26,7 @@ class Recorded:
         """Reads the database when it is first asked.
 
         Args:
-            inner: The measurer.
+            inner: The measurer that is asked for candidates without a record.
             database: Database that records are read from and written to.
             seed: Seed of the search, for the records.
         """
@@ -39,7 +39,7 @@ class Recorded:
         self._before: frozenset[tuple[str, str]] = frozenset()
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measures what is not known; see `Measurer`."""
+        """Measures the candidates without a record; see `Measurer`."""
         known = self._read(batch[0][0]) if batch else {}
         results = {
             index: known[_name(task, candidate)]

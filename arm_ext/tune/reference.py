@@ -19,9 +19,9 @@ from arm_ext.tune.task import Task
 from schedules.select import KERNELS
 
 _MAIN = "main"
-# Of max|expected|. Sums in another order differ in binary32 by sqrt(k) * 2^-24 of their terms, and Winograd's by four
-# times that. Of 32 products added up in binary16 the roundings come to about 2^-10, of a product in bfloat16 to 2^-8;
-# four times either is a bound that no right kernel reaches, and no wrong one keeps.
+# Bounds of |difference| over max|expected|. Sums in another order differ in binary32 by sqrt(k) * 2^-24 of their terms,
+# and Winograd's by four times that. The rounding errors of 32 products added up in binary16 come to about 2^-10, of a
+# product in bfloat16 to 2^-8; four times either is a bound that no right kernel reaches, and no wrong one keeps.
 _BOUNDS = {"float32": 1e-4, "float16": 2.0**-8, "bfloat16": 2.0**-6}
 
 
@@ -30,9 +30,9 @@ class Sample:
     """One call of a task.
 
     Attributes:
-        inputs: The composite's, in order.
-        constants: The composite's, as `kernel.pack` takes them.
-        expected: The output.
+        inputs: Inputs of the composite, in order.
+        constants: Constants of the composite, as `kernel.pack` takes them.
+        expected: Output that a right kernel computes.
         bound: Largest |difference| / max|expected| of a right float output; 0 where all bits must be equal.
     """
 
@@ -47,7 +47,7 @@ class Sample:
         return np.invert(self.expected) if exact else np.full_like(self.expected, np.nan)
 
     def fault(self, actual: npt.NDArray[Any]) -> str:
-        """Return what is wrong with an output; "" if it is correct."""
+        """Return why an output is wrong; "" if it is correct."""
         if not self.bound:
             wrong = np.argwhere(actual != self.expected)
             if not len(wrong):

@@ -21,15 +21,15 @@ class TaskReport(_Report):
     """A task after the run.
 
     Attributes:
-        task: Its name in the run.
-        key: Its name in the database.
-        sources: The model's nodes that it computes.
-        times: Calls of it in one inference.
-        share: Share of the kernels' own estimates for one inference.
-        trials: Candidates tried, failed ones included.
+        task: Name of the task in the run.
+        key: Key of the task in the database.
+        sources: Source nodes that it computes.
+        times: Number of calls in one inference.
+        share: Share of one inference, by the kernels' own estimates.
+        trials: Number of tried candidates, including failed ones.
         default: Cost of one call without tuning; None if it was not measured.
-        best: Of the fastest candidate; None if none was measured.
-        candidate: That candidate.
+        best: Cost of the fastest candidate; None if none was measured.
+        candidate: The fastest candidate.
         bound: Share of `best` that no order of the same instructions goes below, where that was estimated.
         failures: How many failed, by kind.
     """
@@ -51,22 +51,23 @@ class TuneReport(_Report):
     """Report of a tuning run.
 
     Attributes:
-        model: Its name.
-        target: The profile.
-        core: Its core.
+        model: Name of the model.
+        target: Name of the profile.
+        core: Name of the profile's core.
         unit: Unit of all costs; an estimate is no time on a board.
         where: Place of measurement.
         db: The database's folder.
         seed: Seed of the search.
         stopped: Why it ended: the search was done or out of trials, the budget was used up, or it was interrupted.
-        seconds: That it took.
-        trials: Candidates tried.
-        reused: Of these those whose result the database had.
-        failures: By kind.
-        before: Of one inference's calls of all tasks that were measured, without tuning.
-        after: The same by the best candidates.
-        bound: Share of that which no order of their instructions goes below, where it was estimated.
-        tasks: A row a task.
+        seconds: Seconds that the run took.
+        trials: Number of tried candidates.
+        reused: Number of these whose result the database had already.
+        failures: Number of failed candidates by kind of failure.
+        before: Cost without tuning of one inference's calls of all measured tasks.
+        after: Cost of the same calls with the best candidates.
+        bound: Lower bound of `after` for any order of the candidates' instructions, as a share, if it was
+            estimated.
+        tasks: One row per task.
     """
 
     schema_version: Literal[1] = 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best candidates of each task by what the database knows, measured again, such as on a real board."""
+"""The best candidates of each task by a database's records, measured again, such as on a real board."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -17,13 +17,14 @@ def rerank(
     top: int,
     until: Callable[[], bool],
 ) -> None:
-    """Measures what is taken without tuning, and the best of each task.
+    """Measures the choice without tuning and the best candidates of each task.
 
     Args:
-        tasks: Of which; one without records is passed over.
-        measurer: Where; it records.
-        records: Records of these tasks' target, with costs in another unit than the measurer's or from other places.
-        top: How many of each.
+        tasks: Tasks to measure; one without records is skipped.
+        measurer: Measures candidates and records the results.
+        records: Records for the target of these tasks, with costs in another unit than the measurer's or from
+            other places.
+        top: How many candidates of each task to measure.
         until: Whether to stop, asked before each task.
     """
     for task in tasks:

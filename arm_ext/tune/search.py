@@ -6,11 +6,11 @@ make likely, next those that the cost model holds fastest, and a few at random, 
 would not have chosen. The task of a round is the one of which the whole model's time may fall most, by what its last
 trials gained and by what it still takes (the gradient of Ansor, Zheng et al., OSDI 2020, equation 2).
 
-Candidates bred of the best ones are none of a round. Of 196 points of a float32 product in blocks of k (24 x 1024 x 96
-on Cortex-A53) the best of 16, 32 and 64 trials is 1.0, 0.1 and 0.0 % slower than the best of all, in the mean of eight
-seeds; at random 2.3, 1.5 and 1.0 %; and 1.2, 0.4 and 0.0 % where two of a round differ in one parameter from the best
-three so far. Of traces for an einsum and a sine, 64 trials with five of eight bred by MetaSchedule's mutators came to
-19.9 thousand cycles, and draws alone to 17.0, by one seed.
+No candidate of a round is a mutation of the best ones so far. Among 196 points of a float32 product in blocks of k
+(24 x 1024 x 96 on Cortex-A53), the best of 16, 32 and 64 trials is 1.0, 0.1 and 0.0 % slower than the best of all, in
+the mean of eight seeds; at random 2.3, 1.5 and 1.0 %; and 1.2, 0.4 and 0.0 % if two of a round differ in one parameter
+from the best three so far. For traces of an einsum and a sine, 64 trials with five of eight made by MetaSchedule's
+mutators came to 19.9 thousand cycles, and draws alone to 17.0, with one seed.
 
 All of that is a function of tasks, seed, records and costs: the same of these make the same search. Time decides only
 where it ends. What was measured before comes from the database, by the measurer, so that a search that is run
@@ -36,10 +36,10 @@ ROUND = 8
 """Candidates of a round: few, since each round chooses by all that was measured before."""
 
 AT_RANDOM = 2
-"""Of a round: an exploration of a quarter, as spaces are small and estimates good."""
+"""Candidates of a round that are drawn at random: a quarter, as spaces are small and estimates good."""
 
 MOMENTUM = 0.2
-"""Weight of what the last trials gained, against that of what the task still takes (Ansor's alpha)."""
+"""Weight of the gain of the last trials, against that of the task's remaining cost (Ansor's alpha)."""
 
 WINDOW = 3 * ROUND
 """Trials back to which a gain counts as the last ones'."""
@@ -47,14 +47,14 @@ WINDOW = 3 * ROUND
 
 @dataclass
 class Progress:
-    """How far a task is.
+    """State of the search for one task.
 
     Attributes:
-        task: The task.
+        task: The task that is tuned.
         default: Cost of what is taken without tuning; None if that failed or is not measured yet.
         best: The fastest candidate so far.
-        cost: Its cost.
-        trials: Candidates measured.
+        cost: Cost of the fastest candidate.
+        trials: Number of measured candidates.
         failures: How many failed, by kind.
     """
 
@@ -88,7 +88,7 @@ class Progress:
 
 @dataclass
 class _Search:
-    """A task with what is left of its space; `first` of that what other tasks' records suggest."""
+    """A task with the candidates not yet tried; `first` are those that other tasks' records suggest."""
 
     progress: Progress
     seed: int
@@ -107,7 +107,7 @@ class _Search:
         return cls(Progress(task), seed, [p for p in points.values() if p not in first], list(first))
 
     def propose(self, count: int, model: CostModel) -> list[Point]:
-        """The next points, taken out of what is left."""
+        """Return the next points, and remove them from those left."""
         taken, self.first = self.first[:count], self.first[count:]
         order = list(np.argsort(model.predict(self.left), kind="stable"))
         chosen = order[: max(0, count - len(taken) - AT_RANDOM)]
@@ -121,7 +121,7 @@ class _Search:
 
 @dataclass
 class _Run:
-    """All tasks, what was learnt of them, and what may still be spent."""
+    """All tasks, what was learnt about them, and the trials that are left."""
 
     searches: Sequence[_Search]
     model: CostModel
@@ -151,7 +151,7 @@ class _Run:
 
 
 def never() -> bool:
-    """For a search without a limit of time."""
+    """Return False: for a search without a time limit."""
     return False
 
 

@@ -38,7 +38,7 @@ def sound(records: Iterable[Record]) -> tuple[list[Record], Counter[str]]:
 
 
 def kept(records: Iterable[Record]) -> tuple[list[Record], Counter[str]]:
-    """Return what a database may hold, and how much else there is: other versions and other machines may use more."""
+    """Return the records that a database may keep, and how many it may not, by reason; other versions may use more."""
 
     def fault(record: Record) -> str:
         found = fault_of(record) if record.tvm == tvm.__version__ else ""

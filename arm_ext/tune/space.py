@@ -52,7 +52,7 @@ FLAGS = {
     gemm_s8_mmla.NAME: "anew",
     gemm_s8_sdot.NAME: "anew",
 }
-"""By kernel, the parameter that keeps LLVM's scheduler from moving loads; its default depends on the kind of core."""
+"""Kernel → the parameter that keeps LLVM's scheduler from moving loads; its default depends on the kind of core."""
 
 FINER = (2, 4, 8)
 """Multiples of the default number of blocks that are tried."""
@@ -88,11 +88,11 @@ def parameters(kernel: str, workload: Workload, core: Core) -> Iterator[Any]:
 
 
 def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate | None:
-    """The point that does what a candidate for another workload, or another core, does, in about as many blocks.
+    """Return the point closest to a candidate for another workload or core, with about as many blocks.
 
     Args:
-        candidate: That other one.
-        points: Points of the task.
+        candidate: The candidate of the other workload or core.
+        points: Candidates of the task.
 
     Returns:
         None if there is none with the same kernel and the same parameters, but for `FOLLOWING`.
@@ -103,13 +103,13 @@ def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate 
 
 
 def _flipped(kernel: str, params: Any) -> Iterator[Any]:
-    """The same with the kernel's flag the other way."""
+    """Yield the parameters with the kernel's flag inverted."""
     if kernel in FLAGS:
         yield replace(params, **{FLAGS[kernel]: not getattr(params, FLAGS[kernel])})
 
 
 def _finer(workload: Workload, core: Core, params: Any) -> Iterator[Any]:
-    """The same tile in more blocks of columns, or of rows."""
+    """Yield the same tile with more blocks of columns, or of rows."""
     weights = workload.operands[1:2]
     size = sum(math.prod(operand.shape) * np.dtype(operand.dtype).itemsize for operand in weights)
     if size <= core.l1d.size // 2:

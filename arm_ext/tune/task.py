@@ -36,19 +36,20 @@ class Task:
     """A workload to be tuned for a core.
 
     Attributes:
-        name: Short, unique in a run, for tables.
-        workload: As kernels are asked: with two spatial axes.
-        constants: Constants of the first composite that has it; the values matter, as kernels rely on bounds proven of
-            them.
-        fixed: Of loops, the values that the model has for some of their inputs, by index.
-        composite: That composite, or a call of the loops with what is not fixed.
+        name: Short name for tables, unique in a run.
+        workload: The workload as kernels are given it, with two spatial axes.
+        constants: Constants of the first composite with this workload; their values matter, since kernels
+            rely on bounds that are proven from them.
+        fixed: For loops, the values of those inputs that are constants in the model, by index.
+        composite: The first composite with this workload, or a call of the loops with the inputs that are not
+            fixed.
         routines: Routines that it calls by call_tir, by name.
         profile: The target.
         default: The candidate that `select` chooses without tuning.
-        estimate: Cycles of one call of that, by the kernel's own model.
-        kernels: Names of all that take it.
-        times: Calls of it in one inference.
-        sources: The model's nodes that are computed by it.
+        estimate: Cycles of one call of the default, by the kernel's own model.
+        kernels: Names of all kernels that take the workload.
+        times: Number of calls in one inference.
+        sources: Source nodes that it computes.
     """
 
     name: str

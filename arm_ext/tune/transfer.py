@@ -16,10 +16,10 @@ NEIGHBOURS = 4
 """Records that a task starts from."""
 
 OTHER_CORE = 0.5
-"""How far another core is, in doublings of a size."""
+"""Distance of another core, in doublings of a size."""
 
 OTHER_ATTRIBUTE = 1.0
-"""How far another stride, padding or step of the epilogue is, in doublings of a size."""
+"""Distance of another stride, padding or epilogue step, in doublings of a size."""
 
 Known = Sequence[tuple[Point, float]]
 """Measured candidates with their cost as a multiple of the default's."""
@@ -61,7 +61,7 @@ def likely(task: Task, known: Known) -> list[Candidate]:
 
 
 def distance(task: Task, point: Point) -> float:
-    """How far a point's workload and core are from a task's, in doublings of sizes; infinite for other operators."""
+    """Return the distance of a point from a task, in doublings of sizes; infinite for other operators."""
     own, other = task.workload, point.workload
     sizes = [_sizes(workload) for workload in (own, other)]
     if own.composite != other.composite or len(sizes[0]) != len(sizes[1]):

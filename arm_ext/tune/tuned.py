@@ -76,7 +76,7 @@ class Tuned:
         """The records that decided kernels, each once.
 
         Args:
-            model: Its name.
+            model: Name of the model.
             kernels: All that the package has. What else was asked for, such as for estimates, does not count.
 
         Raises:

@@ -41,9 +41,9 @@ def check_batch_independence(
 
     Args:
         one: A module as imported, of one sample.
-        several: The same for several samples.
+        several: The same module for several samples.
         batched: Indices of the parameters of `main` that have samples, along axis 0. All outputs must have them so.
-        count: How many samples `several` has.
+        count: Number of samples in `several`.
         loops: Operator → its loops, where they are not TVM's.
     """
     one, several = _plain(one), _plain(several)
@@ -139,7 +139,7 @@ class _Proof:
 
 
 def _plain(mod: IRModule) -> IRModule:
-    """Without what nothing reads, and with operators for kernels that an importer wrote itself."""
+    """Return the module without unused bindings, with operators in place of kernels that an importer wrote itself."""
     return relax.transform.DeadCodeElimination(["main"])(recognize_kernels(mod))
 
 

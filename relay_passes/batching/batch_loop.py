@@ -26,7 +26,7 @@ def batch_loop(mod: IRModule, name: str, batched: Sequence[int]) -> IRModule:
     """Make a function of one sample accept any number of samples.
 
     Args:
-        mod: As planned.
+        mod: The planned module.
         name: Function of `mod`, of one sample: axis 0 of its outputs, and of the inputs that have one, is 1.
         batched: Indices of the parameters that have a sample.
     """

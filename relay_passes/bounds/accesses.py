@@ -19,7 +19,7 @@ from tvm_ffi import structural_map, structural_walk
 from relay_passes.bounds.intervals import NOTHING, Interval, Scope, dtype_of, interval, of_dtype
 
 _ROUNDS = 4
-"""After as many, the values that a tensor of a loop can have are looked no further for."""
+"""Number of rounds after which the values that a tensor of a loop can have are no longer refined."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,13 @@ class Access:
 
     Attributes:
         buffer: The accessed buffer.
-        axis: Along which of its axes.
-        index: The place.
-        limit: Places are less than that.
-        values: Those that it may have, as far as is known.
-        loops: Variable, start and extent of those around it that index or conditions depend on, the outermost first.
-        conditions: Those under which it is done, that are read from a tensor too.
+        axis: Axis of the buffer that is indexed.
+        index: The index expression.
+        limit: Exclusive upper bound of valid indices.
+        values: Interval of the values that the index may have, as far as it is known.
+        loops: Variable, start and extent of the surrounding loops that the index or the conditions depend on,
+            outermost first.
+        conditions: Conditions of the access that are themselves read from a tensor.
     """
 
     buffer: ir.Var
@@ -100,7 +101,7 @@ class Analysis:
 
     Attributes:
         values: Integer tensor → the values of its elements.
-        accesses: The indirect ones.
+        accesses: Accesses whose index is read from a tensor.
     """
 
     def __init__(self, func: tirx.PrimFunc, given: Mapping[ir.Var, Interval]) -> None:
@@ -126,7 +127,7 @@ class Analysis:
         ]
 
     def _learn(self, buffer: ir.Var) -> None:
-        """Find what a tensor holds, of what is stored to it; it may hold what it held, as in a reduction."""
+        """Find the values of a tensor from all stores to it; a store may read the tensor, as in a reduction."""
         every = of_dtype(dtype_of(buffer))
         if every is None:
             return
@@ -170,7 +171,7 @@ class Analysis:
             yield Access(buffer, axis, index, limit, values, loops, tuple(conditions))
 
     def _of_arguments(self, expr: ir.Expr, around: _Around) -> ir.Expr:
-        """The expression in terms of the function's arguments, as far as what it reads is made of them one by one."""
+        """Return the expression in terms of the function's arguments, as far as tensors that it reads allow."""
 
         def changed(each: ir.Expr) -> ir.Expr:
             if isinstance(each, ir.Var):
@@ -255,7 +256,7 @@ class Analysis:
             self._passed_on.add(expr)
         for operand in operands_of(expr):
             if isinstance(expr, ir.Call) and isinstance(operand, TensorLoad):
-                # Of its address, or of its value.
+                # The operand is passed on as an address or as a value.
                 self._passed_on.add(operand.source)
             self._expression(operand, around)
 

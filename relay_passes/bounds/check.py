@@ -35,11 +35,11 @@ class IndexCheck:
     """How the indices of one operator are handled.
 
     Attributes:
-        sources: Source nodes.
-        how: They are proven at compile time, checked at run time, or clamped: of an operator that makes its indices
-            itself.
-        limits: How many places there are, such as "8" or "n".
-        symbol: The function that checks them, if one does.
+        sources: Source nodes of the operator.
+        how: "proven" at compile time, "checked" at run time, or "clamped", for an operator that computes its
+            indices itself.
+        limits: Number of valid indices along each axis, such as "8" or "n".
+        symbol: The function that checks the indices; "" if none does.
     """
 
     sources: tuple[str, ...]

@@ -32,8 +32,8 @@ class Step:
     """One step of the phase `canonicalize`.
 
     Attributes:
-        name: By its effect.
-        run: Module to module.
+        name: Name of the step, by its effect.
+        run: The pass: a function from module to module.
         needs: Steps that must have run before, directly or not.
         has_rules: Whether `run` takes `debug`, to verify the module after each rule, and `record`.
     """

@@ -3,9 +3,9 @@
 
     NaN    →    0            beyond the range    →    the least or the greatest integer
 
-Of 32 and 64 bits. 8 and 16 bits are the lowest of those of 32: 300 is 44 as int8, and -1 is 255 as uint8, which is
-what onnxruntime, PyTorch and numpy give wherever int32 holds the number. LLVM defines none of that (poison), x86 gives
-the least integer for all that is out of range, and the constants of a graph are evaluated in numpy and by LLVM.
+So for 32 and 64 bits. A cast to 8 or 16 bits yields the lowest bits of the cast to 32: 300 is 44 as int8, and -1 is 255
+as uint8, as in onnxruntime, PyTorch and numpy wherever int32 holds the number. LLVM defines none of that (poison), x86
+gives the least integer for all that is out of range, and the constants of a graph are evaluated in numpy and by LLVM.
 
     cast(x, int32)    →    llvm.fptosi.sat(x)
 

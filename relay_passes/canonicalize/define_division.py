@@ -100,8 +100,8 @@ def _rewritten(call: Call) -> Call:
     if any(call.op.same_as(op) for op in _REMAINDERS):
         return emit(relax.op.where(is_zero, a, divided))
     if signed:
-        # Of unsigned numbers: -least is none of the type's, and LLVM takes for granted that no signed one overflows.
-        # (TVM takes 0 - x of unsigned ones for 0.)
+        # Negated as unsigned numbers: the type does not have -least, and LLVM assumes that no signed one overflows.
+        # (TVM simplifies 0 - x of unsigned ones to 0.)
         turned = emit(relax.op.bitwise_not(emit(relax.op.astype(a, unsigned := f"u{dtype}"))))
         added = emit(relax.op.add(turned, relax.const(np.array(1, unsigned), unsigned)))
         negated = emit(relax.op.astype(added, dtype))

@@ -126,7 +126,7 @@ def _numbers(kernel: PrimFunc) -> list[float]:
 
 
 def _shifts(kernel: PrimFunc) -> list[int] | None:
-    """How far the index of the kernel's one load lags behind the loop, an axis each."""
+    """Return for each axis by how much the index of the kernel's only load is behind the loop variable."""
     loads: list[TensorLoad] = []
     structural_walk(kernel.body, [(TensorLoad, loads.append)])
     if len(loads) != 1:

@@ -64,8 +64,8 @@ class Product:
 
     Attributes:
         data: The data operand.
-        weight: The weights.
-        at: Channel axes and numbers of channels and groups.
+        weight: The constant weights.
+        at: Channel axes of data and weights, and numbers of channels and groups.
         tracked: Whether channels of the data are tracked, so that they can be removed.
         exact_border: Whether every output reads all taps: there is no padding, and it is not transposed.
     """
@@ -110,10 +110,11 @@ class Flow:
     """The channels of one result of a call.
 
     Attributes:
-        node: The call.
-        var: The result.
+        node: The call that computes the result.
+        var: The variable of the result.
         axis: The channel axis of the result.
-        links: The channels that they are computed from; for a grouped product, the channels that stay or go together.
+        links: The channels that the result's channels are computed from; for a grouped product, the channels
+            that stay or go together.
         sliced: For each operand that is a constant with one value per channel, the axis of these; None for others.
         constant: Condition for a constant channel of the result: "each" operand's channel is constant; "needs": also
             equal to `needs`; "alike": all are constant and equal; "factor": as "each", or one of them is 0.

@@ -85,7 +85,7 @@ def combine_matmuls(
     Args:
         mod: As for `fuse`, before it.
         vocabulary: As for `fuse`.
-        costs: Costs that decide.
+        costs: Cost estimates that decide whether to combine.
         record: Takes note of what was combined and what was not, if given.
     """
     out = mod.clone()

@@ -34,7 +34,7 @@ class Costs(Protocol):
         """Return why the last call of a composite is cheaper in a separate kernel, or None.
 
         Args:
-            composite: With it.
+            composite: The composite, with that call in it.
             routines: Routines that it calls by call_tir, by name.
 
         Returns:
@@ -106,7 +106,7 @@ def routines_of(mod: IRModule) -> dict[str, str]:
 
 
 def _function(builder: relax.BlockBuilder, found: Group) -> tuple[relax.Function, list[Var]]:
-    """The group's function, and what it is called with."""
+    """Return the group's function, and the arguments of its call."""
     inside = [binding.var for binding in found.bindings]
     operands = [
         v for v in dict.fromkeys(v for b in found.bindings for v in free_vars(b.value)) if v not in inside

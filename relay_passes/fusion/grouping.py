@@ -72,7 +72,7 @@ def group(
 
     Args:
         func: Function in A-normal form.
-        vocabulary: The composites.
+        vocabulary: Specs of the composites.
         routines: For each function that is called by call_tir what it computes, such as "qdq.requantize".
         weigh: Decides on steps that are weighed; without it none is taken.
     """
@@ -183,7 +183,7 @@ class _Finder:
         return {binding.var: binding for binding in found}.values()
 
     def _moves(self, spec: CompositeSpec, value: Expr, among: int) -> list[relax.VarBinding]:
-        """Those of one operand; a permutation of it must leave the axis in place that is contiguous: among the last."""
+        """Return the moves of one operand; a permutation must keep the contiguous axis among the last ones."""
         found: list[relax.VarBinding] = []
         while (binding := self._bindings.get(value)) is not None and self._end(binding.var) is None:
             operator = operator_of(binding.value)

@@ -22,13 +22,13 @@ class Context:
     """The state of the pass on one function.
 
     Attributes:
-        numerics: The definitions.
-        definitions: Each variable's call in the function as it was.
+        numerics: Definitions of the quantised operators.
+        definitions: Variable → its call, in the function before the pass.
         constants: Variables of the function that this pass found to be constant.
         quantized: Float variables that integers stand for.
         sums: Float variables that accumulators stand for.
-        tables: Variables of 8 bits that are bound to a table of other ones.
-        readers: By variable of the function as it was, the variables that are computed from it.
+        tables: Variables of 8 bits that are bound to a table of another one.
+        readers: Variable → the variables computed from it, in the function before the pass.
         splits: Variables bound to a split: the integer tuple in its place, and the quantisation of its fields.
         refusals: Why a variable's call has no integer form.
         created: Variables that this pass bound.

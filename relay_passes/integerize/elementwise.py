@@ -122,8 +122,8 @@ class Chain:
     """A function of one quantised tensor.
 
     Attributes:
-        leaf: The tensor.
-        function: In binary64; None for the tensor itself.
+        leaf: The quantised tensor.
+        function: The function in binary64; None for the identity.
         at: The float variable that stands for the tensor.
         steps: The calls in it, by the variables that they are bound to.
     """

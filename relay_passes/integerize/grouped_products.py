@@ -32,7 +32,8 @@ NAME = "grouped_products"
 Array = npt.NDArray[Any]
 
 LinearGrouped = Callable[[Sequence[int], Array, Array, int], Any]
-"""From the data's shape, integers [K, N], scales [groups, N] and the rows of a group to the product's routine."""
+"""Given the data's shape, integers [K, N], scales [groups, N] and the rows of a group, returns the product's
+routine."""
 
 _LEAST, _MOST = -8, 7
 _MATRIX = 2
@@ -116,7 +117,7 @@ def _is_blocks(call: Expr) -> bool:
 
 
 def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
-    """What `_is_blocks` takes, as a product of constants, where it is bound to one of the chosen."""
+    """Return the dequantize of a chosen variable as a product of constants; of others as it is."""
     if var not in chosen:
         return dequantize
     blocks, scale, _ = (arg.value.numpy() for arg in dequantize.args)

@@ -163,7 +163,7 @@ class _Walk:
         return relax.DataflowBlock(context.bindings)
 
     def _rewritten(self, var: Var, value: Expr) -> bool:
-        """Note what is known of `var` and bind it to a value computed from integers, if there is one."""
+        """Record the integer form of `var`, and bind it to a value computed from integers, if there is one."""
         context = self._context
         if isinstance(value, TupleGetItem):
             return self._item(var, value)

@@ -114,7 +114,7 @@ class Numerics(Protocol):
         bounds: Bounds,
         /,
     ) -> Array:
-        """Compute what the routine of `binary` does; ValueError as there."""
+        """Compute the values that the routine of `binary` computes; raises ValueError as it does."""
 
     def matmul(
         self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str, /

@@ -89,9 +89,9 @@ class Outputs:
 
         Args:
             expr: A float value.
-            y: How.
-            names: Source nodes of the quantize, and of what was passed on the way up.
-            bounds: The clamp.
+            y: Quantisation of the result.
+            names: Source nodes of the quantize, and of the calls between it and `expr`.
+            bounds: Bounds of the clamp.
         """
         key = (expr, y, bounds)
         if key not in self._found:
@@ -148,7 +148,7 @@ class Outputs:
         return chain
 
     def _joined(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Diagnostic:
-        """Each part quantised by itself; in float, if need be, as long as one of them is known in integers."""
+        """Return the concatenation, each part quantised by itself, if one part is known in integers."""
         fields = moves.fields(self._context, call)
         parts = [self.of(field, y, names, bounds) for field in fields]
         refused = [part for part in parts if isinstance(part, Diagnostic)]
@@ -161,7 +161,7 @@ class Outputs:
         return self._context.emit(R.concat(tensors, call.attrs.axis), names)
 
     def _chosen(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Diagnostic:
-        """Both branches quantised, then chosen from."""
+        """Return the choice between both branches, each of them quantised."""
         context, chosen = self._context, list[Expr]()
         for branch in choices.branches(call):
             found = (
@@ -199,7 +199,7 @@ def _requantized(
 
 
 def _reads_alone(context: Context, chain: Chain) -> bool:
-    """Whether nothing but the chain reads its tensor, or what it computes on the way."""
+    """Whether nothing but the chain reads its tensor and its intermediate values."""
     quantized, (*inner, _) = chain.leaf.value, (chain.at, *chain.steps)
     return (
         isinstance(quantized, relax.DataflowVar)  # else it is a result of the function, too

@@ -121,10 +121,10 @@ class _Window:
     """Windows of a pool along one axis.
 
     Attributes:
-        size: Taps.
+        size: Number of taps.
         before: Padding in front.
         after: Padding behind, as much as the output needs: rounding its size up reads beyond the operator's own.
-        counts: For each output the taps inside of the tensor, at least 1.
+        counts: Number of taps inside the tensor for each output, at least 1.
     """
 
     def __init__(self, size: int, stride: int, dilation: int, before: int, after: int, extent: int, out: int):

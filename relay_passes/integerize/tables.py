@@ -27,10 +27,10 @@ class Origin:
     """A tensor that two others are tables of.
 
     Attributes:
-        tensor: 8-bit tensor.
-        entries: For each of the others, its value for each value of the tensor, in ascending order.
-        quantizations: Quantizations of the others.
-        names: Source nodes of the tables.
+        tensor: The 8-bit tensor that both are computed from.
+        entries: For each of the two tensors, its value for each value of `tensor`, in ascending order.
+        quantizations: Quantisations of the two tensors.
+        names: Source nodes of the two tables.
     """
 
     tensor: Quantized

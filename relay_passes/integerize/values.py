@@ -20,8 +20,8 @@ class Quantization:
     """The quantisation of a tensor, the same for all its elements.
 
     Attributes:
-        scale: Positive; exact in binary32.
-        zero_point: Within `dtype`.
+        scale: Positive scale, exact in binary32.
+        zero_point: Zero point, a value of `dtype`.
         dtype: Dtype of the values.
     """
 
@@ -86,8 +86,8 @@ class Table:
     """A quantised tensor as a function of another one of 8 bits.
 
     Attributes:
-        leaf: The other one.
-        entries: Its value for each value of the other, in ascending order.
+        leaf: The tensor that the table is looked up with.
+        entries: Result for each value of the leaf, in ascending order.
         names: Source nodes of the function.
     """
 
@@ -101,15 +101,16 @@ class Sum:
     """A float tensor that is clamp((value + offset) * input_scale * weight_scale / count), value a sum of products.
 
     Attributes:
-        value: int32 or int64.
-        offset: int64: bias and zero points; broadcasts to the value's shape.
-        magnitude: Bound of |value|.
-        input_scale: Exact in binary32.
-        weight_scale: float32, of the value's rank; 1 for a sum or an average.
-        count: float32, of the value's rank; 1 but for an average.
-        bounds: Real limits.
-        names: Source nodes of all that is in it.
-        data_dtype: Of what the products are of; int32 of values that were widened before they were added.
+        value: Accumulators, int32 or int64.
+        offset: int64 sum of bias and zero points; broadcasts to the value's shape.
+        magnitude: Upper bound of |value|.
+        input_scale: Scale of the data, exact in binary32.
+        weight_scale: Scales of the weights, float32, of the value's rank; 1 for a sum or an average.
+        count: Divisor, float32, of the value's rank; 1 unless it is an average.
+        bounds: Bounds of the clamp, as real numbers.
+        names: Source nodes of all calls in it.
+        data_dtype: Dtype of the data in the products; int32 for values that were widened before they were
+            added.
     """
 
     value: Expr

@@ -51,7 +51,7 @@ class Node:
 
     Attributes:
         var: The variable that it is bound to, a tensor or a tuple.
-        call: The call.
+        call: The call itself.
         operands: The tensors it takes, those inside tuples one by one.
         outputs: The tensors it gives, with the index in its tuple; None for a call that gives one tensor. Empty
             if its tuple is used whole.

@@ -18,7 +18,7 @@ def greatest(dims: Iterable[Expr], largest: int) -> int:
     """Return a bound of the product of sizes for lengths from 1 on.
 
     Args:
-        dims: Each rises or falls with the length, if it depends on it, as those of `merge_lengths` do.
+        dims: Sizes; each is constant, or rises or falls with the length, as those of `merge_lengths` do.
         largest: The greatest length.
 
     Raises:

@@ -72,7 +72,7 @@ def name_bindings(func: relax.Function, names: Mapping[Var, str | Iterable[str]]
 
     Args:
         func: A function in A-normal form, as every importer yields.
-        names: For a bound variable its source node, or several.
+        names: Bound variable → its source node, or several.
     """
     sources = {var: (name,) if isinstance(name, str) else tuple(name) for var, name in names.items() if name}
     bound = [b.var for b in bindings_of(func)]

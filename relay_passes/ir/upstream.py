@@ -95,7 +95,7 @@ def _named(names: _NamesOf, var: Var, call: Call) -> Call:
 
 
 def _spread(bindings: list[relax.Binding], names: _NamesOf) -> None:
-    """Name what has no name: by its first consumer, else by its producers."""
+    """Name calls without a name after their first consumer, else after their producers."""
     consumer: _NamesOf = {}
     for b in reversed(bindings):
         names[b.var] = names[b.var] or consumer.get(b.var, ())
@@ -107,7 +107,7 @@ def _spread(bindings: list[relax.Binding], names: _NamesOf) -> None:
 
 
 def _names_of_groups(before: IRModule, after: IRModule) -> _NamesOf:
-    """Names for the calls, in `after`, of functions that `before` lacks: those of what the call computes."""
+    """Return names for the calls, in `after`, of functions that `before` lacks: those of the calls in them."""
     old = {gv.name_hint for gv in before.get_global_vars()}
     groups = {gv.name_hint: func for gv, func in relax_functions(after) if gv.name_hint not in old}
     if not groups:
@@ -123,7 +123,7 @@ def _names_of_groups(before: IRModule, after: IRModule) -> _NamesOf:
 
 
 class _Values:
-    """Numbers values, across two modules: equal numbers for what is computed alike from equal values."""
+    """Numbers the values of two modules: values that are computed alike from equal values have equal numbers."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}

@@ -104,7 +104,7 @@ def staying(
 
 
 def _users(func: relax.Function, nodes: Sequence[Node]) -> dict[Var, set[object]]:
-    """Who takes each value: calls, by variable, and SOURCE for all else, which takes it as in the model."""
+    """Return each value's users: variables of calls, and SOURCE for those that take it in the model's layout."""
     users: dict[Var, set[object]] = {}
     calls = {node.var for node in nodes}
     for b in bindings_of(func):

@@ -28,8 +28,8 @@ class Static:
     """A tensor that is known at compile time.
 
     Attributes:
-        data: The constant: the value itself, or an integer one that `dequantize` takes.
-        scale: Under `dequantize`: one number, or one an index of `axis`. None for a plain constant.
+        data: The constant: the value itself, or the integers that `dequantize` takes.
+        scale: Scales of the `dequantize`: one, or one per index of `axis`. None for a plain constant.
         zero_point: Zero point, in the same form as the scale.
         axis: Axis of `data`, where there is more than one scale or zero point.
         attrs: Attributes of the `dequantize`.

@@ -18,7 +18,7 @@ class Flat:
 
     Attributes:
         sizes: Sizes of the axes that were merged, in the model's order.
-        order: The same axes, by index, in the order in which they lie once channels come last.
+        order: Indices of these axes, in the order that they have in memory once channels come last.
     """
 
     sizes: tuple[int, ...]
@@ -47,7 +47,8 @@ class Form:
     Attributes:
         shape: The value's shape in the model.
         order: Axis `i` of the moved value is axis `order[i]` of the model's.
-        flats: For each axis of the model's value, how its elements are ordered inside; None as in the model.
+        flats: How the elements of each axis of the model's value are ordered inside it; None for the model's
+            own order.
     """
 
     shape: tuple[int, ...]

@@ -56,7 +56,7 @@ class Cut:
         return levels
 
     def _push(self, source: int, sink: int, levels: list[int], used: list[int]) -> bool:
-        """Send what one more path takes; False if there is none. `used` counts each node's exhausted edges."""
+        """Send flow along one more path; False if there is none. `used` counts each node's exhausted edges."""
         path: list[int] = []
         node = source
         while node != sink:

@@ -149,8 +149,8 @@ class Graphs:
 
 
 _MARK = (1 << 60) + 0x5EED
-"""Above every size, and no number that models have: as many integers from here on as there are expressions stand for
-them. Ends of slices are often the greatest integers."""
+"""Integers from here on stand for expressions, by index. It is larger than any number in models: a size, or the end
+of a slice, which is often the greatest integer."""
 
 
 def _expression(number: IntImm, held: Sequence[Expr]) -> Expr:

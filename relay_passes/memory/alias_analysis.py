@@ -41,7 +41,7 @@ def copy_constants(mod: IRModule) -> IRModule:
     """Make `main` return copies of constants, so that a caller's writes do not change the model.
 
     Args:
-        mod: Planned.
+        mod: The planned module.
     """
     main = mod["main"]
     origins = origins_of(main)

@@ -70,7 +70,7 @@ def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, lis
     What parallel loops share is an argument, however small it is, so that they can be functions of their own.
 
     Args:
-        func: Without blocks.
+        func: A function without blocks.
         largest: The greatest length, if there are sizes that are known at run time.
 
     Raises:
@@ -135,7 +135,7 @@ def _with_arguments(func: tirx.PrimFunc, buffers: tuple[tirx.Buffer, ...]) -> ti
 
 
 def _lending(func: relax.Function, borrowers: Mapping[str, _Borrower]) -> relax.Function:
-    """A function that allocates what the kernels that it calls borrow."""
+    """Return a function that allocates the workspaces of the kernels that it calls."""
     blocks = []
     for block in func.body.blocks:
         bindings: list[relax.Binding] = []

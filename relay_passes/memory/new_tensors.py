@@ -15,8 +15,8 @@ from tvm_ffi import structural_map
 from relay_passes.ir.sources import relax_functions
 
 NEW_TENSOR = "__vmtir__new_tensor"
-"""What is linked to a model under that name takes a tensor's bytes, its DLDataType as an integer, and its sizes. It is
-no kernel: names of the virtual machine's functions begin so."""
+"""Name of a function that is linked to a model and takes a tensor's bytes, its DLDataType as an integer, and its
+sizes. It is no kernel: the virtual machine's own functions have this prefix."""
 
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
 

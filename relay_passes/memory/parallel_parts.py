@@ -13,10 +13,10 @@ from relay_passes.memory.hoist_workspaces import parallel_loops
 
 
 def parallel_parts(func: tirx.PrimFunc) -> list[tirx.PrimFunc] | None:
-    """Return functions of the same arguments that do in order what a kernel does, each parallel loop by itself.
+    """Split a kernel into functions of the same arguments, to be called in order, each parallel loop by itself.
 
     Args:
-        func: Without blocks, as `hoist_all` returns it.
+        func: A function without blocks, as `hoist_all` returns it.
 
     Returns:
         None where loops are inside of others, or how often they run on more than the sizes of arguments.

@@ -34,9 +34,9 @@ UPPER_BOUND = "tir_var_upper_bound"
 _ALLOC_TENSOR = "relax.memory.alloc_tensor"
 _ALLOC_STORAGE = "relax.memory.alloc_storage"
 _NOWHERE = -1
-# Of orders: with 32 the networks that have shown more than 2 % of loss have less.
+# Number of orders that are tried: with 32, the networks that lost more than 2 % with fewer lose less.
 _ATTEMPTS = 32
-# What looks at the bytes of its operand.
+# Operators whose result is a view of their operand's bytes.
 VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
 
 
@@ -91,7 +91,7 @@ def _alive(tensors: Sequence[Lifetime], time: int) -> list[int]:
 def _placed(
     tensors: Sequence[Lifetime], meets: Sequence[Sequence[int]], order: Sequence[int]
 ) -> tuple[list[int], int]:
-    """Each tensor at the lowest offset that is free in the order given."""
+    """Place each tensor, in the given order, at the lowest free offset."""
     offsets = [_NOWHERE] * len(tensors)
     end = 0
     for index in order:
@@ -117,9 +117,9 @@ def plan_arena(mod: IRModule) -> IRModule:
     """Replace the storages of StaticPlanBlockMemory by one storage per function.
 
     Args:
-        mod: As StaticPlanBlockMemory returns it, one binding block a function. What it left to the run time, such as
-            outputs, stays. Sizes that are known at run time count as the greatest that the function's attribute
-            UPPER_BOUND gives.
+        mod: The module as StaticPlanBlockMemory returns it, with one binding block a function. Allocations
+            that it left to the run time, such as outputs, stay. Sizes that are known at run time count as the
+            greatest that the function's attribute UPPER_BOUND gives.
     """
     out = mod.clone()
     for gv, func in relax_functions(mod):
@@ -201,7 +201,7 @@ def share_arena(mod: IRModule, names: Sequence[str]) -> IRModule:
     """Give the arenas of several functions the size of the largest, so that they can share it.
 
     Args:
-        mod: As `plan_arena` returns it: a function has one storage at most.
+        mod: The module as `plan_arena` returns it: each function has at most one storage.
         names: Functions of `mod`.
     """
     calls = [b.value for name in names for b in bindings_of(mod[name]) if _is_storage(b.value)]

@@ -133,7 +133,7 @@ class _Converter:
         self._values[var] = {dtype: self._builder.emit(value, var.name)}
 
     def _read(self, expr: Expr, dtype: str) -> Expr:
-        """An operand in the given type; what is no float32 tensor stays what it is."""
+        """Return an operand in the given type; one that is no float32 tensor stays as it is."""
         match expr:
             case Tuple():
                 return Tuple([self._read(field, dtype) for field in expr.fields])

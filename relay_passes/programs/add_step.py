@@ -163,7 +163,7 @@ def _with_own_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr, swaps: 
 def _with_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr) -> IRModule:
     main, (gvar, reset) = mod["main"], (mod.get_global_var(name) for name in ("main", RESET))
     builder = relax.BlockBuilder(mod)
-    # Of any type: `main` checks them.
+    # Parameters have any type here: `main` checks them.
     params = [Var(str(param.name), relax.AnyType()) for param in main.params[: -len(entries)]]
     with builder.function(STEP, params, pure=False):
         known = builder.emit(_extern(_IS_SET, [is_set], PrimType("bool")))

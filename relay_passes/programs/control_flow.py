@@ -60,7 +60,7 @@ class Decision:
     """A branch or a loop whose condition is known at run time.
 
     Attributes:
-        function: The function that decides.
+        function: Name of the function with the branch.
         sources: Source nodes of what it calls.
         is_loop: Whether one of its branches calls the function itself.
     """

@@ -30,7 +30,7 @@ class Offer:
     Attributes:
         symbol: Symbol of a function of TVM's C ABI that takes arguments, inputs and outputs, and returns whether it has
             computed the outputs.
-        arguments: Before the inputs.
+        arguments: Arguments that are passed before the inputs.
     """
 
     symbol: str
@@ -73,8 +73,8 @@ def dispatch(mod: IRModule, offers: Mapping[str, Offer]) -> IRModule:
     """Make the code between the markers of a function the fallback branch of its offer.
 
     Args:
-        mod: Planned, `main` of one binding block.
-        offers: By the function's name.
+        mod: A planned module whose `main` has one binding block.
+        offers: Name of a function → its offer.
     """
     if not offers:
         return mod
@@ -88,7 +88,7 @@ def dispatch(mod: IRModule, offers: Mapping[str, Offer]) -> IRModule:
 
 
 def _inlined(name: str, func: relax.Function, call: Call) -> tuple[list[relax.Binding], list[Var]]:
-    """A function's bindings for one call of it, with their marks, and what it returns."""
+    """Return a function's bindings for one call of it, with their markers, and its results."""
     new: dict[Var, Expr] = dict(zip(func.params, call.args, strict=True))
     inside = bindings_of(func)
     new |= {b.var: Var(str(b.var.name), b.var.ty) for b in inside}

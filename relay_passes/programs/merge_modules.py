@@ -27,8 +27,8 @@ class Merged:
     """The merged module, and how functions were renamed.
 
     Attributes:
-        mod: All of them.
-        names: Of each module by its name: the name of a function there → its name here.
+        mod: The module with the functions of all.
+        names: Name of a module → the name of a function there → its name in the merged module.
     """
 
     mod: IRModule

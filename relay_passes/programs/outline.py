@@ -24,9 +24,9 @@ class Part:
 
     Attributes:
         name: Name of the function.
-        inner: Variables that it computes.
-        inputs: Those that it reads from outside: its parameters, in this order.
-        outputs: Those that it returns.
+        inner: Variables that the part computes.
+        inputs: Variables that it reads from outside; they become its parameters, in this order.
+        outputs: Variables that it returns.
     """
 
     name: str
@@ -87,7 +87,7 @@ def function_of(main: relax.Function, part: Part) -> relax.Function:
 
 
 class _Order:
-    """The bindings of `main`, each part a call, such that each follows what it reads."""
+    """The bindings of `main`, with each part as one call, each binding after those that it reads."""
 
     def __init__(self, main: relax.Function, parts: Sequence[Part], calls: Mapping[str, Call]) -> None:
         self._calls = calls

@@ -74,7 +74,7 @@ def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tu
 
     Args:
         mod: As for `apply_rules`.
-        rule: To apply.
+        rule: The rule to apply.
         graphs: Graphs of functions that rules were applied to before; those of this module take their place.
     """
     graphs = {} if graphs is None else graphs
@@ -131,7 +131,7 @@ def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnost
 
 
 class _Graph:
-    """Who computes and who consumes the values of a function."""
+    """Producers and consumers of the values of a function."""
 
     def __init__(self, func: relax.Function) -> None:
         self.func = func
@@ -154,7 +154,7 @@ class _Graph:
     def matches(
         self, pattern: DFPattern, parts: Mapping[str, DFPattern]
     ) -> Iterator[tuple[Var, list[Var], Match]]:
-        """Each variable whose value matches, the variables inside of the match, and the match; in program order."""
+        """Yield each variable whose value matches, the variables inside the match, and the match; in program order."""
         operators = root_operators(pattern)
         for root, value, operator in self._roots:
             if operators is not None and operator not in operators:
@@ -174,7 +174,7 @@ class _Graph:
         return Match(nodes, {name: self._owner.get(e.id_, e) for name, e in parts.items()}, parts)
 
     def shared(self, inside: Sequence[Var], root: Var, match: Match) -> Diagnostic | None:
-        """Reject a match with an inner value that something outside of it needs, with what would be done twice."""
+        """Reject a match if something outside of it reads an inner value, which would be computed twice."""
         for var in inside:
             outside = [user for user in self._consumers.get(var, []) if user not in inside]
             if var != root and (outside or var in self._outputs):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near misses: places where a pattern matches except for one or two subpatterns, with what was found there.
+"""Near misses: places where a pattern matches except for one or two subpatterns, with the actual values there.
 
 Upstream's matcher says yes or no. Here it is asked at every subpattern, from the root down, and the walk goes on past
 what does not fit: an unexpected operator at the very end of a long pattern is a near miss, too. One is reported where
 at least two operators match, more match than do not, and at most two subpatterns fail: a lone `add` is no near
-miss of all patterns that end in one. Of alternatives and orders of operands the one that fits best counts.
+miss of all patterns that end in one. Among alternatives and orders of operands, the one that fits best counts.
 
 A near miss is a `Diagnostic`: its nodes are those of the operators that match, in program order; the limit is what the
 pattern has instead of the actual value, which is told with its nodes.

@@ -103,7 +103,7 @@ def operator(call: Call) -> str:
 
 
 def constraint(pattern: DFPattern, value: Expr) -> tuple[str, str]:
-    """Return what a dtype, shape, type or attribute constraint requires, and what `value` has."""
+    """Return the required dtype, shape, type or attribute of a constraint, and that of `value`."""
     match pattern:
         case DataTypePattern():
             return _wanted(pattern), str(getattr(value.ty, "dtype", value.ty))

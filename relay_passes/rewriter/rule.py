@@ -19,9 +19,10 @@ class Match:
 
     Attributes:
         nodes: Source nodes of all matched calls, in program order.
-        operands: For each named part of the pattern what stands for it in a call: a variable or a constant.
-            An optional part that is not there is missing.
-        values: For each named part the expression itself, so that a call's operands and attributes can be read.
+        operands: Name of a part of the pattern → the variable or constant that stands for it in a call. An
+            optional part that did not match is missing.
+        values: Name of a part → the expression that it matched, so that a call's operands and attributes can
+            be read.
     """
 
     nodes: Names
@@ -47,7 +48,7 @@ class Rule:
     """A graph rewrite: pattern, check and rewrite.
 
     Attributes:
-        name: By its effect, such as "fold_batch_norm".
+        name: Name of the rule, by its effect, such as "fold_batch_norm".
         pattern: The root pattern.
         parts: Names for the subpatterns that `check` and `rewrite` read.
         check: Returns the match, or why the rule does not apply there.

@@ -20,7 +20,7 @@ from schedules.diagnostic import Diagnostic
 
 _x, _divisor = wildcard(), wildcard()
 _quotient = is_op("relax.divide")(_x, _divisor)
-# Of a power of two, as np.frexp splits it.
+# Mantissa of a power of two, as np.frexp splits it.
 _MANTISSA = 0.5
 
 

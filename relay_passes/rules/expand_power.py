@@ -4,7 +4,7 @@
     x^2 → x·x        x^3 → x·x·x        x^0.5 → sqrt(x)        x^-0.5 → rsqrt(x)        x^-1 → 1/x
 
 Not exact: pow is within a unit in the last place in common libraries, and these within 3 roundings, so that an
-element differs by at most 5·u·|x^n|, u the unit roundoff. Of -∞, the root is NaN where pow gives ∞.
+element differs by at most 5·u·|x^n|, u the unit roundoff. For -∞, the root is NaN where pow gives ∞.
 Quantised: that could move an integer by one step, so functions that quantise keep their powers.
 """
 

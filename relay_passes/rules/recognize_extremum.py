@@ -26,7 +26,7 @@ _extremum = _max | _min
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The axis of the stack, and no other, is what is reduced away."""
+    """Only the axis of the stack is reduced."""
     stack, extremum = match.values["stack"], match.values["extremum"]
     if not isinstance(stack.args[0], Tuple):
         return match.reject("what is stacked is not known")

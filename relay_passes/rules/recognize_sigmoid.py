@@ -3,7 +3,7 @@
 
     1 / (1 + exp(-x))    →    sigmoid(x)
 
-JAX writes so. The same formula with roundings of its own: |error| ≤ 3 eps, eps = 2^-23 in float32.
+JAX exports it so. The formula is the same and the roundings are not: |error| ≤ 3 eps, eps = 2^-23 in float32.
 
 Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
 """

@@ -103,12 +103,12 @@ FLOAT: tuple[Rule, ...] = (
     divide_by_root.RULE,
     expand_power.RULE,
 )
-# What quantised functions do without. Integer arithmetic makes one table of a chain of elementwise calls, in binary64:
-# of gelu's and silu's forms that table is the same, but hard sigmoid's x / 6 and x · ⅙ part at ties.
+# Rules that are not applied to quantised functions. Integer arithmetic makes one table of a chain of elementwise calls,
+# in binary64: for gelu's and silu's forms that table is the same, but hard sigmoid's x / 6 and x · ⅙ differ at ties.
 NOT_IF_QUANTIZED: tuple[Rule, ...] = (*FLOAT, recognize_hard_sigmoid.RULE)
 # Operators are recognised in the forms that exporters write, before other rules give these another form.
 RULES: tuple[Rule, ...] = (*TIDY, *RECOGNIZE, *FOLD, divide_by_power_of_two.RULE, *FLOAT)
-# Of products, before composites are formed: in 16 bits with sums of 32, and with int8 weights that stay int8.
+# Applied to products before composites are formed: in 16 bits with sums of 32, and with int8 weights that stay int8.
 PRODUCT_RULES: tuple[Rule, ...] = (sum_halves_in_full.RULE, scale_after_product.RULE)
 # After operators were moved to 16 bits.
 HALF_PRECISION_RULES: tuple[Rule, ...] = (round_before_move.RULE,)

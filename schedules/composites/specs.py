@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a composite is described: an anchor, and the chain of epilogue steps that may follow it."""
+"""Descriptions of composites: an anchor, and the chain of epilogue steps that may follow it."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -37,7 +37,7 @@ class Phase:
 
     @property
     def stop(self) -> int:
-        """One past the last input that the phase reads, in elements of the axis."""
+        """Index after the last input that the phase reads, in elements of the axis."""
         return self.start + self.count + (len(self.taps) - 1) * self.step
 
 
@@ -46,8 +46,8 @@ class Axis:
     """One spatial axis.
 
     Attributes:
-        size: Inputs.
-        kernel: Taps.
+        size: Number of inputs.
+        kernel: Number of taps.
         stride: Outputs from what one input meets to the next.
         dilation: Outputs from what one tap meets to the next.
         before: Outputs left out at the start.
@@ -166,11 +166,11 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
     So no loop is subtracted in a quotient: TVM's FlattenBuffer takes (c - k) // d for k // -d + c // d.
 
     Args:
-        x: [N, H, W, C].
-        w: As `Geometry.weights`.
+        x: Data, [N, H, W, C].
+        w: Weights in the order of `Geometry.weights`.
         geometry: Geometry of `x` and `w`.
         dtype: Dtype of the sums.
-        read: Of an element of `x` that is inside of the data; what is outside counts as 0.
+        read: Converts an element of `x` that is inside the data; elements outside count as 0.
     """
     ky, kx = (
         te.reduce_axis((0, size), name)

@@ -161,7 +161,8 @@ _INTEGER_EPILOGUE = (
     # than by a loop of its own, in which it stays.
     EpilogueStep("table", "qdq.table", operand="constant", broadcast="any", retypes=True, registers=16),
 )
-# Of 32, a tile of 16 accumulators, as few as hide the latency of loads, has its operands, and its requantisation four.
+# Registers that an epilogue may take, out of 32: 16 are accumulators, the fewest that hide the latency of loads, some
+# are operands of the tile, and requantisation takes four.
 _SPARE_REGISTERS = 8
 
 CONV2D_S8 = CompositeSpec(
@@ -196,7 +197,7 @@ LINEAR_S8 = CompositeSpec(
     spare_registers=_SPARE_REGISTERS,
 )
 
-# Of two tensors of run time; the zero points are the anchor's own.
+# A product of two run-time tensors; the zero points are attributes of the anchor.
 MATMUL_S8 = CompositeSpec(
     name="arm.matmul_s8",
     anchor="qdq.matmul",

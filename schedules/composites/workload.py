@@ -17,8 +17,8 @@ class Operand:
     """One tensor that a composite reads.
 
     Attributes:
-        shape: Its shape.
-        dtype: Its dtype; the anchor sees another one where a cast is part of the composite.
+        shape: Shape of the tensor.
+        dtype: Dtype of the tensor; the anchor sees another one if a cast is part of the composite.
         kind: "input" for a parameter of the composite, "constant" for a tensor in its body.
         index: Position among the composite's parameters, or among its constants in the order that they are read.
         axes: How a permutation of its axes, part of the composite, orders them; none if empty.

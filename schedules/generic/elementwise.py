@@ -18,7 +18,7 @@ LANES = 16
 
 
 FUNCTION_LANES = 8
-"""The same where polynomials are computed, whose constants take half of the registers."""
+"""Elements of one step with polynomials, whose constants take half of the registers."""
 
 
 def stored_along(nest: Stage) -> Axis | None:

@@ -57,7 +57,7 @@ _VECTOR_FUNCTIONS = frozenset(
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
     )
 )
-"""Those of `expressions.FUNCTIONS` that are vector instructions or polynomials."""
+"""Functions of `expressions.FUNCTIONS` that are vector instructions or polynomials."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Family:
     """A named family of nests.
 
     Attributes:
-        name: As reports have it.
+        name: Name of the family in reports.
         matches: Whether a nest is one, where it is.
     """
 

@@ -36,7 +36,7 @@ def fuse(program: Program) -> Program:
         if stage.target not in kept and all(_worthwhile(stage, reader, len(readers)) for reader in readers):
             inlined = {id(reader): _inlined(stage, reader) for reader in readers}
             stages = [inlined.get(id(other), other) for other in stages if other is not stage]
-            # Of the stages before, those are looked at once more that one of other readers has now.
+            # Earlier stages whose readers have changed are considered again.
             changed = {source for reader in inlined.values() for source in reads.of(reader)}
             position = min([position, *(k for k, s in enumerate(stages[:position]) if s.target in changed)])
         else:

@@ -18,7 +18,7 @@ def stored_axis_innermost(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return the function with its sums over products reordered.
 
     Args:
-        func: As FuseTIR leaves it.
+        func: Fused loops, as FuseTIR returns them.
     """
     schedule = s_tir.Schedule(ir.IRModule({"main": func}))
     for block in schedule.get_child_blocks(schedule.get_sblock(_ROOT)):

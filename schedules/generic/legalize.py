@@ -44,7 +44,7 @@ def _conv2d_transpose(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 @dataclass(frozen=True)
 class _Windows:
-    """How the windows of a pool lie along one axis."""
+    """Position of a pool's windows along one axis."""
 
     size: int
     outputs: int
@@ -73,7 +73,7 @@ class _Windows:
 
 
 def _max_pool2d(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Without a padded copy of the data where windows are narrow and strided.
+    """Legalise max pooling without a padded copy of the data if windows are narrow and strided.
 
     Over an edge, they read what lies at that edge once more. Otherwise TVM's, whose copy ends where the last window
     does: strides may leave padding unread.
@@ -134,4 +134,4 @@ LEGALIZE: dict[str, Callable[[relax.BlockBuilder, ir.Call], ir.Expr]] = {
     "relax.scatter_nd": scatter.scatter_nd,
     **dict.fromkeys(("relax.max", "relax.min"), extrema.extremum),
 }
-"""For `relax.transform.LegalizeOps`: by operator."""
+"""Operator → its legalisation, for `relax.transform.LegalizeOps`."""

@@ -26,7 +26,7 @@ _NAMED = {"ir.Var": "name", "s_tir.SBlock": "name_hint"}
 _ROOT = "root"
 
 _KEPT = ("tirx.noalias", "s_tir")
-"""Attributes that say what a function is; others say where it came from."""
+"""Attributes that define a function; others say where it came from."""
 
 
 def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:

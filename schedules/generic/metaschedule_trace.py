@@ -126,7 +126,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 def _check(trace: Any) -> None:
-    """Refuse a trace with what no rule draws; a database is a file like any other.
+    """Refuse a trace with steps that no rule draws; a database is a file like any other.
 
     Raises:
         ValueError: It has some, or is no trace.
@@ -158,7 +158,7 @@ def _draw(func: tirx.PrimFunc, on: target.Target, parallel: bool, seed: int) -> 
 
 
 def _rules(parallel: bool) -> list[Any]:
-    """Upstream's for LLVM, without those of single operators; threads only for what is worth waking them."""
+    """Return upstream's rules for LLVM, without those of single operators; threads only for enough work."""
     threads = ms.schedule_rule.ParallelizeVectorizeUnroll(
         max_jobs_per_core=_JOBS if parallel else -1,
         max_vectorize_extent=_VECTOR_ELEMENTS,
@@ -174,7 +174,7 @@ def _rules(parallel: bool) -> list[Any]:
 
 
 def _target(workload: Workload, core: Core) -> target.Target:
-    """One core: threads are no part of what is searched."""
+    """Return a target with one core: threads are not searched."""
     triple = f"{loop_workload.machine_of(workload)}-linux-gnu"
     return target.Target({"kind": "llvm", "mtriple": triple, "num-cores": 1})
 

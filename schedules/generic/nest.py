@@ -43,7 +43,7 @@ def nests(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
     """Yield the loop nests of a stage, which together compute each element once.
 
     Args:
-        stage: As `fuse` leaves it.
+        stage: A stage as `fuse` returns it.
         flat: For each tensor a buffer of one dimension; the nests load from these and write these.
         outside: Axes of loops around the stage.
     """
@@ -129,7 +129,7 @@ def _division(stage: Stage, expr: ir.Expr) -> tuple[Axis, int] | None:
 
 
 def _flat(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Axis]) -> Stage:
-    """One flat offset for each load and for the store."""
+    """Return one flat offset for each load and for the store."""
     analyzer = _analyzer((*all_axes(stage), *outside))
 
     def offset(buffer: ir.Var, indices: Sequence[ir.Expr]) -> ir.Expr:

@@ -25,7 +25,7 @@ ROUNDINGS = frozenset({"round", "nearbyint"})
 """TVM rounds half to even for both names."""
 
 _CONSTANTS = (2.0**-40, 2.0**40)
-"""Between these, products with limits of 16 bits are far from the ends of binary32."""
+"""Range of constants whose products with limits of 16 bits are far from the ends of binary32."""
 
 _LIMIT = 2.0**16
 

@@ -51,7 +51,7 @@ def vector_axis(nest: Stage, reduction: Reduction) -> Axis | None:
 
 
 BYTES = 252
-"""Of them 16 bits hold the sum, whatever they are: 256 * 255 is below 2**16, 256 * 128 no more than 2**15."""
+"""Number of bytes whose sum always fits in 16 bits: 256 * 255 is below 2**16, 256 * 128 no more than 2**15."""
 
 UNROLL = 4
 """Bytes of each lane that one iteration adds; it divides `BYTES`."""
@@ -124,7 +124,7 @@ class _Tile:
         return [replace(place, at={**place.at, self.row.var: first + i64(r)}) for r in range(rows)]
 
     def _vector(self, place: Place, first: ir.Expr, rows: int) -> None:
-        """One vector of the result for each row."""
+        """Emit one vector of the result for each row."""
         assert self.along is not None
         here = replace(place, at={**place.at, self.along.var: first}, along=self.along.var, lanes=self.lanes)
         acc = self._accumulators(rows, self.lanes, self.reduction.init)
@@ -169,7 +169,7 @@ class _Tile:
                 some(inside, i64(blocks * BYTES), rest)
 
     def _element(self, place: Place, rows: int) -> None:
-        """One element of the result for each row."""
+        """Emit one element of the result for each row."""
         others = [axis for axis in self.reduction.axes if axis is not self.along]
         lanes = self.lanes
         extent = self.along.extent if self.along else 1

@@ -22,7 +22,7 @@ _JOINS: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "mean": lambda old, new: (old + new) / 2,
 }
 _Place = Callable[[Sequence[ir.Expr], tirx.Buffer, Sequence[ir.Expr]], list[ir.Expr]]
-"""Of the sizes of y, as the function has them, the indices, and a place in these: the place in y."""
+"""Given the sizes of y, as the function has them, the indices, and a position in these, returns the position in y."""
 
 
 def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:

@@ -60,7 +60,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
     """Schedule a PrimFunc of plain loops; return any other unchanged, with the reason.
 
     Args:
-        func: As FuseTIR leaves it: arguments are dense tensors.
+        func: Fused loops as FuseTIR returns them; arguments are dense tensors.
         target: The target.
     """
     try:
@@ -121,7 +121,7 @@ def _emitted(rows: Rows, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
 
 @dataclass
 class _Emitter:
-    """Emits the body; `done` says what was done, nest by nest, and `nests` are these."""
+    """Emits the body; `done` describes each nest of `nests` in words."""
 
     rows: Rows
     flat: Mapping[ir.Var, tirx.Buffer]
@@ -131,7 +131,7 @@ class _Emitter:
     nests: list[Stage] = field(default_factory=list)
 
     def said(self) -> str:
-        """Return the description of what was done, for reports."""
+        """Return the description of the schedule, for reports."""
         rows = " x ".join(str(axis.extent) for axis in self.rows.axes)
         return (f"rows of {rows}: " if rows else "") + "; ".join(dict.fromkeys(self.done))
 

@@ -29,10 +29,10 @@ class Reduction:
 
     Attributes:
         kind: How terms are combined.
-        axes: Over what.
+        axes: Axes that are reduced.
         init: Start value.
-        term: One term.
-        result: Stands for the outcome in the stage's value.
+        term: The term for one index of the axes.
+        result: Variable of the stage's value that stands for the combined terms.
     """
 
     kind: Kind

@@ -23,7 +23,7 @@ INTERLEAVED = (2, 3, 4)
 """Vectors that ST2, ST3 and ST4 interleave."""
 
 INTERLEAVED_LANES = 16
-"""Of each of them; LLVM makes several stores of what is wider than a register."""
+"""Lanes of each interleaved vector; LLVM emits several stores for vectors wider than a register."""
 
 
 def transposition(nest: Stage, along: Axis) -> Axis | None:

@@ -36,8 +36,8 @@ class Place:
     """The element, or vector of consecutive elements, that an expression is emitted for.
 
     Attributes:
-        at: The value of each axis; of `along` that of the first lane.
-        buffers: For each flat tensor of the nest the buffer that holds it.
+        at: Value of each axis; for `along`, that of the first lane.
+        buffers: Flat tensor of the nest → the buffer that holds it.
         neon: Whether AArch64's own instructions may be used.
         along: The axis that the lanes follow.
         lanes: Number of lanes.

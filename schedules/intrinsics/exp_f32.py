@@ -31,8 +31,8 @@ ERROR = 3.25 * 2.0**-24
 """Bound of the relative error of `power` where the result is a normal number."""
 
 LEAST = -127.0
-"""Of `power`, lower exponents of 2 count as this: the bits of 2**LEAST are those of 0, so that what is below gives 0.
-From there up to -126, where numbers are not normal, a result is off by 2**-126 at most."""
+"""Least exponent of 2 for `power`; lower ones count as this. The bits of 2**LEAST are those of 0, so that lower
+powers are 0. From there up to -126, where numbers are not normal, a result is off by 2**-126 at most."""
 
 EXP = (
     0.6931470036506653,
@@ -51,20 +51,20 @@ EXPM1 = (
     0.0013392017,
     0.00015454162,
 )
-"""The same, right relative to r p(r)."""
+"""Coefficients of the polynomial p if r p(r) must be right relative to itself."""
 
 FINE = (
     0.6931489,
     0.2402268,
 )
-"""The same for steps of 1/64."""
+"""Coefficients of the polynomial for steps of 1/64."""
 
 
 def power(v: Vector, x: ir.Expr, *, base_e: bool) -> ir.Var:
     """Emit b**x, for powers below 2**127.5; a NaN stays a NaN.
 
     Args:
-        v: The vectors.
+        v: Arithmetic on vectors.
         x: The exponent.
         base_e: Whether b is e, else 2.
     """
@@ -87,7 +87,7 @@ def reduced(v: Vector, x: ir.Expr, *, base_e: bool, minus_one: bool = False) -> 
     """Emit (2**n, r p(r)) of b**x = 2**n (1 + r p(r)), for powers from 2**-127 to 2**128.
 
     Args:
-        v: The vectors.
+        v: Arithmetic on vectors.
         x: The exponent.
         base_e: Whether b is e, else 2.
         minus_one: Whether 1 is subtracted of the power, and so r p(r) has to be right to its last bits.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of a decision tree walk as inline assembly, FCMP and CINC, so that LLVM makes no branch of it.
+"""A step of a decision tree walk as inline assembly, FCMP and CINC, so that LLVM emits no branch for it.
 
 In a loop with several walks, LLVM turns `child + (value > threshold)` into a branch for out-of-order cores, as if it
 were predictable; metadata that mark it as unpredictable are lost before that. Inline assembly keeps the two

@@ -5,8 +5,8 @@ Schedulers for cores that issue in order bring loads and products forward and le
 that fits the register file spills. An empty `asm sideeffect` whose output is its input takes no instruction; loads
 and further ones stay on their side of it, and loops that hold one are not unrolled.
 
-A barrier does the same for all values at once: what was loaded before it is not kept for what follows. Of short loops
-one after another LLVM makes straight code, and would keep whole rows from one to the next, on the stack.
+A barrier does the same for all values at once: what was loaded before it is not kept for what follows. LLVM unrolls
+short loops that follow each other to straight code, and would keep whole rows from one to the next, on the stack.
 """
 
 from collections.abc import Iterator

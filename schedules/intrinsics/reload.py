@@ -19,7 +19,7 @@ _LANES = 4
 """int32 of a vector."""
 
 COUNTS = (2, 4, 8)
-"""How many vectors a reload may bring. Its address is in a register of its own: LLVM folds no offset into it."""
+"""Numbers of vectors that a reload may load. Its address is in a register of its own: LLVM folds no offset into it."""
 
 
 def _definition(vectors: int) -> str:

@@ -89,7 +89,7 @@ def register() -> str:
 
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator] # TVM ships no types
     def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
-        """The same with `sdot`; LLVM turns the splat of A's four bytes into the lane index of SDOT by element."""
+        """Multiply with `sdot`; LLVM turns the splat of A's four bytes into the lane index of SDOT by element."""
         A = T.match_buffer(a, (4,), "int8", strides=[1], offset_factor=4)  # noqa: N806
         B = T.match_buffer(b, (4, 4), "int8", strides=[4, 1], offset_factor=16)  # noqa: N806
         C = T.match_buffer(c, (4,), "int32", strides=[1], offset_factor=4)  # noqa: N806

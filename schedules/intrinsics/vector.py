@@ -29,9 +29,9 @@ def zip_halves(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Exp
     """(ZIP1, ZIP2) of two 128-bit vectors seen as lanes of `lane_dtype`: a0 b0 a1 b1 ..., in their own dtype.
 
     Args:
-        a: 128 bits.
+        a: A vector of 128 bits.
         b: 128 bits of the same dtype.
-        lane_dtype: Such as "int64x2" or "int32x4".
+        lane_dtype: Dtype of the lanes, such as "int64x2" or "int32x4".
     """
     lanes = int(lane_dtype.rpartition("x")[2])
     wide = [tirx.reinterpret(lane_dtype, a), tirx.reinterpret(lane_dtype, b)]

@@ -18,8 +18,8 @@ class Vector:
     """Arithmetic on vectors of `lanes` float32, scalars if `lanes` is 1; each result is bound, and so computed once.
 
     Attributes:
-        lanes: Elements.
-        sve: Whether vectors of four take instructions of SVE, inside of `sve.functions`.
+        lanes: Number of elements.
+        sve: Whether vectors of four use SVE instructions, inside of `sve.functions`.
     """
 
     def __init__(self, lanes: int, *, sve: bool = False, held: Mapping[float, ir.Expr] | None = None) -> None:

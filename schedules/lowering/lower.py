@@ -48,12 +48,12 @@ def lower(
     """Lower one composite to a PrimFunc.
 
     Args:
-        composite: As `FuseOpsByPattern(bind_constants=True)` forms it; its "Composite" attribute names a spec of
-            `VOCABULARY`.
+        composite: The composite as `FuseOpsByPattern(bind_constants=True)` forms it; its "Composite"
+            attribute names a spec of `VOCABULARY`.
         target: What the PrimFunc is built for; it becomes the function's "target" attribute.
         core: The core to choose for.
         choose: See `select`.
-        routines: What the composite calls by call_tir, by name.
+        routines: Name → routine, for those that the composite calls by call_tir.
         without: See `select`.
         more: See `select`.
 

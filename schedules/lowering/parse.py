@@ -25,7 +25,7 @@ from schedules.kernels.epilogues.accumulator_bounds import (
 )
 
 Routines = Mapping[str, tirx.PrimFunc]
-"""The functions that a composite calls by call_tir, by name; their attributes hold what they compute."""
+"""The functions that a composite calls by call_tir, by name; their attributes name their numerics."""
 
 # Attributes of a routine that are not parameters of what it computes.
 _NO_PARAMETERS = ("numerics", "op_pattern", "global_symbol", "tirx.noalias", "target", "s_tir")
@@ -71,7 +71,7 @@ class _Reader:
         return self.routines.get(call.args[0].name_hint)
 
     def name(self, call: ir.Call) -> str:
-        """The operator, or what the routine computes."""
+        """Name of the operator, or of the routine's numerics."""
         routine = self.routine(call)
         return str(call.op.name if routine is None else routine.attrs["numerics"])
 
@@ -191,7 +191,7 @@ def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> 
 
 
 def _swapped(parameters: Parameters) -> Parameters:
-    """Those of a sum whose second operand is the value, for it to be the first: the sum is the same."""
+    """Swap the parameters of a sum whose second operand is the value, so that it is the first: the sum is the same."""
     other = {"a_": "b_", "b_": "a_"}
     return tuple(sorted((other.get(name[:2], name[:2]) + name[2:], value) for name, value in parameters))
 
@@ -224,7 +224,7 @@ def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> 
             return math.prod(other) == 1
         case "per-channel":
             return math.prod(other) == 1 or (other[-1] == shape[-1] == math.prod(other))
-    # Of the others the graph side, and the operator's own types, leave nothing to tell apart.
+    # For the other kinds, the graph side and the operator's own types leave nothing to check.
     return True
 
 

@@ -34,7 +34,7 @@ class Costs:
     """Estimates for one core, in cycles.
 
     Attributes:
-        core: Whose.
+        core: Core to estimate cycles for.
     """
 
     core: Core
@@ -49,8 +49,8 @@ class Costs:
 
         Args:
             data: Shape of the data.
-            columns: Columns of the weights.
-            bias: Whether there is one.
+            columns: Number of columns of the weights.
+            bias: Whether the layer has a bias.
         """
         depth, shape = data[-1], (*data[:-1], columns)
         operands = (
@@ -65,7 +65,7 @@ class Costs:
         """Return why adding the residual of an integer product is cheaper in a separate kernel, or None.
 
         Args:
-            composite: With its residual, as the last step.
+            composite: The composite, whose last step adds the residual.
             routines: What it calls by call_tir.
 
         Returns:

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 NAME = "float.linear_grouped"
 
 LEAST, MOST = -8, 7
-"""Of the integers."""
+"""Range of the integers."""
 
 
 def packed(integers: Array) -> Array:
@@ -47,10 +47,10 @@ def linear_grouped_routine(shape: Sequence[int], integers: Array, scales: Array,
     """Return the routine of the product.
 
     Args:
-        shape: Of the data, [..., M, K].
-        integers: [K, N], within LEAST and MOST.
+        shape: Shape of the data, [..., M, K].
+        integers: Weights [K, N], from LEAST to MOST.
         scales: float32 [ceil(K / group), N].
-        group: Rows that share a scale.
+        group: Number of rows of the weights that share a scale.
     """
     held = packed(integers)
     x = te.placeholder(shape, "float32", "x")

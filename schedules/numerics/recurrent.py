@@ -62,7 +62,7 @@ _EMITTED: dict[str, Callable[..., ir.Expr]] = {
 
 @dataclass(frozen=True)
 class Activation:
-    """One of `_FUNCTIONS`, with its numbers.
+    """An activation: the name of one of `_FUNCTIONS`, and its parameters.
 
     Attributes:
         name: Name of the function.
@@ -83,10 +83,10 @@ class Cell:
 
     Attributes:
         kind: "lstm", "gru" or "rnn".
-        activations: As many as `ACTIVATIONS` says.
+        activations: Names of the activations, as many as `ACTIVATIONS` says.
         reverse: Whether the last step comes first.
         linear_before_reset: Whether a GRU multiplies by the reset gate after its product.
-        clip: Limit of what is given to activations; 0 for none.
+        clip: Limit of the activations' arguments; 0 for none.
     """
 
     kind: str

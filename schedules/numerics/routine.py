@@ -35,7 +35,7 @@ class Routine:
     Attributes:
         func: Its attribute "numerics" names what it computes, such as "qdq.requantize", and further attributes are its
             parameters. Passes before `FuseTIR`, which drops them, can read them.
-        constants: One array for each constant argument.
+        constants: One array per constant argument.
     """
 
     func: tirx.PrimFunc
@@ -53,11 +53,11 @@ def routine(
     """Build a `Routine` from a TE expression.
 
     Args:
-        what: Its attribute "numerics".
+        what: Value of its attribute "numerics".
         arguments: Placeholders in order, the output last.
         constants: Values of the last placeholders before the output.
         pattern: TOpPattern, if TVM cannot derive it from the loops.
-        parameters: Further attributes.
+        parameters: Further attributes of the PrimFunc.
     """
     func = te.create_prim_func(list(arguments), index_dtype_override=_INDEX)
     # The module that the function is added to gives it a symbol.
@@ -77,10 +77,10 @@ def routine_of_loops(
     """Build a `Routine` without constants from loops in TVMScript's builder; FuseOps leaves it alone.
 
     Args:
-        what: Its attribute "numerics".
+        what: Value of its attribute "numerics".
         arguments: Shape and dtype of each argument, the output last.
         emit: Emits the body, given the arguments' buffers.
-        parameters: Further attributes.
+        parameters: Further attributes of the PrimFunc.
     """
     with IRBuilder() as builder:
         with T.prim_func(s_tir=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several architectures share."""
+"""Blocks that several architectures share."""
 
 from collections.abc import Callable
 

@@ -20,7 +20,7 @@ CLASSES = 1000
 
 
 class SqueezeExcite(nn.Module):
-    """Each channel times a number between 0 and 1 that all channels' means decide."""
+    """Multiplies each channel by a number between 0 and 1, which is computed from the means of all channels."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`NpuAdvice`: what a model would take on each Ethos-U, beside the CPU alone."""
+"""`NpuAdvice`: estimated cost of a model on each Ethos-U, compared with the CPU alone."""
 
 from typing import Literal
 
@@ -20,19 +20,26 @@ class Price(_Record):
     regions: int = Field(description="Parts of the model that the NPU runs.")
     operators: int = Field(description="Operators of the integer graph in them.")
     mac_share: float = Field(description="Share of the model's multiply-accumulates in them.")
-    npu_cycles: int = Field(description="Of the NPU, with what waits for memory, by Vela.")
-    cpu_cycles: int = Field(description="Of the CPU, for what stays there, by the kernels' formulas.")
+    npu_cycles: int = Field(
+        description="Cycles of the NPU by Vela's estimate, including those that wait for memory."
+    )
+    cpu_cycles: int = Field(
+        description="Cycles of the CPU for the operators that stay there, by the kernels' formulas."
+    )
     npu_us: float = Field(description="Microseconds of the NPU.")
     handover_us: float = Field(
         description="Microseconds of handing all regions over, and of copying their inputs and outputs."
     )
     cpu_us: float = Field(description="Microseconds of the CPU.")
-    us: float = Field(description="Of the whole inference: the three above together.")
+    us: float = Field(description="Microseconds of the whole inference: the sum of the three above.")
     gain: float = Field(description="Share of the time on the CPU alone that is saved.")
     memories: dict[str, int] = Field(
-        description="By memory the most bytes that the NPU has in use; several regions use the same."
+        description="Memory → most bytes of it that the NPU has in use; several regions use the same bytes."
     )
-    kept: str = Field(description="What keeps the most multiply-accumulates, or else nodes, on the CPU.")
+    kept: str = Field(
+        description="The reason that keeps the most multiply-accumulates on the CPU, or the most nodes if none has "
+        "any."
+    )
 
     @property
     def sram_bytes(self) -> int:
@@ -41,21 +48,21 @@ class Price(_Record):
 
 
 class NpuPrice(_Record):
-    """An accelerator with a clock and memories, and what the model takes there."""
+    """An accelerator with a clock and memories, and the estimated cost of the model on it."""
 
-    accelerator: str = Field(description="As --npu takes it.")
+    accelerator: str = Field(description="Accelerator, as for --npu.")
     macs_per_cycle: int = Field(description="8-bit multiply-accumulates a cycle.")
-    system_config: str = Field(description="As --system-config takes it: clock and memories.")
-    memory_mode: str = Field(description="As --memory-mode takes it: what lies in which memory.")
+    system_config: str = Field(description="Clock and memories, as for --system-config.")
+    memory_mode: str = Field(description="Which data lies in which memory, as for --memory-mode.")
     npu_mhz: float = Field(description="Clock of the NPU.")
     cpu_mhz: float = Field(description="Clock of the CPU beside it.")
-    price: Price | None = Field(default=None, description="Null where it is not known.")
-    failure: Failure = Field(default="", description="Whose fault it is that it is not known.")
-    note: str = Field(default="", description="Why it is not known.")
+    price: Price | None = Field(default=None, description="Estimated cost; null if it is not known.")
+    failure: Failure = Field(default="", description="Cause of the failure, if the cost is not known.")
+    note: str = Field(default="", description="Why the cost is not known.")
 
     @property
     def family(self) -> str:
-        """Such as "ethos-u55"."""
+        """Return the family of the accelerator, such as "ethos-u55"."""
         return self.accelerator.rsplit("-", 1)[0]
 
 
@@ -67,14 +74,16 @@ class NpuAdvice(_Record):
     target: str = Field(description="Profile of the CPU.")
     core: str = Field(description="Core that the CPU's cycles are estimated for.")
     macs: int = Field(description="Multiply-accumulates of one inference.")
-    cpu_cycles: int = Field(description="Of one inference on the CPU alone, by the kernels' formulas.")
+    cpu_cycles: int = Field(description="Cycles of one inference on the CPU alone, by the kernels' formulas.")
     handover_us: float = Field(
         description="Microseconds of one region's submission and completion, without copies."
     )
     vela: str = Field(description="Version of Vela.")
     stopped: Stopped = Field(description="Why it ended; what was not reached has no price.")
-    prices: tuple[NpuPrice, ...] = Field(description="By accelerator, system configuration, memory mode.")
-    note: str = Field(description="What the figures are, and what they are not.")
+    prices: tuple[NpuPrice, ...] = Field(
+        description="Prices in the order of accelerator, system configuration, memory mode."
+    )
+    note: str = Field(description="What the figures mean, and what they do not mean.")
 
     def fastest(self) -> list[NpuPrice]:
         """Return what takes the least time in each family, where the NPU runs a part of the model at all."""

@@ -27,7 +27,7 @@ _ONES = [n.bit_count() for n in range(1 << _CHUNK)]
 
 @dataclass
 class _Palette:
-    """How a slice's numbers become weights: below the palette's size by it, above it directly."""
+    """A map from a slice's numbers to weights: those below the palette's size index it, others are weights."""
 
     entries: Integers
     offset: int

@@ -35,10 +35,10 @@ class Volume:
         ifm_bits: Bits of an input element (8 or 16).
         ofm_block: Output channels of a block.
         ofm_ublock: Output channels of a micro-block.
-        dilation: y, x.
-        stride: y, x (U85).
-        streams: Among how many the weights are divided.
-        macs: Of the accelerator, a cycle (U85).
+        dilation: Dilation along y and x.
+        stride: Stride along y and x (U85).
+        streams: Number of weight streams that the weights are divided among.
+        macs: Multiply-accumulates per cycle of the accelerator (U85).
         sparse: 2:4 sparse weights (U85).
     """
 

@@ -86,7 +86,7 @@ def _compute(registers: Registers, mode: int, a: Integers, b: Integers) -> Integ
 
 
 def _operands(machine: Machine, mode: int) -> tuple[Integers, Integers]:
-    """Both operands less zero points, in the order that the operation takes them; the second is 0 of a unary one."""
+    """Return both operands minus zero points, in the operation's order; the second of a unary operation is 0."""
     shape = ofm_shape(machine.registers)
     if machine.registers.family == "u85":
         first = _u85_operand(machine, "ifm", shape)
@@ -128,7 +128,7 @@ def _u85_operand(machine: Machine, name: Input, shape: tuple[int, int, int]) -> 
 
 
 def _scaled(registers: Registers, mode: int, a: Integers, b: Integers) -> tuple[Integers, Integers]:
-    """Both operands rescaled as the operation's inputs."""
+    """Return both operands, rescaled as the operation prescribes for its inputs."""
     if registers.family == "u85":
         return _u85_scaled(registers, "ifm", a), b if mode in _UNARY else _u85_scaled(registers, "ifm2", b)
     if mode not in (_ADD, _SUB):

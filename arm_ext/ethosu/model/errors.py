@@ -5,7 +5,7 @@ from arm_ext.errors import InternalError
 
 
 class StreamError(InternalError):
-    """A command stream or its weights is malformed, or addresses what is not there.
+    """A command stream or its weights is malformed, or addresses memory that does not exist.
 
     A stream comes out of the compiler, so that this is a defect of it unless the payload was altered.
     """

@@ -62,7 +62,7 @@ def run(payload: Payload, inputs: Sequence[Array], trace: list[Executed] | None 
     Args:
         payload: The payload; nothing else is used.
         inputs: An array for each of its inputs, of its dtype and shape.
-        trace: To which each operation that has run is appended.
+        trace: A list to which each executed operation is appended.
 
     Returns:
         An array for each of its outputs.

@@ -22,8 +22,8 @@ class Executed:
         name: Name of its command.
         operand: Operand of its command.
         fields: Register fields that it read, "register.field" → value.
-        weights: As decoded; output channels x height x width x input channels.
-        scales: As decoded.
+        weights: Decoded weights: output channels x height x width x input channels.
+        scales: Decoded scales.
     """
 
     index: int
@@ -38,10 +38,10 @@ class Machine:
     """The state of an Ethos-U between two commands.
 
     Attributes:
-        npu: Which one.
+        npu: The accelerator.
         memory: Regions and table memory.
         registers: Values of the registers.
-        running: The operation that runs.
+        running: The operation that is being executed.
         accumulators: Accumulators after the last operation.
         chained: Contents of the chain buffers (U85).
     """

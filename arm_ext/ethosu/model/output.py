@@ -145,7 +145,7 @@ def _interpolated(table: Integers, values: Integers, *, wide: bool) -> Integers:
 
 
 def _rearranged(registers: Registers, values: Integers) -> Integers:
-    """U85's transpose and reversal of what is written."""
+    """Return the result, transposed and reversed as a U85 command says."""
     code = registers.get("ofm_precision", "transpose")
     if code not in _TRANSPOSES:
         raise StreamError(f"transpose {code} of the output is unknown")

@@ -63,7 +63,7 @@ def _positions(machine: Machine, window: Window) -> None:
 
 
 def _average(machine: Machine, window: Window) -> None:
-    """An average: by NPU_SET_OFM_SCALE (U55 and U65 without padding), else over what the kernel sees of the input.
+    """Return an average: by NPU_SET_OFM_SCALE (U55 and U65 without padding), else over the inputs inside the window.
 
     The division is a multiplication by a reciprocal, TOSA's `reciprocal_scale`.
     """

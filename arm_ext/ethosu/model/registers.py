@@ -16,9 +16,9 @@ class Registers:
     """The register values that the commands so far have set.
 
     Attributes:
-        family: Whose registers they are.
-        values: By name, parameter and data together.
-        read: Fields that were asked for since it was last emptied, as "register.field", with what they held.
+        family: The family of accelerators that the registers belong to.
+        values: Name of a register → its value, parameter and data together.
+        read: Fields that were read since this was last cleared, "register.field" → value.
     """
 
     family: Family

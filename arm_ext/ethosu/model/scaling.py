@@ -42,11 +42,11 @@ def rescale(
     double ones add half of the 31st dropped bit too, with the sign of the value or without.
 
     Args:
-        values: Any shape.
-        multiplier: Not negative; one, or one for each of the last axis.
-        shift: 0-63, likewise.
+        values: Integers of any shape.
+        multiplier: Multipliers that are not negative: one, or one per element of the last axis.
+        shift: Shifts from 0 to 63: one, or one per element of the last axis.
         rounding: How to round.
-        double_shift: By how many bits the values were already shifted left, for double rounding.
+        double_shift: Number of bits that the values were shifted left before, for double rounding.
     """
     multiplier, shift = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     extent = float(np.abs(values).max(initial=0)) * float(multiplier.max(initial=0))

@@ -25,9 +25,9 @@ class Window:
     """An upscaled input without padding, with the kernel that moves over it.
 
     Attributes:
-        values: Less the zero point; height x width x channels.
-        kernel: The kernel.
-        padding: Rows above, columns left.
+        values: Input values minus the zero point; height x width x channels.
+        kernel: The kernel's size, strides and dilation.
+        padding: Rows of padding above, and columns of padding to the left.
         steps: Height and width of the output.
     """
 

@@ -61,7 +61,7 @@ class _Form:
 
     Attributes:
         operator: TOSA operator code.
-        values: The same operator in numpy, for bounds of its result.
+        values: The same operator in numpy, to bound its result.
         attributes: Further attributes that the TOSA serializer takes.
     """
 

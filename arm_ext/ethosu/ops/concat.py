@@ -18,7 +18,7 @@ class Concat(Attributes):
 
     Attributes:
         axis: The concatenated axis, counted from the first.
-        parts: For each part its value if it is constant, else None.
+        parts: Value of each constant part; None for a part that is computed at run time.
     """
 
     axis: int

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the NPU computes what our integers are: regions on the functional model, fed with the CPU's values.
 
-Of a region that differs, its beginnings are compiled by themselves, and a bisection finds the operator with which they
-begin to differ. TOSA's reference model then says which of the two is wrong.
+If a region differs, prefixes of it are compiled by themselves, and a bisection finds the first operator that differs.
+TOSA's reference model then says which of the two is wrong.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,9 +55,9 @@ class Agreement:
     """Compares the regions of a model sample by sample.
 
     Attributes:
-        divider: What divided it.
-        offloaded: The division.
-        samples: That were compared.
+        divider: The divider that made the regions.
+        offloaded: The model divided into regions.
+        samples: Number of samples that were compared.
     """
 
     divider: Divider
@@ -120,7 +120,7 @@ class Agreement:
     def _wrong(
         self, graph: Graph, operators: Sequence[Operator[Any]], values: Mapping[Var, Array]
     ) -> Wrong | None:
-        """Who is wrong about the values of operators; None where the NPU and the CPU agree, or Vela refuses them."""
+        """Return which side computes operators wrongly; None if NPU and CPU agree, or Vela refuses the operators."""
         found: Wrong | None = None
         for part in grow(graph, operators):
             try:

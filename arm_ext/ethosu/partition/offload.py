@@ -30,7 +30,7 @@ class Region:
     Attributes:
         part: The operators of the region.
         tosa: The TOSA flatbuffer.
-        compiled: Vela's result.
+        compiled: Payload and estimates that Vela returned.
         worth: Estimated times on the NPU and on the CPU.
     """
 

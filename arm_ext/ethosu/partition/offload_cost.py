@@ -69,7 +69,7 @@ def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Diagnostic | N
     Args:
         npu_cycles: Vela's estimate for the operator.
         cpu_cycles: The kernels' estimate for the operator.
-        clocks: Clock rates.
+        clocks: Clock rates of CPU and NPU.
     """
     there, here = npu_cycles / clocks.npu, cpu_cycles / clocks.cpu
     if there <= here:

@@ -47,8 +47,8 @@ class Wishes:
     """The user's assignment of operators to NPU or CPU, by kind or source node.
 
     Attributes:
-        npu: If not empty, only these may run on the NPU.
-        cpu: These stay on the CPU.
+        npu: If not empty, only these operators may run on the NPU.
+        cpu: These operators stay on the CPU.
     """
 
     npu: frozenset[str] = frozenset()

@@ -32,11 +32,12 @@ def rescale(
 
     Args:
         graph: The TOSA graph.
-        x: Its last axis are the channels.
-        scale: One, or multipliers [channels] and their shift; multipliers of 15 bits where x is int48.
+        x: The value; its last axis are the channels.
+        scale: One scale, or multipliers [channels] with their common shift; multipliers have 15 bits if x is
+            int48.
         dtype: Dtype of the result, which is rounded half up, shifted by `zero_point`, then saturated.
-        input_zero_point: Subtracted first.
-        zero_point: Added last.
+        input_zero_point: Zero point of x, which is subtracted first.
+        zero_point: Zero point of the result, which is added last.
 
     Raises:
         ValueError: The multipliers follow another axis; `integerize` makes no such operator.
@@ -148,8 +149,9 @@ def copied(graph: TosaGraph, x: Value) -> Value:
 def looked_up(graph: TosaGraph, x: Value, entries: Value) -> Value:
     """Emit TABLE before the transpositions and reshapes that make its input.
 
-    Of a transposition and a table after it, Vela 5.2 makes one command, and that wrong: it puts the table beyond a
-    shared RAM of 16 KiB, forgets it if two transpositions cancel, and on Ethos-U85 if another table stands before.
+    Vela 5.2 fuses a transposition and a table after it into one command, and does it wrongly: it places the table
+    beyond a shared RAM of 16 KiB, and omits it if two transpositions cancel, or on Ethos-U85 if another table comes
+    before.
     """
     made, dtype = graph.made(x), "int32" if x.dtype == "int16" else entries.dtype
     if made is not None and made.operator in (ts.Op.RESHAPE, ts.Op.TRANSPOSE):

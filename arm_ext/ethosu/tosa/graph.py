@@ -29,8 +29,8 @@ class Value:
     """A tensor of the graph.
 
     Attributes:
-        name: Unique.
-        shape: Static.
+        name: Name of the tensor, unique in the graph.
+        shape: Static shape.
         dtype: A key of `DTYPES`.
     """
 

@@ -127,7 +127,7 @@ def compile_network(
         options: Options of Vela; the defaults are those of ExecuTorch.
         inputs: Names, dtypes and shapes of the inputs in the network's order; by default input0, … of a signed dtype
             with six dimensions.
-        outputs: The same of the outputs; by default output0, ….
+        outputs: Names, dtypes and shapes of the outputs in the network's order; by default output0, ….
 
     Raises:
         VelaError: Vela fails, or leaves an operator to a CPU; the message is Vela's. Or it places a table beyond the

@@ -19,7 +19,7 @@ def run_apart(reference: Reference, runtime: str, inputs: Sequence[npt.NDArray[A
     """Return a reference's outputs; if it fails, no outputs and the reason.
 
     Args:
-        reference: It can be pickled.
+        reference: The reference; a function that can be pickled.
         runtime: Its name, for the reason.
         inputs: Inputs in the model's order.
     """

@@ -17,11 +17,11 @@ class TensorSpec:
 
     Attributes:
         name: The model's own name for it.
-        shape: Static shape.
+        shape: Static shape; sizes that are known at run time have the self-test's value.
         dtype: numpy's name of the element type.
-        batch: The name of the first dimension where that is any number of samples; `shape` then has the self-test's.
-        open: For each dimension that is known at run time what it is, such as "n<=512" or of an output "n // 2", and
-            nothing for others; empty where all are fixed. `shape` then has the self-test's.
+        batch: Name of the first dimension if it is any number of samples; else "".
+        open: What each dimension is that is known at run time, such as "n<=512", or "n // 2" for an output,
+            and "" for the others; an empty tuple if all are static.
     """
 
     name: str
@@ -87,13 +87,14 @@ class ImportedModel:
         outputs: Outputs in the model's order.
         nodes: Source node name → its operator, for every node of the source, in the source's order.
         quantized: Whether the source holds quantised operators (QDQ).
-        reference: The source's own runtime: inputs → outputs (none where it cannot run), its name and settings.
-        float_reference: Of a model that was quantised here, `reference` of its float form.
+        reference: The source's own runtime: a function from inputs to outputs (none where it cannot run), and
+            its name and settings.
+        float_reference: For a model that was quantised here, the same for its float form.
         states: Their inputs are the last ones and their outputs too, in this order.
         for_npu: The model with what it can have in QDQ form, where `mod` has integers of the source's own for it, which
             no NPU computes; None where it is the same.
-        lengths: Of a model with a size that is known at run time, `mod` for others than the self-test's.
-        least: The least of that size that the model takes.
+        lengths: For a model with a bounded length, `mod` for other lengths than the self-test's.
+        least: The least length that the model takes.
     """
 
     mod: "tvm.IRModule"

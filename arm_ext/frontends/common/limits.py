@@ -34,10 +34,10 @@ MOST_BYTES = 2**40
 """Largest tensor in bytes: more than the memory of any Arm machine, and far below where products of sizes overflow."""
 
 _SHARE = 4
-"""Of this machine's memory, the part that a tensor can take: the self-test holds some, and copies of some."""
+"""A tensor may take one part in this many of this machine's memory: the self-test holds several, and copies of some."""
 
 MOST_NESTED = 64
-"""Branches, loops and calls of functions inside each other: each takes a share of the stack of what reads them."""
+"""Most branches, loops and calls of functions inside each other: each takes a part of the reader's stack."""
 
 MOST_CALLS = 50_000
 """Nodes of a program, its functions and loops written out: beyond it, compiling takes hours."""
@@ -51,7 +51,7 @@ ELEMENT_TYPES = frozenset(
         *("float16", "bfloat16", "float32", "float64"),
     )
 )
-"""That there is code for. Integers of 4 bits are widened by the front ends."""
+"""Element types that code is generated for. Front ends widen integers of 4 bits."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,9 @@ def check_window(
     """Raise ModelError for a window that is larger than its padded image.
 
     Args:
-        site: The node.
-        image: Sizes of the moved-over axes.
-        window: In order of these, its sizes.
+        site: The node that the error names.
+        image: Sizes of the axes that the window moves along.
+        window: Sizes of the window along the same axes.
         dilations: Dilations in the same order.
         pads: Pads in the same order, those of both sides in one.
 
@@ -188,7 +188,7 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
 
     Args:
         of: Prefix of messages, such as a `Site`.
-        what: Names the tensor.
+        what: What the tensor is, for the message.
         shape: Its dimensions.
         item_bytes: Bytes of an element.
 

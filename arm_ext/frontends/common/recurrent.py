@@ -68,7 +68,7 @@ class Walked:
 
     Attributes:
         y: The output of each step, [steps, batch, hidden].
-        states: After the last step, [batch, hidden] each.
+        states: States after the last step, [batch, hidden] each.
     """
 
     y: relax.Expr
@@ -89,9 +89,9 @@ def run_sequence(
         builder: Builder of the function.
         cell: What each step computes.
         x: Data of static shape, [steps, batch, input], float32.
-        weights: Constants.
-        states: At the beginning, [batch, hidden] each; zeros where there is none.
-        lengths: Of the sequences, int32 [batch], if not all steps count.
+        weights: Constant weights and biases.
+        states: Initial states, [batch, hidden] each; zeros for one that is not given.
+        lengths: Lengths of the sequences, int32 [batch]; without them every step counts.
     """
     steps, batch = (int(dim) for dim in list(x.ty.shape)[:2])
     hidden, bias, late = weights.hidden, weights.data_bias + weights.state_bias, []

@@ -49,9 +49,9 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> Mod
     """Return the error for a node at which an importer of upstream's fails.
 
     Args:
-        node: Its name.
+        node: Name of the node.
         operators: Source node → operator.
-        err: The exception.
+        err: What the importer raised.
     """
     reason = reason_of(err)
     if _NO_SHAPE in reason:

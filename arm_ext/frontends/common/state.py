@@ -29,10 +29,11 @@ def with_states(
     """Return a model with its own states, followed by those of `pairs`.
 
     Args:
-        model: As imported.
-        pairs: By the name of an input, the output that is its next value. Those that it has may be named again.
-        initial: By the name of such an input, its first value; that of the model otherwise, which is zeros if the
-            model has none.
+        model: The imported model.
+        pairs: Name of an input → the output that is its next value. States that the model has already may be
+            named again.
+        initial: Name of such an input → its first value; by default the model's own initial value, or zeros
+            if it has none.
 
     Raises:
         UsageError: A name is of no input or output, two states have one output, or the two of a state differ.

@@ -53,7 +53,7 @@ def group_query(e: Expansion) -> None:
     given = e.value(total_name)
     # Where the run tells, the past is the buffer of all steps, and what lies beyond the last is hidden.
     total = int(given.reshape(-1)[0]) if given is not None else held or steps
-    # Of each batch how many steps were there before, [batch, 1].
+    # Number of earlier steps of each batch, [batch, 1].
     before = _before(e, lengths, batch, steps, total_name if given is None and held else total)
     if e.attribute("do_rotary", 0):
         at_steps = e.emit("Add", [before, ints(e, *range(steps))])

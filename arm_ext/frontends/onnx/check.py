@@ -33,14 +33,14 @@ _UNCOMPUTED = {
     for name, number in onnx.TensorProto.DataType.items()
     if name.startswith(("FLOAT8", "FLOAT4", "FLOAT6", "COMPLEX", "STRING"))
 }
-# Of Cast, QuantizeLinear and those that fill: the type that they give.
+# Attributes that name the result's type: of Cast, QuantizeLinear and operators that fill a tensor.
 _TYPE_ATTRIBUTES = ("to", "output_dtype", "dtype")
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def check_valid(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse what is no well-formed ONNX model.
+    """Refuse a model that is not well-formed ONNX.
 
     Raises:
         UsageError: With what onnx's checker found first.
@@ -256,7 +256,8 @@ def check_supported(
         proto: The model.
         refused: Name of a node that could not be expanded → why.
         sources: Name of a node that came of an expansion → the source node's.
-        whole: Of a part of a model, what cannot be imported of all of it, to be told at once.
+        whole: For a part of a model: what cannot be imported of the whole model, so that all is reported at
+            once.
 
     Raises:
         ModelError: Lists all of them, with counts, node names, and what they can be decomposed into.

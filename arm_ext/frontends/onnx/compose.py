@@ -45,7 +45,7 @@ class Functions(Protocol):
 
 @dataclass(frozen=True)
 class _Decision:
-    """An If or a Loop: nodes beside it that prepare it, what they give to decide by, and values that it reads."""
+    """An If or a Loop: the nodes that prepare it, the values that it decides by, and the values that it reads."""
 
     node: NodeProto
     setup: list[NodeProto]
@@ -126,7 +126,7 @@ class Composition:
         return relax.const(array, str(array.dtype))
 
     def _part(self, role: str, nodes: Sequence[NodeProto], wanted: Iterable[str]) -> None:
-        """A straight line, or what is cut further, as a call; nothing, where nothing is wanted of it."""
+        """Import a straight line, or a part that is cut further, as a call; nothing if none of its values is used."""
         computed = {name for node in nodes for name in node.output} - self._surroundings.constants.keys()
         outputs = [name for name in dict.fromkeys(wanted) if name in computed]
         if not outputs:

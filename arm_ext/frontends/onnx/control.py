@@ -74,7 +74,7 @@ def _is_long(steps: int, body: GraphProto) -> bool:
 
 @dataclass(frozen=True)
 class _Scan:
-    """A Scan: what it goes through and along which axes, and the axes of its outputs; flags are of going backward."""
+    """A Scan: its scanned inputs and their axes, and the axes of its outputs; flags mark reverse directions."""
 
     body: GraphProto
     steps: int

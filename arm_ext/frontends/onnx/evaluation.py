@@ -22,9 +22,9 @@ def evaluate_node(
     """Return the outputs of a standard operator.
 
     Args:
-        node: Without subgraphs.
+        node: A node without subgraphs.
         opset: Opset of its model. The reference takes a bare node for one of the newest.
-        feeds: Its inputs, by name.
+        feeds: Name → value, for each input of the node.
     """
     if node.op_type in ("Div", "Mod") and all(x.dtype.kind in "iu" for x in feeds.values()):
         return [_divided(node, *(feeds[name] for name in node.input))]

@@ -62,7 +62,7 @@ class Expansion:
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
         self._taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
-        # Of a model whose shapes have been inferred; those of new values come when they are asked for.
+        # The model's shapes have been inferred; those of new values are inferred when they are asked for.
         self._types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
         self.node = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []

@@ -68,9 +68,9 @@ def activation(e: Expansion, name: str, given: Sequence[float], value: str, outp
     """Emit an activation of a value.
 
     Args:
-        e: At the node.
-        name: ONNX's, of the operator.
-        given: The activation's numbers, as far as they are given.
+        e: Emitter at the node.
+        name: ONNX's name of the activation.
+        given: The activation's parameters, as far as the node gives them.
         value: Argument of the activation.
         output: Name of the result.
 

@@ -38,7 +38,7 @@ def widen_int4(model: onnx.ModelProto) -> None:
 
 
 def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
-    """Refuse what would have other values in 8 bits, or another type for the caller."""
+    """Refuse operators that would have other values in 8 bits, or another type for the caller."""
     borders = [value for value in (*graph.input, *graph.output) if value.name not in narrow]
     for value in borders:
         if value.type.tensor_type.elem_type in _WIDER:

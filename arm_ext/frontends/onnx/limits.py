@@ -76,7 +76,7 @@ _INPUTS: dict[tuple[str, str], Limit] = {
     ("Upsample", "scales"): FACTOR,
 }
 _AXES = frozenset(("axis", "axes", "batch_axis", "time_axis"))
-# Whose axes count others than those of their first input, or which onnx's inference checks itself.
+# Operators whose axes are not those of their first input, or are checked by onnx's inference.
 _OTHER_AXES = frozenset(
     (
         "Concat",
@@ -115,10 +115,10 @@ def check_attributes(graph: onnx.GraphProto) -> None:
 
 
 def check_inferred(model: onnx.ModelProto) -> None:
-    """Refuse values beyond memory, and what is beyond its limits once shapes and constants are known.
+    """Refuse values beyond memory, and numbers beyond their limits once shapes and constants are known.
 
     Args:
-        model: With what onnx infers; of nodes in branches and loops nothing is looked at.
+        model: The model with onnx's inferred shapes; nodes in branches and loops are not checked.
 
     Raises:
         ModelError: It names node, attribute or value, and limit.
@@ -173,7 +173,7 @@ def _item_bytes(kind: int) -> int:
 def _constant_inputs(
     node: NodeProto, opset: int, constants: Mapping[str, TensorProto]
 ) -> Iterator[tuple[str, list[float]]]:
-    """What a node's schema calls its constant inputs, and their elements; weights of many are none of these."""
+    """Return a node's constant inputs, by the schema's names, and their elements; long ones are left out."""
     if not defs.has(node.op_type, opset):
         return
     for formal, actual in zip(defs.get_schema(node.op_type, opset).inputs, node.input, strict=False):

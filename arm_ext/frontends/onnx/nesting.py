@@ -61,7 +61,7 @@ def _nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
 
 
 def _callees_first(functions: dict[_Key, FunctionProto]) -> Iterator[_Key]:
-    """Each function after those that it calls.
+    """Yield the functions so that each comes after those that it calls.
 
     Raises:
         ModelError: One calls itself, directly or not.

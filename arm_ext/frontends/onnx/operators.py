@@ -26,7 +26,7 @@ from arm_ext.frontends.onnx.resize import resize, upsample
 from arm_ext.frontends.onnx.roi_align import roi_align
 from arm_ext.frontends.onnx.shapes import fold_shapes
 
-# Those that onnx defines by others.
+# Operators that onnx defines as functions of others.
 _DEFINED = (
     "Attention",
     "Bernoulli",

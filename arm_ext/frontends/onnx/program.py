@@ -35,7 +35,7 @@ class Program:
     Attributes:
         mod: Its functions; `main` is the one to call.
         nodes: Source node → operator, those of subgraphs that are functions, too.
-        quantized: Whether it quantises.
+        quantized: Whether the model quantises.
     """
 
     mod: tvm.IRModule
@@ -48,7 +48,7 @@ def import_program(model: ModelProto, name: str) -> Program:
 
     Args:
         model: Valid, its inputs of static shape, its nodes with unique names.
-        name: For messages.
+        name: Name of the model, for messages.
 
     Raises:
         ModelError: The shapes of its nodes contradict each other.
@@ -95,9 +95,9 @@ class _Functions(Functions):
         """Import a model as a function.
 
         Args:
-            symbol: Its name.
-            model: With static shapes of its inputs, its nodes with names.
-            sources: Node that another one was expanded to → that one.
+            symbol: Name of the function.
+            model: A model whose inputs have static shapes and whose nodes have names.
+            sources: Name of a node that came of an expansion → the expanded node's name.
         """
         name_contrib(model)
         widen_int4(model)

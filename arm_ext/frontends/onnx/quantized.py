@@ -93,9 +93,9 @@ def matrix_of_blocks(e: Expansion, value: Array, scale: Array, zero: Array, bloc
     """Emit the dequantisation of a matrix with a scale a block of each row, so that the integers stay to be seen.
 
     Args:
-        e: At the node that is replaced.
+        e: Emitter at the node that is replaced.
         value: Integers [rows, columns].
-        scale: [rows, blocks].
+        scale: Scales, [rows, blocks].
         zero: Zero points, of the same shape.
         block: Columns of a block; the last may be shorter.
     """
@@ -177,7 +177,7 @@ def _gemm(e: Expansion) -> None:
 
 
 def _unary(op: str, e: Expansion) -> None:
-    """One tensor in, one out, both quantised; the attributes are the float operator's."""
+    """Emit an operator with one quantised input and one quantised output; the attributes are the float operator's."""
     x, xs, xz, ys, yz = e.inputs("X X_scale X_zero_point? Y_scale Y_zero_point?")
     image, back = _channels_first(e, x)
     y = e.emit(op, [_dequantize(e, image, xs, xz)], copied=e.attributes(_CHANNELS_LAST))

@@ -157,7 +157,7 @@ def _known(e: Expansion, name: str) -> list[int]:
 
 
 def bound_boxes(e: Expansion) -> None:
-    """At most as many boxes a class as there are, where exporters write the greatest integer for all of them."""
+    """Limit the boxes per class to the number of boxes, for models in which it is the greatest integer."""
     boxes, scores, most, *thresholds = e.node.input
     value, count = e.value(most) if most else None, e.dims(boxes)[1]
     if value is not None and value.size == 1 and value.item() > count:

@@ -141,7 +141,7 @@ def recurrent(e: Expansion) -> None:
 
 
 def quantized_lstm(e: Expansion) -> None:
-    """Replace an LSTM node that multiplies integers: what it multiplies by them is quantised at run time."""
+    """Replace an LSTM node with integer weights: the data that it multiplies by them is quantised at run time."""
     x, w, r, b, lengths, h, c, peepholes, *scales = e.inputs(
         "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
     )

@@ -53,11 +53,11 @@ def run_onnxruntime(
     """Run a serialised model on one thread.
 
     Args:
-        model: Serialised.
+        model: The serialised model.
         inputs: Inputs in the model's order.
         integers: Whether to compute QDQ groups in integers, all optimisations on; else every node on its own, in
             float between quantise and dequantise.
-        weights: Those that are not in `model`.
+        weights: Weights that are not in `model`, which refers to them as external data.
     """
     session = open_session(Serialised(model, dict(weights)), integers=integers)
     feed = dict(zip((value.name for value in session.get_inputs()), inputs, strict=True))

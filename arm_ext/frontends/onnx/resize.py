@@ -33,7 +33,7 @@ _UPSTREAM = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 
 
 class _Axis:
-    """How one axis is resized."""
+    """Parameters of the resize along one axis."""
 
     def __init__(self, size: int, outputs: int, scale: float, roi: tuple[float, float]) -> None:
         self.size, self.outputs, self.scale, self.roi = size, outputs, scale, roi
@@ -72,7 +72,7 @@ _NEAREST: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class _Mode:
-    """How places between elements are read: a node's attributes, by ONNX's names."""
+    """Interpolation between elements: a node's attributes, by ONNX's names."""
 
     mode: str
     place: str

@@ -104,11 +104,11 @@ def _product(
     """[boxes, rows, columns, channels]: values at one corner of each sample by their weights.
 
     Args:
-        e: At the node.
+        e: Emitter at the node.
         pixels: [images * height * width, channels].
         image: The first row of each box's image, an image's width, and the number of boxes.
-        row: Index and weight.
-        column: Index and weight.
+        row: Index and weight of each sample's row.
+        column: Index and weight of each sample's column.
     """
     first, width, count = image
     line = e.emit("Add", [first, reshape(e, row[0], count, -1, 1)])

@@ -102,7 +102,7 @@ def sequences(
     Args:
         builder: Builder of the function.
         node: An LSTM, GRU or RNN.
-        inputs: The node's.
+        inputs: Inputs of the node.
     """
     x, w, r, b, lengths, *initial = cast("list[Any]", [*inputs, *[None] * 7][:7])
     cells = cells_of(node) or ()

@@ -49,8 +49,8 @@ _RANDOM = frozenset(
 def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
     """Give the model the shapes of all its values, and Constant nodes for what follows from shapes.
 
-    Of an If whose condition follows from that, the branch that is never taken becomes the other: its shapes may
-    contradict those that decided.
+    If the condition of an If follows from that, the branch that is never taken is replaced by the other one: its
+    shapes may contradict those that decided.
 
     Args:
         proto: The model; its inputs have static shapes.

@@ -24,7 +24,7 @@ def import_onnx_states(
     Args:
         model: As for `import_onnx`.
         shapes: As for `import_onnx`.
-        states: By the name of an input, the output that is its next value.
+        states: Name of an input → the output that is its next value.
 
     Raises:
         UsageError, ModelError: As `import_onnx` and `with_states`.

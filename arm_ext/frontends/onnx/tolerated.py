@@ -23,7 +23,7 @@ from arm_ext.frontends.onnx.cut import reads, subgraphs
 # From this on initialisers need not be inputs; those that the import adds are none.
 _FREE_INITIALISERS = 4
 
-# Of a model that has no standard operators: what its own are replaced by is written in this one.
+# Opset for a model without standard operators: its custom ones are replaced by operators of this opset.
 _OPSET = 17
 
 

@@ -125,7 +125,7 @@ class _Step(_Section):
 
 
 class InputStep(_Step):
-    """One step before the model. `channels` has for each channel of the result the one of the frame that it is."""
+    """One step before the model. `channels` are, for each channel of the result, the index of the frame's channel."""
 
     crop: Crop | None = None
     resize: Resize | None = None
@@ -144,10 +144,10 @@ class OutputStep(_Step):
 
 
 class Input(_Section):
-    """A frame of u8, [height, width, channels] or [batch, height, width, channels], and what makes an input of it.
+    """A frame of u8, [height, width, channels] or [batch, height, width, channels], and its steps to an input.
 
-    `frames` are several in its place: one for each of a package's shapes, in their order. `layout` is the model's,
-    needed only where its shape could be either.
+    A package with several shapes has `frames` instead, one for each shape in their order. `layout` is the model's, and
+    only needed if its shape could be either.
     """
 
     frame: Frame | None = None
@@ -170,15 +170,15 @@ class Preprocess(_Section):
 
     @property
     def several(self) -> dict[str, list[list[int]]]:
-        """The frames of those inputs that have several."""
+        """Input name → frames, for the inputs with one frame per shape."""
         return {name: given.frames for name, given in self.inputs.items() if given.frames is not None}
 
     def of_shape(self, position: int, samples: Mapping[str, int] = _NONE) -> Self:
-        """Return it for one of a package's shapes.
+        """Return the same steps with the frames of one of the package's shapes.
 
         Args:
-            position: Among the frames, where there are several.
-            samples: By an input's name the number of frames that are given together, where --shape has it.
+            position: Index of the shape, for inputs with one frame per shape.
+            samples: Name of an input → number of frames that are given together, if --shape says so.
 
         Raises:
             UsageError: A frame of such an input has a number of its own.

@@ -188,7 +188,7 @@ class _Frame:
         self.operations.append(affine)
 
     def _channels(self, given: float | list[float], where: Where) -> npt.NDArray[np.float64]:
-        """One number, or one a channel in a shape that broadcasts."""
+        """Return one number, or one number per channel, in a shape that broadcasts."""
         values = np.array(given, np.float64)
         if values.ndim and len(values) != self._size["C"]:
             raise fault(where, f"{len(values)} numbers for {self._size['C']} channels")

@@ -41,11 +41,11 @@ class Uniform:
     """A uniform quantised type: real = (stored - zero_point) * scale.
 
     Attributes:
-        stored: dtype of the integers.
-        expressed: dtype of the numbers.
-        axis: Along which there is a scale each, or None.
-        scales: One, or one an element of the axis.
-        zero_points: As many.
+        stored: Dtype of the integers.
+        expressed: Dtype of the real numbers.
+        axis: Axis along which scales differ; None if there is one scale.
+        scales: One scale, or one per element of the axis.
+        zero_points: As many zero points as scales.
     """
 
     stored: str

@@ -34,15 +34,15 @@ _REDUCTIONS = {
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows of a tensor, a batch of them.
+    """A batch of windows of a tensor.
 
     Attributes:
         shape: Shape of the tensor.
         sizes: Sizes of a window.
-        indexed: Axis of the tensor that each number of an index vector is about.
-        batching: Axes of the tensor that are counted along with axes of the indices.
-        batches: Those axes, among the batch's.
-        gone: Axes of the tensor that the window has not.
+        indexed: Axis of the tensor that each component of an index vector indexes.
+        batching: Batch axes of the tensor (operand_batching_dims).
+        batches: The axes of the batch that these correspond to, in the same order.
+        gone: Axes of the tensor that the window does not have.
         batch: Shape of the indices, without their vectors.
     """
 
@@ -171,7 +171,7 @@ def _one_whole(w: _Windows) -> bool:
 
 
 def _reduction(block: Any) -> str:
-    """How a scatter joins an element and its update, by TVM's name."""
+    """Return TVM's name of the operator by which a scatter combines an element and its update."""
     reducer = reducer_of(block)
     if reducer in _REDUCTIONS:
         return _REDUCTIONS[reducer]

@@ -71,7 +71,7 @@ _CALLED: dict[str, Convert] = {
     **{name.replace("chlo.", "mhlo."): f for name, f in CONVERTERS.items() if name.startswith("chlo.")},
     **dict.fromkeys(control.NEUTRAL_CALLS, elementwise.same),
     "mhlo.topk": CONVERTERS["chlo.top_k"],
-    # Of shapes, which are static here and fit.
+    # It asserts shapes, which are static here and fit.
     "shape_assertion": _nothing,
 }
 # Operators whose regions are program; those of others are functions of numbers.
@@ -98,7 +98,7 @@ def converter_of(op: Any) -> Convert | None:
 
 
 def operator_name(op: Any) -> str:
-    """Return an operator's name, with that of what it calls."""
+    """Return an operator's name, with that of the function that it calls."""
     name = str(op.operation.name)
     if name == "stablehlo.custom_call":
         return f"{name} @{word(op, 'call_target_name')}"

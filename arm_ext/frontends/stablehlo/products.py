@@ -105,11 +105,11 @@ class _Convolution:
     """The numbers of a convolution, one a spatial axis where there are several.
 
     Attributes:
-        strides: From window to window.
-        gaps: From element to element of the data, 1 for none between.
-        dilation: From element to element of the weights.
+        strides: Elements from one window to the next.
+        gaps: Distance of the data's elements: 1 if no zeros are inserted between them.
+        dilation: Distance of the weights' elements.
         low: Zeros before the data.
-        high: Zeros behind it.
+        high: Zeros behind the data.
         groups: Groups of channels.
     """
 

@@ -24,12 +24,12 @@ R = relax.op
 
 @dataclass(frozen=True)
 class Reducer:
-    """The operator of a reduction.
+    """The operator of a reduction, for whole axes and for two tensors.
 
     Attributes:
-        whole: Joins all along axes.
-        join: Joins two.
-        neutral: Joined with a number leaves that number; of a dtype.
+        whole: Reduces a tensor along axes.
+        join: Combines two tensors element by element.
+        neutral: Given a dtype, returns the value that leaves any other unchanged.
     """
 
     whole: Callable[..., Expr]
@@ -59,7 +59,7 @@ _REDUCERS = {
     "stablehlo.minimum": MINIMUM,
     "stablehlo.multiply": PRODUCT,
 }
-# Of Booleans, which TVM reduces as integers.
+# Reducers of Booleans, which TVM reduces as integers.
 _LOGICAL = {
     "stablehlo.add": MAXIMUM,
     "stablehlo.and": MINIMUM,

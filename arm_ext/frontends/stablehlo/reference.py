@@ -13,7 +13,7 @@ def reference(module: Any, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt
     """Run a program.
 
     Args:
-        module: With static shapes.
+        module: A module with static shapes.
         inputs: Inputs in the program's order.
 
     Returns:

@@ -52,7 +52,7 @@ def captures(block: Any) -> Iterator[Any]:
 def _function(
     t: Translator, role: str, inputs: _Inputs, own: Sequence[Var], convert: Callable[[], list[Held]]
 ) -> Callee:
-    """What is converted meanwhile as a function of `own` parameters, and of what a region reads."""
+    """Convert the block's body as a function of `own` parameters, and of the values that a region reads."""
     outer = dict(t.values)
     params = [Var(name, ty) for name, ty in inputs.types.items()]
     for param, (value, held) in zip(params, inputs.held.items(), strict=True):
@@ -67,9 +67,9 @@ def run_time_loop(t: Translator, op: Any, operands: list[Held], more: Held) -> l
 
     Args:
         t: The translator.
-        op: A while.
-        operands: Its states. What each round leaves as it is, is read from outside.
-        more: Whether it begins.
+        op: A `while` operation.
+        operands: Initial states of the loop. Those that no round changes are read from outside of it.
+        more: Whether the loop runs a first round.
     """
     condition, body = (region.blocks[0] for region in op.regions)
     (*_, last), arguments = body.operations, body.arguments
@@ -110,8 +110,8 @@ def run_time_choice(
     Args:
         t: The translator.
         conditions: Conditions of all blocks but the last, Boolean scalars.
-        blocks: Without arguments.
-        count: How many values each gives.
+        blocks: Blocks without arguments.
+        count: Number of values that each block returns.
     """
     inputs = _Inputs(t, [value for block in blocks for value in captures(block)])
     callees = [_function(t, "branch", inputs, [], partial(t.block, block, [])) for block in blocks]

@@ -122,7 +122,7 @@ def outlasts(condition: Any, body: Any, states: Sequence[Array | None], most: in
         condition: Block that gives whether there is another turn.
         body: Block of a turn.
         states: Known values of the loop's initial states.
-        most: Turns.
+        most: Number of turns to compare with.
     """
     counted = _Counted.of(condition, body)
     compared = [op for op in counted.tests if op.operation.name != "stablehlo.constant"]
@@ -157,7 +157,7 @@ class _Counted:
         body: Block of a turn.
         tests: Operators of `condition` that are needed.
         steps: Operators of `body` that are needed.
-        wanted: Which states these read.
+        wanted: Indices of the states that these operators read.
     """
 
     condition: Any

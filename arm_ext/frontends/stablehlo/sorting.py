@@ -16,7 +16,7 @@ from arm_ext.frontends.stablehlo.values import Held
 
 R = relax.op
 
-# Of so many operands of a sort the comparator is tried out with all combinations of a few numbers.
+# Most operands of a sort: its comparator is tried with all combinations of a few numbers.
 _MAX_SORTED = 3
 
 

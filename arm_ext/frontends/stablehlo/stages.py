@@ -29,8 +29,8 @@ class Stages(Functions):
         """Take in a function of one dataflow block, in which calls of functions by name are what decides.
 
         Args:
-            symbol: Its name.
-            mod: It, and the kernels that it calls.
+            symbol: Name of the function.
+            mod: The module with the function and the kernels that it calls.
         """
         func = mod[symbol]
         kernels = {gvar: f for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}

@@ -43,10 +43,10 @@ class Translator(Values):
         """Prepare for a module.
 
         Args:
-            module: With static shapes.
+            module: A module with static shapes.
             converter_of: Returns the converter of an operator.
             named: Operator name → its converter.
-            nodes: Operation → its name.
+            nodes: Operation → its source name.
         """
         super().__init__()
         self.functions = functions_of(module)
@@ -60,12 +60,12 @@ class Translator(Values):
         self._depth = 0
 
     def function(self, symbol: str, params: Sequence[Var], convert: Callable[[], Sequence[Held]]) -> Callee:
-        """Add what is converted meanwhile as a function of its own, which returns a tuple, or the one result.
+        """Add a function for the operators that the block converts; it returns a tuple, or its only result.
 
         Args:
-            symbol: Its name.
-            params: Of it.
-            convert: Returns its results.
+            symbol: Name of the function.
+            params: Parameters of the function.
+            convert: Converts the body and returns its results.
         """
         outer, self.builder = self.builder, relax.BlockBuilder()
         failure: Exception | None = None
@@ -98,7 +98,7 @@ class Translator(Values):
         return results
 
     def block(self, block: Any, arguments: Sequence[Held]) -> list[Held]:
-        """Convert a block's operators, and return what it returns.
+        """Convert a block's operators, and return its results.
 
         Raises:
             ModelError: It is nested too deeply.

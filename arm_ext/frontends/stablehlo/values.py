@@ -25,9 +25,9 @@ class Held:
     """A value that is broadcast, by numpy's rules, from a smaller expression.
 
     Attributes:
-        expr: A variable or constant: what the value is broadcast from, as numpy broadcasts.
+        expr: The variable or constant that the value is broadcast from, by numpy's rules.
         shape: Shape of the value.
-        kept: Where `expr` has axes of length 1 that the value has not: the axes that it has. Then nothing is
+        kept: The axes of `expr` that the value has, if `expr` has further axes of length 1. Then nothing is
             broadcast.
     """
 
@@ -167,8 +167,8 @@ class Values:
         """Broadcast along new axes, and axes of length 1.
 
         Args:
-            held: The value.
-            axes: For each of its axes, the axis of the result.
+            held: The value to broadcast.
+            axes: Axis of the result that each axis of the value becomes.
             shape: Shape of the result.
         """
         if not held.small:

@@ -37,12 +37,12 @@ class _Window:
     """The window of a reduction, a number an axis each.
 
     Attributes:
-        sizes: How many elements are joined.
-        strides: From window to window.
-        gaps: Between the data's elements, 1 for none.
-        dilation: From element to element of a window.
-        low: Elements before the data.
-        high: Elements behind it.
+        sizes: Number of elements that are reduced.
+        strides: Elements from one window to the next.
+        gaps: Distance of the data's elements: 1 if nothing is inserted between them.
+        dilation: Distance of the elements of a window.
+        low: Elements of padding before the data.
+        high: Elements of padding behind the data.
     """
 
     sizes: Sequence[int]

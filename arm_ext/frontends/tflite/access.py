@@ -34,7 +34,7 @@ class Whole:
     """State that the converters of a model's graphs share.
 
     Attributes:
-        model: As in the file.
+        model: The parsed file.
         operators: Graph's number → its operators, by the names of the source's nodes.
         own_integers: Whether functions of 16 bits are LiteRT's own, which an NPU has no code for.
         variables: Name → value, as far as the model has come.

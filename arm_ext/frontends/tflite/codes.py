@@ -6,7 +6,7 @@ from typing import Any
 import tflite
 
 CUSTOM = "CUSTOM."
-"""Before the names of those that the schema does not know."""
+"""Prefix of the names of operators that the schema does not know."""
 
 _OPERATORS: dict[int, str] = {
     value: name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int)

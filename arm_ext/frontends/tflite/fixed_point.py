@@ -25,7 +25,7 @@ SIGMOID_STEPS_A_UNIT = 24
 """Steps per unit in the table of 256 values that logistic and tanh share."""
 
 ALMOST = 1e-3
-"""How far from a whole number LiteRT takes the logarithm of a power of two to be."""
+"""Largest difference from a whole number at which LiteRT takes the binary logarithm of a scale for whole."""
 
 _ONE_QUARTER_BITS = 2
 _SMALLEST = 32

@@ -20,7 +20,7 @@ _Fold = Callable[[Any, Any, Sequence[_Array]], Any]
 """Function from a `QdqConverter`, an operator and its inputs to the result."""
 
 _MOST = 1 << 16
-"""Elements of a result at most: what has more is data, which others fold once it is laid out."""
+"""Most elements of a result: larger ones are data, which later passes fold after layout."""
 
 _ACTIVATED = {
     "ADD": tflite.AddOptions,

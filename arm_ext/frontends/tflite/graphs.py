@@ -37,8 +37,8 @@ def graphs_of(model: Any, name_of: Callable[[Any, Any], str]) -> list[int]:
     """Return the numbers of the graphs that a run may reach, the main graph first.
 
     Args:
-        model: As in the file.
-        name_of: From the model and an operator to the operator's name.
+        model: The parsed file.
+        name_of: Given the model and an operator, returns the operator's name.
 
     Raises:
         ValueError: An operator runs a graph that is not there.

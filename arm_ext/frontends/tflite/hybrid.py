@@ -33,7 +33,7 @@ def product(c: Any, op: Any, numbers: tuple[int, int, int]) -> relax.Expr | None
     Args:
         c: A `QdqConverter`.
         op: An operator of data, weights and perhaps a bias.
-        numbers: Which of its inputs they are.
+        numbers: Indices of the data, weights and bias among its inputs.
 
     Returns:
         Its result; None if it is no such product.
@@ -84,8 +84,8 @@ def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
     Args:
         c: A `QdqConverter`.
         op: An operator of data and weights.
-        data: The tensor, as it is in the file.
-        weight: The same.
+        data: The data tensor of the file.
+        weight: The weight tensor of the file.
 
     Returns:
         A value of the data's shape; None if LiteRT's kernels do not round it.

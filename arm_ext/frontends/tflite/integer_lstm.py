@@ -40,7 +40,7 @@ _PEEPHOLE_OF = {_INPUT: 0, _FORGET: 1, _OUTPUT: 2}
 _GATE_SCALE = 2.0**-12
 """Scale of the argument of a gate's activation, which has 3 integer bits."""
 _FRACTION = 15
-"""Fractional bits of what it gives."""
+"""Fractional bits of the result."""
 _HIDDEN_PLACE = 4
 """Index of the intermediate tensor with the quantisation of the output before the projection."""
 _TANH_BITS = range(7)
@@ -66,13 +66,13 @@ class _Lstm:
     """An operator, and what its steps compute with.
 
     Attributes:
-        o: Its operands.
-        gates: Those there are: without that of the input, it is 1 less the forget gate.
+        o: Operands of the operator.
+        gates: The gates that the operator has; one without an input gate uses 1 minus the forget gate.
         hidden: Scale and zero point of the output before a projection.
         output: Scale and zero point of the output.
         cell_bits: log2 of the cell's scale.
-        cell_clip: Largest |cell|, 0 for any.
-        projection_clip: Largest |output|, likewise.
+        cell_clip: Largest |cell|; 0 for no limit.
+        projection_clip: Largest |output| of the projection; 0 for no limit.
     """
 
     o: Operands

@@ -101,12 +101,12 @@ def _refer(of: str, what: str, number: int, least: int, count: int) -> None:
 
 
 def check_operator(c: Any, op: Any, code: str, node: str) -> None:
-    """Refuse what an operator says beyond its limits.
+    """Refuse an operator's numbers that are beyond their limits.
 
     Args:
         c: A `QdqConverter`.
         op: The operator.
-        code: Its name.
+        code: Name of the operator.
         node: Name of the source node.
 
     Raises:

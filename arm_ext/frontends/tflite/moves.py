@@ -17,7 +17,7 @@ _REFLECT, _SYMMETRIC = 0, 1
 
 
 def _cumsum(c: Any, op: Any) -> relax.Expr:
-    """Also backwards: forwards between two flips."""
+    """Emit a cumulative sum; a reverse one is a forward one between two flips."""
     options = c._get_builtin_options(op, tflite.CumsumOptions)
     x, axis = c.get_input_tensors(op)
     along = int(c.get_tensor_value(axis))

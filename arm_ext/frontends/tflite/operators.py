@@ -44,7 +44,7 @@ def _dequantize(c: Any, op: Any) -> relax.Expr:
 
 
 def _quantize(c: Any, op: Any) -> relax.Expr:
-    """Between 8 bits and float as for every operator; from and to 32 bits, and 16, in LiteRT's integers."""
+    """Emit a quantise between 8 bits and float like any operator; from and to 16 and 32 bits, in LiteRT's integers."""
     x, y = c.tensor(op.Inputs(0)), c.tensor(op.Outputs(0))
     kinds = {x.tensor.Type(), y.tensor.Type()}
     is_own = c.whole.own_integers and tflite.TensorType.FLOAT32 not in kinds

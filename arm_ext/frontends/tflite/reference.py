@@ -65,7 +65,7 @@ def run_litert(
     Args:
         model: A TFLite file's bytes.
         inputs: Inputs in the model's order.
-        variables: As for `reference`; without them, they hold what they begin with.
+        variables: As for `reference`; without them, variables have their initial values.
     """
     from ai_edge_litert.interpreter import Interpreter
 

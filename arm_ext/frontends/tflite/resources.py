@@ -29,8 +29,8 @@ class Resource:
     """A named variable that a run changes.
 
     Attributes:
-        name: The model's for it.
-        spec: As an input.
+        name: Name of the variable as an input of the imported model.
+        spec: Name, shape and dtype of that input.
         initial: Its value before the first run.
     """
 
@@ -55,9 +55,9 @@ def resources_of(
     """Return the variables that a run changes.
 
     Args:
-        model: As in the file.
-        operators: Operators of its graphs.
-        initial: Each variable's first value.
+        model: The parsed file.
+        operators: Operators of the model's graphs.
+        initial: First value of each variable.
         taken: Names of the model's inputs and outputs.
     """
     changed = _assigned(model, operators)
@@ -70,7 +70,7 @@ def resources_of(
 
 
 def initial_values(c: Any, operators: Operators) -> dict[str, npt.NDArray[Any]]:
-    """Return what the graphs that run once assign to variables.
+    """Return the values that the graphs which run once assign to variables.
 
     Args:
         c: A `QdqConverter` for this alone.

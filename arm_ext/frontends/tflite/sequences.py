@@ -188,10 +188,10 @@ def run_steps(
     """Unroll all steps, and update the states.
 
     Args:
-        o: Of the operator.
+        o: Operands of the operator.
         x: [steps, batch, ...].
-        states: Which inputs the states are.
-        step: One of them.
+        states: Indices of the inputs that are states.
+        step: Emits one step.
         time_major: Whether the result has the steps first, too.
         backward: Whether the last step is the first.
     """
@@ -213,11 +213,11 @@ def walk_steps(
     """Emit all steps as one call, and update the states.
 
     Args:
-        o: Of the operator.
+        o: Operands of the operator.
         cell: What each step computes.
         x: [steps, batch, inputs].
         weights: Weights of the operator.
-        states: Which inputs the states are.
+        states: Indices of the inputs that are states.
         time_major: Whether the result has the steps first, too.
     """
     walked = run_sequence(o.c.bb, cell, x, weights, [o.state(at) for at in states])

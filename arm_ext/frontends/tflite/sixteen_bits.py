@@ -92,13 +92,13 @@ def _tanh(c: Any, op: Any) -> relax.Expr | None:
 def _between(
     c: Any, data: relax.Expr, scale: float, bits: int, form: tuple[int, int, int, int]
 ) -> relax.Expr:
-    """The table of 256 at |data| / scale, and its mirror image.
+    """Return a table of 256 entries interpolated at |data| / scale, mirrored for negative data.
 
     Args:
         c: The converter.
-        data: int16.
+        data: The int16 tensor.
         scale: Scale of the data.
-        bits: By which it is interpolated.
+        bits: Bits of the fraction between two entries of the table.
         form: What it is beyond the table, what is added to it and what it is subtracted from for negative data, and by
             how many bits it is shifted then.
     """

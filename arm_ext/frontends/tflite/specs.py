@@ -59,9 +59,9 @@ def check_shapes(
     """Refuse shapes that the inputs cannot have.
 
     Args:
-        shapes: As the user gives them.
-        inputs: As the file has them.
-        signatures: Input's name → its sizes, -1 where the file leaves one open.
+        shapes: Input name → shape, from the user.
+        inputs: Inputs of the file.
+        signatures: Name of an input → its sizes, -1 for those that the file leaves open.
 
     Raises:
         UsageError: Names the first that does not fit.

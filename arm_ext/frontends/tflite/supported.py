@@ -65,7 +65,7 @@ def check_supported(nodes: dict[str, str], known: Collection[str]) -> None:
 
     Args:
         nodes: Source node → operator.
-        known: Operators that upstream converts.
+        known: Names of the operators that upstream converts.
 
     Raises:
         ModelError: Lists them.

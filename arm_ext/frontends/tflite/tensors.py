@@ -49,7 +49,7 @@ def constant(value: npt.NDArray[Any]) -> Constant:
 
 
 def static_shape(value: relax.Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor's value; None of what is no tensor."""
+    """Return the shape of a tensor's value; None if it is no tensor."""
     ty = getattr(value, "ty", None)
     return tuple(int(size) for size in ty.shape) if isinstance(ty, relax.TensorType) else None
 
@@ -65,7 +65,7 @@ def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tu
     """Return the shape of an output with `count` elements.
 
     Args:
-        tensor: As in the file.
+        tensor: The output tensor of the file.
         count: How many elements it has.
         wanted: Sizes that its operator gives, possibly with -1, if the file leaves more than one size open.
 

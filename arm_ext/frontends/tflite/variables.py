@@ -15,8 +15,8 @@ class Variable:
     """A tensor that the model's operators change.
 
     Attributes:
-        number: The tensor's.
-        spec: Its name is the tensor's where no other has it.
+        number: Number of the tensor.
+        spec: Name, shape and dtype; the name is the tensor's, unless another tensor has it, too.
         zero_point: Value that it is filled with before the first run.
     """
 

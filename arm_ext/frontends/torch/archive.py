@@ -34,7 +34,7 @@ _WEIGHTS, _WEIGHTS_CONFIG = "data/weights/", "data/weights/model_weights_config.
 _CONSTANTS, _CONSTANTS_CONFIG = "data/constants/", "data/constants/model_constants_config.json"
 
 _NAME = re.compile(r"[^\W\d]\w*")
-# Of modules, parameters and buffers, whose authors are free to choose them; no character that ends a string literal.
+# Names of modules, parameters and buffers, which authors choose freely; no character that ends a string literal.
 _PATH = re.compile(r"[^\"'\\{}\x00-\x1f\x7f]*")
 _INT64 = range(-(2**63), 2**63)
 # Strides of 0 repeat elements: a file of a few bytes may stand for any number of them.
@@ -52,7 +52,7 @@ _OPERATORS = frozenset(
     [*_SIZE_OPERATORS.split(), *(f"torch.ops.higher_order.{name}" for name in _CONTROL_FLOW.split())]
 )
 _LIBRARY_OPERATOR = re.compile(r"torch\.ops\.(aten|quantized_decomposed)\.(\w+)(?:\.(\w+))?")
-# Of PyTorch's own operators the one that opens files.
+# The operator of PyTorch that opens files.
 _FILE_OPERATORS = frozenset({"from_file"})
 _CONTAINERS = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 

@@ -64,7 +64,7 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back torch's log and warnings, and what is printed beside them where an exception tells of a failure."""
+    """Suppress torch's log and warnings, and its output beside an exception that tells of the failure."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     printed = io.StringIO()

@@ -12,7 +12,7 @@ _MAX_POWER = 64
 _ASSUMPTIONS = """
     commutative even extended_real finite integer negative nonnegative nonzero odd positive real zero
 """.split()  # noqa: SIM905 - a list of words
-# Of sympy, which writes sizes as calls of them, and of torch.utils._sympy.functions.
+# Functions of sympy, which writes sizes as calls of them, and of torch.utils._sympy.functions.
 _FUNCTIONS = """
     Abs Add And Eq Equality ExprCondPair Ge GreaterThan Gt ITE Le LessThan Lt Max Min Mod Mul Ne Not Or Piecewise
     Rational StrictGreaterThan StrictLessThan Unequality ceiling floor

@@ -16,7 +16,8 @@ def index(emit: Any, data: relax.Expr, indices: Sequence[relax.Expr | None]) -> 
     Args:
         emit: Binds a call.
         data: Any tensor.
-        indices: For the first axes each, integers that broadcast against each other, or None for the whole axis.
+        indices: Integers for each of the first axes, which broadcast against each other, or None for the
+            whole axis.
 
     Raises:
         ValueError: Booleans, of which it depends on the data how many there are.

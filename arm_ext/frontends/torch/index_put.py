@@ -20,8 +20,8 @@ def index_put(
     Args:
         emit: Binds a call.
         data: Any tensor.
-        indices: For the first axes each, integers that broadcast against each other, or None for the whole axis; or
-            one boolean tensor of the shape of data.
+        indices: Integers for each of the first axes, which broadcast against each other, or None for the
+            whole axis; or one boolean tensor of the shape of data.
         values: The written values, which broadcast to the indexed elements.
         accumulate: Whether values are added to what stands there.
 

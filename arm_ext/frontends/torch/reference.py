@@ -25,10 +25,10 @@ def reference(
     """Return a program's outputs, and torch's name and version.
 
     Args:
-        program: As exported.
-        names: Names of the inputs, in the program's order: its own, and buffers.
-        inputs: Inputs in that order.
-        buffers: Those that it changes; their next values are the first outputs.
+        program: The exported program.
+        names: Names of the inputs in the program's order: its own inputs, then buffers.
+        inputs: Values of these inputs, in that order.
+        buffers: Buffers that the program changes; their next values are the first outputs.
     """
     runtime = f"torch {torch.__version__}"
     values = {name: torch.from_numpy(x.copy()) for name, x in zip(names, inputs, strict=True)}

@@ -20,7 +20,7 @@ ANTIALIASED = {
     for kind in ("bilinear", "bicubic")
     for overload in ("default", "vec")
 }
-"""Operators that average over what an output pixel covers."""
+"""Operators that average over the input pixels that an output pixel covers."""
 
 
 def resampled(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:

@@ -15,8 +15,8 @@ class Buffer:
 
     Attributes:
         name: The module's name for it.
-        input: Name of the graph's input that it is.
-        value: Initial value.
+        input: Name of the graph input that stands for the buffer.
+        value: Initial value of the buffer.
     """
 
     name: str
@@ -51,7 +51,8 @@ def take_buffers(program: ExportedProgram) -> list[Buffer]:
     The next values are the program's first outputs, in the order of what is returned.
 
     Args:
-        program: Without operators that change their arguments, as run_decompositions returns it; it is altered.
+        program: A program without operators that change their arguments, as run_decompositions returns it; it
+            is modified.
     """
     signature = program.graph_signature
     values = dict(program.named_buffers())
@@ -72,7 +73,7 @@ def take_buffers(program: ExportedProgram) -> list[Buffer]:
             for spec in signature.output_specs
         ],
     )
-    # Those that no state_dict has.
+    # Buffers that are not persistent are in no state_dict.
     program._constants = {name: value for name, value in program.constants.items() if name not in changed}
     return [Buffer(name, inputs[name], values[name]) for name in changed]
 

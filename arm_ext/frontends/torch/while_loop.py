@@ -83,7 +83,7 @@ def _round(
     fixed: Sequence[relax.Expr],
     symbol: str,
 ) -> GlobalVar:
-    """A function of states and what is read beside: the next states, and whether there is another round.
+    """A function of the states and of values from outside: the next states, and whether there is another round.
 
     Raises:
         ValueError: A state gets another type.

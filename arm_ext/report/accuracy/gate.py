@@ -7,7 +7,7 @@ from arm_ext.errors import UsageError
 from arm_ext.report.accuracy.record import AccuracyReport
 
 _ROUNDING = 1e-9
-"""Of a difference of shares: 0.99 - 0.98 is more than 0.01 in binary."""
+"""Tolerance for a difference of two shares: 0.99 - 0.98 is more than 0.01 in binary."""
 
 
 @dataclass(frozen=True)

@@ -32,34 +32,37 @@ class LayerAccuracy(_Record):
     """A tensor of the quantised model that stands for one of the source's."""
 
     name: str = Field(description="The source node that it is named after, or the model's input.")
-    operator: str = Field(description='Of that node; "input" of an input.')
+    operator: str = Field(description='Operator of that node; "input" for an input.')
     reader: str = Field(
-        description="The node that reads it, where the value is quantised several times, each for others; else empty."
+        description="The node that reads it, if the value is quantised several times for different readers; else "
+        "empty."
     )
-    nodes: tuple[str, ...] = Field(description="Source nodes that compute it from the layers before.")
-    tensor: str = Field(description="Tensor of the source that it stands for.")
+    nodes: tuple[str, ...] = Field(description="Source nodes that compute it from earlier layers.")
+    tensor: str = Field(description="Tensor of the source model that it stands for.")
     type: str = Field(description="Element type in the quantised model.")
-    scale: float | None = Field(description="Of its integers; none in float.")
-    zero_point: int | None = Field(description="Of its integers; none in float.")
-    elements: int = Field(description="Of all samples.")
+    scale: float | None = Field(description="Scale of its integers; null for a float layer.")
+    zero_point: int | None = Field(description="Zero point of its integers; null for a float layer.")
+    elements: int = Field(description="Number of elements in all samples.")
     own: Errors = Field(
-        description="Its own error: the layer alone, quantised, is fed with the source's values and compared with them."
+        description="The layer's own error: it alone is quantised and fed with the source's values, and its result "
+        "is compared with the source's."
     )
     fake: Errors = Field(
-        description="The quantised model in float (QDQ) against the source: own and propagated."
+        description="Error of the quantised model in float (QDQ): the layer's own error and what earlier layers "
+        "pass on."
     )
-    integers: Errors = Field(description="Our integers against the source: all links of the chain.")
+    integers: Errors = Field(description="Error of our integers against the source: all links of the chain.")
     rounding: Errors = Field(
-        description="Our integers against the quantised model in float: the last link alone."
+        description="Difference of our integers from the quantised model in float: the last link alone."
     )
     differing: int | None = Field(
-        description="Our integers that differ from onnxruntime's, told to compute in integers, or from LiteRT's; "
-        "none where it cannot, and in float."
+        description="Number of our integers that differ from onnxruntime's, told to compute in integers, or from "
+        "LiteRT's; null if it cannot, and for a float layer."
     )
     saturated: float = Field(description="Share of the source's values beyond what the integers can hold.")
     zeros: float = Field(description="Share of our values that are zero.")
     source_zeros: float = Field(description="Share of the source's values that are zero.")
-    causes: tuple[str, ...] = Field(description="What explains its own error, in words.")
+    causes: tuple[str, ...] = Field(description="Explanations of its own error, in words.")
 
     @property
     def title(self) -> str:
@@ -72,7 +75,7 @@ class LayerAccuracy(_Record):
         return bool(self.causes) or self.own.sqnr_db < LOW_DB
 
     def because(self) -> str:
-        """Return the causes, or what can be said without one."""
+        """Return the causes, or a sentence if there is none."""
         return (
             "; ".join(self.causes)
             or f"its own error is large ({self.own.sqnr_db:.1f} dB), of no single cause"
@@ -82,62 +85,63 @@ class LayerAccuracy(_Record):
 class OutputAccuracy(_Record):
     """An output of the model against the source's."""
 
-    name: str = Field(description="Of the output.")
-    fake: Errors = Field(description="The quantised model in float.")
-    integers: Errors = Field(description="Our integers.")
+    name: str = Field(description="Name of the output.")
+    fake: Errors = Field(description="Errors of the quantised model in float.")
+    integers: Errors = Field(description="Errors of our integers.")
 
 
 class MetricValue(_Record):
     """A metric of each link of the chain, on the same samples."""
 
-    name: str = Field(description='Such as "top1", or module:function.')
-    source: float = Field(description="Of the float model.")
-    fake: float = Field(description="Of the quantised model in float (QDQ).")
-    integers: float = Field(description="Of our integers.")
+    name: str = Field(description='Name of the metric, such as "top1", or module:function.')
+    source: float = Field(description="Value for the float model.")
+    fake: float = Field(description="Value for the quantised model in float (QDQ).")
+    integers: float = Field(description="Value for our integers.")
 
     drop: float = Field(
-        description="How much worse our integers are than the source: the difference, or of perplexity a share."
+        description="How much worse our integers are than the source: the difference; for perplexity, the relative "
+        "difference."
     )
-    less_is_better: bool = Field(description="Whether it counts errors.")
+    less_is_better: bool = Field(description="Whether a lower value is better.")
 
 
 class LayerCost(_Record):
-    """What a layer costs, and what its quantisation does to the outputs."""
+    """Cost of a layer, and the effect of its quantisation on the outputs."""
 
-    name: str = Field(description="Of the layer.")
+    name: str = Field(description="Name of the layer.")
     noise: float | None = Field(
-        description="Power of the error at the outputs when this layer alone is quantised, over that of the source's "
-        "values, summed over outputs; null where it was not measured."
+        description="Power of the error at the outputs if this layer alone is quantised, over that of the source's "
+        "values, summed over outputs; null if it was not measured."
     )
     cycles: int = Field(description="Estimated cycles in integers on one core, with all layers in integers.")
-    float_cycles: int = Field(description="The same in float, with all layers in float.")
+    float_cycles: int = Field(description="Estimated cycles in float on one core, with all layers in float.")
 
 
 class FloatLayers(_Record):
     """A choice of layers that stay in float."""
 
-    layers: tuple[str, ...] = Field(description="In execution order.")
-    metric: float = Field(description="Of the quantised model in float (QDQ).")
+    layers: tuple[str, ...] = Field(description="Names of the layers, in execution order.")
+    metric: float = Field(description="Metric of the quantised model in float (QDQ).")
     holds: bool = Field(description="Whether the bound holds.")
     cycles: int = Field(description="Estimated cycles of one inference on one core.")
-    bytes: int = Field(description="Of all constants.")
-    chosen: bool = Field(description="Whether it is the one that was chosen.")
+    bytes: int = Field(description="Bytes of all constants.")
+    chosen: bool = Field(description="Whether this choice was taken.")
 
 
 class MixedPrecision(_Record):
-    """Which layers stay in float so that a bound holds."""
+    """The choice of layers that stay in float so that a bound holds."""
 
     target: str = Field(description="Profile that cycles are estimated for.")
     metric: str = Field(description="Name of what was measured.")
     source: float = Field(description="The metric of the float model.")
-    bound: str = Field(description="That must hold.")
+    bound: str = Field(description="The bound that must hold.")
     choices: tuple[FloatLayers, ...] = Field(
-        description="Those that no other one beats in cycles and metric, and the chosen one; the fastest first."
+        description="Choices that no other one beats in cycles and metric, and the chosen one; the fastest first."
     )
     nodes: tuple[str, ...] = Field(
         description="Source nodes of the layers that were chosen, for --keep-float."
     )
-    layers: tuple[LayerCost, ...] = Field(description="That could be chosen, in execution order.")
+    layers: tuple[LayerCost, ...] = Field(description="Layers that could stay in float, in execution order.")
     complete: bool = Field(description="Whether the search came to its end; false if it was interrupted.")
 
 
@@ -150,9 +154,9 @@ class NpuDifference(_Record):
     """The operator with which a region begins to differ."""
 
     nodes: tuple[str, ...] = Field(description="Source nodes that it comes from.")
-    operator: str = Field(description="Its kind.")
+    operator: str = Field(description="Kind of the operator.")
     wrong: Wrong = Field(
-        description="Who differs from TOSA's reference model: the NPU's commands, or the CPU's kernels."
+        description="Which one differs from TOSA's reference model: the NPU's commands, or the CPU's kernels."
     )
 
 
@@ -160,20 +164,22 @@ class NpuRegionLink(_Record):
     """Whether the NPU computes our integers in a region, which is fed with them."""
 
     sources: tuple[str, ...] = Field(description="Source nodes in it, in execution order.")
-    elements: int = Field(description="Of its outputs, over all samples.")
-    differing: int = Field(description="Of them, those that differ from our integers.")
+    elements: int = Field(description="Number of elements of its outputs, over all samples.")
+    differing: int = Field(description="Number of these that differ from our integers.")
     largest: int = Field(description="The greatest difference.")
     begins: NpuDifference | None = Field(
-        description="Where they begin to differ; null where they do not, or only the region as a whole does."
+        description="The first operator that differs; null if none does, or only the region as a whole."
     )
 
 
 class NpuLink(_Record):
     """The last link of the chain, computed by a functional model of the NPU."""
 
-    accelerator: str = Field(description="Such as ethos-u55-128.")
-    samples: int = Field(description="That were compared: the first of all.")
-    regions: tuple[NpuRegionLink, ...] = Field(description="In execution order; none if all runs on the CPU.")
+    accelerator: str = Field(description="Name of the accelerator, such as ethos-u55-128.")
+    samples: int = Field(description="Number of samples that were compared, from the first on.")
+    regions: tuple[NpuRegionLink, ...] = Field(
+        description="Regions in execution order; empty if all runs on the CPU."
+    )
 
     @property
     def equal(self) -> bool:
@@ -187,33 +193,33 @@ class AccuracyReport(_Record):
     schema_version: Literal[1] = Field(default=1, description="Version of this schema.")
     model: str = Field(description="Name of the quantised model.")
     reference: str = Field(description="Name of the float model.")
-    board: str = Field(description="Where our integers were computed.")
-    samples: int = Field(description="That were compared.")
+    board: str = Field(description="Board that computed our integers.")
+    samples: int = Field(description="Number of samples that were compared.")
     given: int = Field(
-        description="Samples in the data; more than were compared where the run was interrupted."
+        description="Number of samples in the data; larger than `samples` if the run was interrupted."
     )
-    layers: tuple[LayerAccuracy, ...] = Field(description="In execution order.")
-    outputs: tuple[OutputAccuracy, ...] = Field(description="In the model's order.")
-    metric: MetricValue | None = Field(description="Null where none was asked for.")
+    layers: tuple[LayerAccuracy, ...] = Field(description="Layers in execution order.")
+    outputs: tuple[OutputAccuracy, ...] = Field(description="Outputs in the model's order.")
+    metric: MetricValue | None = Field(description="Value of the metric; null if none was asked for.")
     uncovered: tuple[str, ...] = Field(
         description="Source nodes that no tensor of the quantised model stands for."
     )
     mixed: MixedPrecision | None = Field(
-        default=None, description="Which layers stay in float, where that was looked for."
+        default=None, description="Choice of layers that stay in float; null if it was not asked for."
     )
     pruned: tuple[str, ...] = Field(
         default=(),
-        description="Source nodes whose weights were pruned 2:4 before; their errors have that in them.",
+        description="Source nodes whose weights were pruned 2:4 before; their errors include the pruning.",
     )
     npu: NpuLink | None = Field(
-        default=None, description="The NPU against our integers, where that was asked for."
+        default=None, description="Comparison of the NPU with our integers; null if it was not asked for."
     )
     middle: Middle = Field(
         default="QDQ",
         description="The link between the source and our integers, `fake`: QDQ in float, or LiteRT in its own "
         "integers.",
     )
-    runtime: str = Field(description="What computed the source and the quantised model in float.")
+    runtime: str = Field(description="Runtime that computed the source and the quantised model in float.")
 
     def worst(self) -> list[LayerAccuracy]:
         """Return the layers with the ones to blame first, then by their own error, largest first."""

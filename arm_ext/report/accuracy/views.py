@@ -19,7 +19,7 @@ from arm_ext.report.accuracy.record import (
 _TOP = 10
 _NAME, _WIDTH = 40, 110
 _BAR_DB = 60.0
-"""Of a bar as wide as its cell."""
+"""Decibels of a bar that is as wide as its cell."""
 
 _NOTES = {
     "QDQ": "QDQ: the quantised model in float, with what the layers before it lost.",
@@ -32,7 +32,7 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
     """Return the outputs, the layers to blame with their causes, and the figures of the worst.
 
     Args:
-        report: To show.
+        report: The report to show.
         whole: Whether to list all layers, in execution order, instead of the ten worst.
     """
     layers = list(report.layers) if whole else report.worst()[:_TOP]
@@ -119,7 +119,7 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
 
 
 def npu_link(link: NpuLink) -> list[str]:
-    """Return whether each region of the NPU computes our integers, and where one that does not begins to differ."""
+    """Return whether each region of the NPU computes our integers, and the first operator that differs."""
     said = f"{link.accelerator}, by a functional model of it, on {counted(link.samples, 'sample')}"
     if not link.regions:
         return textwrap.wrap(

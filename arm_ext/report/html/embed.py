@@ -16,7 +16,7 @@ def embedded(package: str, data: Mapping[str, BaseModel | None]) -> str:
 
     Args:
         package: The package with page.html and page.js.
-        data: By the name of its place in page.html, such as PROFILE for /*PROFILE*/.
+        data: Placeholder in page.html → its data, such as PROFILE for /*PROFILE*/.
     """
     parts = {
         "STYLE": _text(__package__, "page.css"),

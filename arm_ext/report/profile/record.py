@@ -21,29 +21,31 @@ class _Record(BaseModel):
 class HotLoop(_Record):
     """The block of instructions in a call that takes most cycles."""
 
-    executions: int = Field(description="How often it ran in one call.")
+    executions: int = Field(description="Number of executions in one call.")
     cycles: int = Field(description="Estimated cycles of all executions.")
-    instructions: tuple[str, ...] = Field(description="Disassembled, in order.")
+    instructions: tuple[str, ...] = Field(description="Disassembled instructions in order.")
 
 
 class Counts(_Record):
     """Cost of a call on a virtual board: counts of an emulator, and cycles of a model."""
 
-    instructions: int = Field(description="Dynamic instructions, exact.")
+    instructions: int = Field(description="Executed instructions, exact.")
     core_cycles: int = Field(description="Cycles estimated by llvm-mca, as if all loads hit L1.")
     cycles: int = Field(
-        description="Core cycles, and those that carry cache lines from L2 and memory, one after the other."
+        description="Core cycles plus the cycles that transfer cache lines from L2 and memory."
     )
     limit_cycles: int = Field(
         description="Least cycles for these instructions and lines in any order: the busiest of dispatch, vector pipes "
         "and the buses to L2 and memory."
     )
-    bound: Bound = Field(description="What takes the most of the cycles; see docs/guides/profiling.md.")
+    bound: Bound = Field(
+        description="The resource that takes most of the cycles; see docs/guides/profiling.md."
+    )
     moved_bytes: int = Field(description="Bytes that loads and stores read and wrote.")
     l2_bytes: int = Field(description="Bytes of the cache lines that L1 fetched.")
     memory_bytes: int = Field(description="Bytes of the cache lines that L2 fetched.")
-    classes: dict[str, int] = Field(description="Dynamic instructions by class, most first.")
-    hot: HotLoop | None = Field(description="Where most of the cycles go.")
+    classes: dict[str, int] = Field(description="Executed instructions by class, most first.")
+    hot: HotLoop | None = Field(description="The block that takes most of the cycles.")
 
 
 class Times(_Record):
@@ -59,18 +61,18 @@ class Times(_Record):
 
 
 class KernelOption(_Record):
-    """A kernel that could compute a call, or the one that does with other parameters."""
+    """Another kernel that could compute a call, or the same kernel with other parameters."""
 
     kernel: str = Field(description="Name of the kernel.")
-    params: str = Field(default="", description="Parameters that differ, where it is the same kernel.")
-    cycles: int = Field(description="Of one call, by the formula that kernels are chosen by.")
-    ratio: float = Field(description="These cycles over those of the kernel that was chosen, by its formula.")
+    params: str = Field(default="", description="Parameters that differ, if it is the same kernel.")
+    cycles: int = Field(description="Cycles of one call, by the formula that kernels are chosen by.")
+    ratio: float = Field(description="`cycles` over the chosen kernel's cycles by its own formula.")
 
 
 class ProfiledCall(_Record):
     """A kernel call, in execution order."""
 
-    index: int = Field(description="Place in the order of execution, from 0.")
+    index: int = Field(description="Position in the order of execution, from 0.")
     symbol: str = Field(description="Function of model.so.")
     anchor: str = Field(description="Source node that names the call.")
     sources: tuple[str, ...] = Field(description="Every source node computed in the call.")
@@ -86,42 +88,46 @@ class ProfiledCall(_Record):
     )
     why: tuple[tuple[str, str], ...] = Field(
         default=(),
-        description="What the compiler says of the choice of kernel: its reason, and who declined, and why.",
+        description="Explanations of the choice of kernel: its reason, and which kernels declined, and why.",
     )
     alternatives: tuple[KernelOption, ...] = Field(
-        default=(), description="What would compute the call if the kernel were not there, best first."
+        default=(), description="Kernels that could compute the call instead, best first."
     )
-    share: float = Field(description="Of the whole inference: cycles on a virtual board, time on a real one.")
-    counts: Counts | None = Field(default=None, description="What it costs on a virtual board.")
-    times: Times | None = Field(default=None, description="What it costs on a real board.")
+    share: float = Field(
+        description="Share of the whole inference: of cycles on a virtual board, of time on a real one."
+    )
+    counts: Counts | None = Field(default=None, description="Cost on a virtual board.")
+    times: Times | None = Field(default=None, description="Cost on a real board.")
 
 
 class Around(_Record):
     """Cost between kernel calls: `main` and the runtime functions that it calls."""
 
-    instructions: int | None = Field(default=None, description="On a virtual board.")
-    cycles: int | None = Field(default=None, description="Estimated, on a virtual board.")
+    instructions: int | None = Field(default=None, description="Executed instructions, on a virtual board.")
+    cycles: int | None = Field(default=None, description="Estimated cycles, on a virtual board.")
     us: float | None = Field(
-        default=None, description="Microseconds on a real board: of the whole inference without its calls."
+        default=None, description="Microseconds of the whole inference without its calls, on a real board."
     )
-    share: float = Field(description="Of the whole inference.")
+    share: float = Field(description="Share of the whole inference.")
 
 
 class Roof(_Record):
     """Peak performance of a core."""
 
     name: str = Field(description='Multiply-accumulate instruction, such as "sdot".')
-    macs_per_cycle: float = Field(description="With all vector pipes busy with it.")
+    macs_per_cycle: float = Field(
+        description="Multiply-accumulates per cycle with all vector pipes busy with the instruction."
+    )
 
 
 class Limits(_Record):
     """The roofline of the core that cycles are estimated for."""
 
     roofs: tuple[Roof, ...] = Field(
-        description="For each multiply-accumulate instruction that the model uses."
+        description="One roof for each multiply-accumulate instruction that the model uses."
     )
-    l2_bytes_per_cycle: float = Field(description="From L2 to L1.")
-    memory_bytes_per_cycle: float = Field(description="From memory to L2.")
+    l2_bytes_per_cycle: float = Field(description="Bytes per cycle from L2 to L1.")
+    memory_bytes_per_cycle: float = Field(description="Bytes per cycle from memory to L2.")
     l1d_bytes: int = Field(description="Size of the L1 data cache.")
     l2_bytes: int = Field(description="Size of L2.")
 
@@ -129,9 +135,9 @@ class Limits(_Record):
 class NpuRegionCost(_Record):
     """A region for an NPU, by Vela's estimate."""
 
-    index: int = Field(description="Of the region.")
-    sources: tuple[str, ...] = Field(description="Source nodes.")
-    cycles: int = Field(description="Of the NPU, with what waits for memory.")
+    index: int = Field(description="Number of the region.")
+    sources: tuple[str, ...] = Field(description="Source nodes computed in the region.")
+    cycles: int = Field(description="Cycles of the NPU, including those that wait for memory.")
     us: float = Field(
         description="Microseconds at the clock that the package was compiled for, with the hand-over."
     )
@@ -142,35 +148,37 @@ class ProfileReport(_Record):
     """One warm inference on one thread of a virtual board, or the median of several on a real one."""
 
     schema_version: Literal[1] = Field(default=1, description="Version of this schema.")
-    kind: Literal["counts", "times"] = Field(description="Of a virtual board, or of a real one.")
+    kind: Literal["counts", "times"] = Field(
+        description='"counts" from a virtual board, "times" from a real one.'
+    )
     model: str = Field(description="Name of the model.")
     target: str = Field(description="Profile that it was compiled for.")
-    board: str = Field(description="As the user gave it.")
+    board: str = Field(description="Board as the user named it.")
     core: str = Field(description="Core of the board, or the one that cycles are estimated for.")
-    instructions: int | None = Field(default=None, description="Of the whole inference.")
+    instructions: int | None = Field(
+        default=None, description="Executed instructions of the whole inference."
+    )
     cycles: int | None = Field(
-        default=None, description="Of the whole inference, estimated, caches included."
+        default=None, description="Estimated cycles of the whole inference, caches included."
     )
     median_us: float | None = Field(
-        default=None, description="Of the whole inference, without watching calls."
+        default=None, description="Microseconds of the whole inference when calls are not timed."
     )
     runs: int = Field(default=1, description="Inferences that each figure is the median of.")
-    macs: int = Field(description="Of one inference.")
-    peak_bytes: int = Field(description="Of activations at most at a time.")
-    weight_bytes: int = Field(description="Of all constants.")
+    macs: int = Field(description="Multiply-accumulates of one inference.")
+    peak_bytes: int = Field(description="Most bytes of activations at a time.")
+    weight_bytes: int = Field(description="Bytes of all constants.")
     calls: tuple[ProfiledCall, ...] = Field(description="Kernel calls in execution order.")
-    around: Around = Field(description="What runs between them.")
-    limits: Limits | None = Field(
-        default=None, description="What the core can do at most, on a virtual board."
-    )
+    around: Around = Field(description="Cost between the kernel calls.")
+    limits: Limits | None = Field(default=None, description="Peak rates of the core, on a virtual board.")
     conditions: dict[str, str] = Field(
-        default={}, description="What times depend on: governor, temperature, threads, counters."
+        default={}, description="Conditions that times depend on: governor, temperature, threads, counters."
     )
-    npu: NpuStatus | None = Field(default=None, description="Where regions for an NPU were computed.")
+    npu: NpuStatus | None = Field(default=None, description="Where the NPU's regions were computed.")
     npu_regions: tuple[NpuRegionCost, ...] = Field(
-        default=(), description="What those regions cost, by estimate."
+        default=(), description="Estimated costs of the NPU's regions."
     )
-    note: str = Field(description="What the figures are, and what they are not.")
+    note: str = Field(description="What the figures mean, and what they do not mean.")
 
     def costliest(self) -> list[ProfiledCall]:
         """Return the calls by their share, largest first."""

@@ -18,7 +18,7 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
     """Return the totals, the costliest calls, and what bounds the model.
 
     Args:
-        profile: To show.
+        profile: The report to show.
         whole: Whether to list all calls, in execution order, instead of the ten costliest.
     """
     found = list(profile.calls) if whole else profile.costliest()[:_TOP]
@@ -91,7 +91,7 @@ def _row(call: ProfiledCall) -> tuple[str, ...]:
 
 
 def _bounds(profile: ProfileReport) -> str:
-    """How much of the cycles is bound by what."""
+    """Return the share of the cycles that each resource bounds."""
     shares: dict[str, float] = {}
     for call in profile.calls:
         if call.counts is not None:

@@ -167,7 +167,7 @@ def is_float(dtype: object) -> bool:
 
 
 def _grouped(values: Array, weight: Array, whole: int, part: int, groups: int) -> Array:
-    """One value a channel, to broadcast over weights whose axis `part` spans the channels of one group only.
+    """Return one value per channel, to broadcast over weights whose axis `part` spans the channels of one group only.
 
     The group is told by the axis `whole`, which holds the groups one after another.
     """

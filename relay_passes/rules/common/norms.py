@@ -24,8 +24,8 @@ class OverRms:
     """The pattern of d / sqrt(mean(d²) + epsilon) · gain, in the orders that exporters write it in.
 
     Attributes:
-        root: The whole.
-        parts: Its parts, for `check_over_rms`.
+        root: The whole pattern.
+        parts: Named parts of the pattern, for `check_over_rms`.
     """
 
     root: DFPattern

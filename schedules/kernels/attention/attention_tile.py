@@ -128,7 +128,8 @@ class Emitter:
             sve=self.sve,
             held={c: load(self.scale, i64((1 + at) * LANES), LANES) for at, c in enumerate(held)},
         )
-        # Of code for each row, LLVM would make the constants of 2**y in the first and keep them on the stack.
+        # A loop, since with code for each row LLVM would make the constants of 2**y in the first and keep them on the
+        # stack.
         with T.serial(i64(0), i64(count)) as r:
             at = T.Bind(r * pitch)
             copies.fill(scores, at + heads.keys.columns, pitch - heads.keys.columns, float("-inf"))

@@ -23,10 +23,10 @@ class Heads:
     Attributes:
         lead: Leading axes of the result; their product is the number of heads.
         rows: Queries of a head.
-        query: Elements from a query to the next; its own are contiguous.
-        keys: Queries' depth by keys.
-        values: Keys by the result's columns.
-        steps: For each leading axis, the elements of q, k, v and mask from a head to the next.
+        query: Elements from a query to the next; each query is contiguous.
+        keys: The matrix of the keys: depth of a query by number of keys.
+        values: The matrix of the values: number of keys by columns of the result.
+        steps: Elements of q, k, v and mask from one head to the next, for each leading axis.
         mask: Elements of the mask from a query to the next and from a key to the next, or None.
     """
 
@@ -58,8 +58,8 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Diagnostic:
     """Parse a workload of `COMPOSITE`.
 
     Args:
-        workload: Any.
-        kernel: Who asks, for the rejection.
+        workload: Any workload.
+        kernel: Name of the kernel, for the rejection.
     """
     if workload.composite != COMPOSITE:
         return declined(kernel, "composite is no attention", COMPOSITE, workload.composite, unfit=True)
@@ -96,7 +96,7 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Diagnostic:
 
 
 def _broadcast(operand: Operand, lead: tuple[int, ...]) -> tuple[int, ...]:
-    """For each leading axis, the elements from a head to the next; 0 where it is broadcast."""
+    """Return for each leading axis the elements from a head to the next; 0 if it is broadcast."""
     return _strides(operand, len(lead) + 2)[:-2]
 
 

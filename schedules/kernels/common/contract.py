@@ -46,7 +46,7 @@ Answer = TypeVar("Answer")
 
 
 def taken(answer: Answer | Diagnostic, workload: "Workload") -> Answer:
-    """Return what a kernel parsed from a workload that it takes.
+    """Return the record that a kernel parsed from a workload that it takes.
 
     Raises:
         ValueError: It does not; callers ask `matches` first.

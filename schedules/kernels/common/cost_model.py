@@ -25,7 +25,7 @@ KEPT, LOST = 0.6, 1.1
 again."""
 
 L2_BYTES_PER_CYCLE = 32.0
-"""That a core gets from L2: half a line. Assumed, not measured."""
+"""Bytes per cycle that a core reads from L2: half a line. Assumed, not measured."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ class Cost:
     """Instruction counts of a piece of code, and its cycles of waiting for L2.
 
     Attributes:
-        instructions: All.
-        vector: Those that run on the vector pipes: arithmetic, moves and stores of vector registers, not loads.
+        instructions: Number of all instructions.
+        vector: Number of instructions that run on the vector pipes: arithmetic, moves and stores of vector
+            registers, not loads.
         fetching: Cycles in which lines that L1 did not keep come from L2 again.
     """
 
@@ -61,10 +62,10 @@ def chained(loop: Cost, accumulators: int, latency: int, core: Core) -> Cost:
     """Raise the cost of a loop whose accumulators are too few to hide the latency of their instructions.
 
     Args:
-        loop: With its vector instructions on full pipes.
-        accumulators: How many chains.
+        loop: Cost of the loop if its vector instructions kept the pipes full.
+        accumulators: Number of independent chains.
         latency: Cycles from one instruction of a chain to the next.
-        core: Whose pipes.
+        core: Core whose vector pipes run it.
     """
     full = latency * core.vector_pipes
     return loop if accumulators >= full else replace(loop, vector=loop.vector * full / accumulators)
@@ -113,9 +114,9 @@ def again(size: float, times: int, kept: float, core: Core) -> float:
 
     Args:
         size: Bytes that are read again.
-        times: How often.
+        times: How often it is read again.
         kept: Bytes that are read from one time to the next, these included.
-        core: Whose L1.
+        core: Core whose L1 it is.
     """
     lost = min(1.0, max(0.0, (kept / core.l1d.size - KEPT) / (LOST - KEPT)))
     return WAITED_FOR * lost * size * times / L2_BYTES_PER_CYCLE

@@ -5,8 +5,8 @@
                                                                      at = max(0, min(8 i, n - 8))
                                                                      k(x[at : at + 8], w, y[at : at + 8])
 
-The last chunk meets the one before it, and computes some rows once more. Of fewer rows than a chunk has, what lies
-behind them is read and written, too: there must be space for a chunk.
+The last chunk overlaps the one before it, and computes some rows once more. With fewer rows than a chunk has, the
+memory behind them is read and written, too: there must be space for a chunk.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,9 @@ class Argument:
     """An argument of the kernel for any number of rows.
 
     Attributes:
-        shape: With the number of rows in it.
-        row: Elements that a row has, which lie one behind the other; 0 for what all rows share.
+        shape: Shape, which depends on the number of rows.
+        row: Elements from a row to the next, for rows that are contiguous; 0 for an argument that all rows
+            share.
     """
 
     shape: tuple[Expr | int, ...]
@@ -40,11 +41,12 @@ def in_chunks(
     """Return the kernel for any number of rows.
 
     Args:
-        func: For `chunk` rows; as `kernel_function` makes it, in a root block: it reads and writes flat views.
+        func: The kernel for `chunk` rows as `kernel_function` makes it, in a root block: it reads and writes
+            flat views.
         arguments: One entry per argument, in order.
-        rows: How many there are, by variables in the shapes of arguments.
-        chunk: How many `func` takes.
-        parallel: Whether chunks are spread over the runtime's threads; `func` is for one, then.
+        rows: Number of rows, as an expression of variables in the arguments' shapes.
+        chunk: Number of rows that `func` takes.
+        parallel: Whether the runtime's threads share the chunks; `func` must then run on one thread.
     """
     index, at = tirx.Var("chunk", "int64"), tirx.Var("at", "int64")
     params: list[Var] = []

@@ -24,7 +24,7 @@ FEW_TASKS = 8
 """Runs of a call of fewer tasks. Some may be empty: so that two, four and eight threads get even parts of the rest."""
 
 SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
-"""By number of threads, the load imbalance (see `spread`) above which more tasks are made."""
+"""Number of threads → load imbalance (see `spread`) above which more tasks are made."""
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def spread(sizes: npt.ArrayLike, threads: int) -> float:
 
 
 def _spread(total: npt.NDArray[Any], threads: int) -> float:
-    """The same, of the sums of the sizes so far."""
+    """Return the load imbalance, given the prefix sums of the sizes."""
     count = len(total) - 1
     runs = _runs(count)
     # The runtime gives a thread this many runs, and the last what is left.
@@ -167,8 +167,9 @@ def parts_of(things: Sequence[float], steps: int) -> int:
     """Return the number of parts of an axis of `steps` that balances tasks, each a part of one of `things`.
 
     Args:
-        things: Size of each. All of one part follow each other, so that few things, or uneven ones, matter little.
-        steps: That the things have in common.
+        things: Size of each thing. The tasks of one part follow each other, so few things, or uneven ones, do
+            little harm.
+        steps: Length of the axis, which is the same for all things.
     """
     return fewest(range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), things).ravel())
 

@@ -44,7 +44,7 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
         rows: Rows of a full tile; a last one with fewer rows is code of its own.
         column_blocks: Tasks that share the columns of a tile of rows.
         parallel: Whether the runtime's threads share the tasks.
-        row_tile: Emits one task.
+        row_tile: Emits the code of one task.
     """
     full, rest = divmod(product.rows.count, rows)
     tiles = full + (rest > 0)
@@ -92,7 +92,7 @@ def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, dept
         blocks: Blocks of columns.
         weights: Bytes of a group's panels.
         depth: Bytes of a row of a tile.
-        core: Whose caches.
+        core: Core whose caches are modelled.
     """
     data = math.prod(product.data) / product.groups
     tiles, kept = -(-product.rows.count // rows), weights / blocks + rows * depth
@@ -104,9 +104,9 @@ def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> O
     """Return the parameters with more column blocks, if those are clearly faster.
 
     Args:
-        params: With as many `column_blocks` as threads need.
-        most: How many there may be.
-        cycles: Cycles of one call.
+        params: Parameters with as many `column_blocks` as threads need.
+        most: Most column blocks that are possible.
+        cycles: Estimates the cycles of one call.
     """
     blocks = (times * params.column_blocks for times in FINER)
     finer = (replace(params, column_blocks=count) for count in blocks if count <= most)
@@ -122,8 +122,8 @@ def column_tiles(
     Args:
         columns: Columns of a group.
         width: Width of a tile.
-        block: Which of how many blocks; the last has the tile that is not full.
-        tile: Emits one tile.
+        block: Index of the block, and number of blocks; the last has the tile that is not full.
+        tile: Emits one tile, given its index and its number of columns.
     """
     index, blocks = block
     full, rest = divmod(columns, width)
@@ -158,8 +158,8 @@ def store_part(
     """Emit the store of a vector's first `count` lanes, cast to the dtype of the output.
 
     Args:
-        output: Flat.
-        value: The vector.
+        output: Flat buffer.
+        value: The vector to store.
         offset: Offset in the output of the first lane.
         count: Number of lanes to store.
         by_sve: Whether bytes may be stored by SVE, inside of `sve.functions`.

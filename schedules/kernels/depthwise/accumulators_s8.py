@@ -55,10 +55,10 @@ def finish(
     """Requantise and store outputs, two at a time.
 
     Args:
-        form: Of the requantisation.
+        form: Form of the requantisation.
         m: The multipliers, float32x4.
-        addends: Of the form "fused".
-        to: The output.
+        addends: Addends of the form "fused"; None for other forms.
+        to: Zero point, limits and dtype of the output.
         totals: The accumulators of each output.
         output: Flat buffer of the output.
         places: The offset of each output.

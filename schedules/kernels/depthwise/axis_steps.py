@@ -12,10 +12,11 @@ class Span:
     """Consecutive steps along one axis that have equal outputs and inputs.
 
     Attributes:
-        first: Index of the first.
+        first: Index of the first step.
         count: Number of steps.
-        outputs: Outputs of each.
-        inputs: Those that a tap of some output meets and that are data, counted from the first that could be.
+        outputs: Number of outputs of each step.
+        inputs: Indices of the inputs that some tap reads and that are data and not border, counted from the
+            first input a step could read.
     """
 
     first: int
@@ -29,14 +30,14 @@ class Axis:
     """One axis of a convolution, with the number of outputs per step.
 
     Attributes:
-        size: Inputs.
-        kernel: Taps.
+        size: Number of inputs.
+        kernel: Number of taps.
         stride: Inputs from an output to the next.
         before: Border before the first input.
         after: Border after the last.
-        step: Outputs that are computed together.
+        step: Number of outputs that are computed together.
         dilation: Inputs from a tap to the next.
-        late: Whether steps of one output find at run time which of their inputs are data.
+        late: Whether steps of one output find out at run time which of their inputs are data.
     """
 
     size: int

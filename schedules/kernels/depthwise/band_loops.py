@@ -33,7 +33,7 @@ MOST_ROWS = 4
 """Largest number of rows of a kernel: one group of SDOT."""
 
 MOST_TAPS = 9
-"""Whose weights stay in registers beside the data."""
+"""Most taps whose weights stay in registers beside the data."""
 
 COLUMN_OVERHEAD = 6
 """Scalar instructions and moves of a column."""
@@ -163,15 +163,15 @@ class Block(ABC):
         """See `bands` for what follows the buffers: data, weights, headers, output.
 
         Args:
-            product: How what is walked is requantised.
+            product: The product, for its requantisation.
             window: The window that is iterated over.
             unroll: Output columns of one loop iteration.
-            anew: Whether constants that instructions overwrite are loaded for each of them.
-            buffers: The kernel's.
+            anew: Whether constants that an instruction overwrites are loaded for each instruction.
+            buffers: Buffers of the kernel: data, weights, headers, output.
             rows: Output rows of the band.
-            valid: Which of its input rows are data.
-            where: The first input and output.
-            block: Its index.
+            valid: Which input rows of the band are data and not border.
+            where: Offsets of the first input and the first output.
+            block: Index of the channel block.
         """
         self.product, self.window, self.unroll, self.rows, self.valid = product, window, unroll, rows, valid
         (self.x, self.w, headers, self.output), (self.source, self.target) = buffers, where

@@ -39,7 +39,7 @@ SPARE_REGISTERS = 3
 """Registers that LLVM's schedulers use to move loads ahead."""
 
 SPARE_OF = dict.fromkeys(("cortex-a72", "cortex-a73", "cortex-a76", "cortex-a78", "cortex-x1"), 4)
-"""The same by LLVM's name of the core, where it is more: LLVM schedules these as it does a Cortex-A57
+"""LLVM's name of the core → registers that are spare, if more: LLVM schedules these as it does a Cortex-A57
 (llvm/lib/Target/AArch64/AArch64Processors.td), loads first."""
 
 FEW_COLUMNS = 7

@@ -85,10 +85,10 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def cost(workload: Workload, params: Params) -> Cost:
-    """Instructions of one call; borders are taken to cost what the middle does."""
+    """Return the instructions of one call; borders are assumed to cost as much as the middle."""
     product, window = _read(workload, params)
     new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups.firsts)
-    # Of a group of rows four loads and four permutations.
+    # A group of rows takes four loads and four permutations.
     column = (scalar(GROUP) + arithmetic(GROUP * (2 if product.flipped else 1))) * new_columns
     # Accumulators start as copies, or by one load for two; of an output row eight channels are requantised and stored.
     column += scalar(window.band) if params.anew else arithmetic(HALVES * window.band)

@@ -42,7 +42,7 @@ UNROLL = 3
 """The most output columns of one loop iteration."""
 
 KEPT_COLUMNS = 2
-"""That are carried and stay in registers beside the weights."""
+"""Columns that are carried over and stay in registers beside the weights."""
 
 
 @dataclass(frozen=True)

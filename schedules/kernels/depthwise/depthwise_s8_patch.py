@@ -44,7 +44,7 @@ PATCHES = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2
 """Outputs along the axis that groups are cut of, and along the other."""
 
 SPARE_REGISTERS = 4
-"""For weights, and for rows before they are interleaved."""
+"""Registers for weights, and for rows before they are interleaved."""
 
 PATCH_OVERHEAD = 8
 """Scalar instructions of a patch: where its rows lie, the loop over channels."""
@@ -260,6 +260,6 @@ def _cut(workload: Workload, params: Params) -> Field:
 
 
 def _groups(field: Field, engine: Engine) -> Groups:
-    """Of the rows that a patch meets, or of every one that its dilation leaves."""
+    """Return the groups of the rows that a patch reads; with dilation, of every row that it reaches."""
     down = field.down
     return Groups(down.kernel, down.stride, min(down.step, down.outputs), engine.group)

@@ -62,12 +62,14 @@ class Field:
     """The loop structure of a depthwise convolution: axes, strides, and whether its data is copied first.
 
     Attributes:
-        of: What it is.
+        of: The depthwise convolution.
         down: The axis of bands of patches.
         across: The axis along which the patches of a band follow each other.
-        channels: That lie side by side, in the data as in the output.
-        source: Elements of the data from an image, and along `down` and `across`, to the next.
-        target: Of the output alike.
+        channels: Number of contiguous channels, in the data as in the output.
+        source: Elements of the data from one image to the next, and from one input to the next along `down`
+            and `across`.
+        target: Elements of the output from one image to the next, and from one output to the next along
+            `down` and `across`.
         padded: Whether the data is copied with its border.
     """
 
@@ -113,10 +115,11 @@ def field_of(
     """Return the loop structure for vectors of `lanes`, or why there is none: reason, limit and actual value.
 
     Args:
-        of: What it is.
+        of: The depthwise convolution.
         lanes: Lanes of a vector.
         turned: Whether bands are cut along the columns.
-        border: How far a kernel may reach whose borders are code of their own.
+        border: Greatest reach of the kernel beyond the data for which borders get code of their own instead
+            of a padded copy.
     """
     rows, columns = of.axes
     channels = of.data[3] * of.multiplier

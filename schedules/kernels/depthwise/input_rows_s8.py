@@ -9,7 +9,7 @@ GROUP = 4
 """Input rows that one SDOT sums over."""
 
 Taps = tuple[int | None, ...]
-"""For each row of a group the kernel row that meets it, or None."""
+"""For each input row of a group, the kernel row that is multiplied with it, or None."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from schedules.kernels.tiles.mlal_tile import LEAST
 from schedules.tir.emit import load
 
 CHANNELS = 8
-"""That are computed together."""
+"""Number of channels that are computed together."""
 
 HALVES = 2
 """Vectors of four channels' accumulators."""
@@ -32,9 +32,9 @@ class Engine(ABC):
     """Emission and cost of one way to sum int8 products of eight channels.
 
     Attributes:
-        group: Rows of which products are summed at once.
-        registers: That hold one column of a group.
-        overwrites: Whether the accumulators that are added to are.
+        group: Number of rows whose products are summed at once.
+        registers: Number of registers that hold one column of a group.
+        overwrites: Whether the instruction overwrites the accumulators that it adds to.
     """
 
     group: int

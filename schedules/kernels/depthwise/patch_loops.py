@@ -42,10 +42,10 @@ def patches(field: Field, lanes: int, parallel: bool, patch: Patch) -> None:
     """Emit the loops over all patches; a task is a band of them.
 
     Args:
-        field: Cut into patches.
-        lanes: Channels of a vector.
+        field: Loop structure that was cut into patches.
+        lanes: Number of channels of a vector.
         parallel: Whether the runtime's threads share the tasks.
-        patch: Emits one.
+        patch: Emits one patch.
     """
     down, across = field.down, field.across
     bands = sum(span.count for span in down.spans)

@@ -27,7 +27,8 @@ Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 LIFT = 7
-"""By what SSHLL shifts a byte left in 16 bits, so that multipliers of 16 bits have more to the right of the point."""
+"""Number of bits by which SSHLL shifts a byte left in 16 bits, so that multipliers of 16 bits have more fraction
+bits."""
 
 NEIGHBOURS = (0, 1, -1, 2, -2)
 """Multipliers that are tried, in units from the nearest one."""
@@ -41,10 +42,10 @@ class Stay:
     """A function of a tensor and a broadcast operand, whose elements stay the same for a run of the tensor's.
 
     Attributes:
-        op: The function.
-        first: Whether the tensor is its first operand.
-        x: How the tensor is quantised.
-        y: How the result is.
+        op: The binary function.
+        first: Whether the tensor is the first operand.
+        x: Quantisation of the tensor.
+        y: Quantisation of the result.
         limits: Least and greatest result.
     """
 
@@ -96,7 +97,7 @@ class RescaledStay(Stay):
 
     Attributes:
         own: The RESCALE of the tensor.
-        term: Of what stays: a tensor's values, or a constant's, which are rescaled already.
+        term: Zero point and RESCALE of the broadcast tensor, or the rescaled values of a constant.
         result: The RESCALE of the result.
     """
 

@@ -58,7 +58,7 @@ def binary16(what: Binary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequen
     """Emit 16 results of `what.y.dtype`.
 
     Args:
-        what: The function.
+        what: The quantised function.
         form: Form of `what`.
         a: 16 values of `what.a.dtype`.
         b: 16 values of `what.b.dtype`.
@@ -91,11 +91,11 @@ def affine16(
     """Emit 16 results of an affine form (`schedules.kernels.elementwise.affine_forms`).
 
     Args:
-        form: Its shift and lift.
-        a: 16 values of the operand that does not stay.
+        form: Shift and lift of the affine form.
+        a: 16 values of the operand that is not broadcast.
         m: The multipliers of the other one, two int16x8 or four int32x4.
         k: Four int32x4.
-        to: The output.
+        to: Zero point, limits and dtype of the output.
     """
     shift, lift = form
     if not lift:
@@ -161,11 +161,11 @@ def real16(
     """Emit 16 results of a function that is computed in float32.
 
     Args:
-        op: The function.
-        operands: Two of four float32x4.
+        op: The binary function.
+        operands: Two operands of four float32x4 each.
         scale: Scale of the output.
         reciprocal: Reciprocal scale that replaces a division, or None.
-        to: The output.
+        to: Zero point, limits and dtype of the output.
     """
     narrow = []
     for a, b in zip(*operands, strict=True):

@@ -43,13 +43,14 @@ class Plan:
     A run of `inner` elements of that operand is used for `repeats` runs of the tensor.
 
     Attributes:
-        stay: The function.
-        whole: Of the operands in the order that the composite reads them, which has the output's shape.
-        other: How the other one is quantised; None for a constant.
+        stay: The function, with the broadcast operand.
+        whole: Index of the operand that has the output's shape, in the order that the composite reads
+            operands.
+        other: Quantisation of the other operand; None for a constant.
         outer: (extent, elements of the other operand from one to the next) of the axes outside of the repeats.
-        repeats: For how many runs a run of the other operand stays.
-        inner: Elements of a run.
-        form: Shift and lift of the affine form; None where there is none, as for ties.
+        repeats: Number of runs of the tensor for which a run of the other operand is used.
+        inner: Number of elements of a run.
+        form: Shift and lift of the affine form; None if the function has no such form, as because of ties.
     """
 
     stay: Stay

@@ -39,7 +39,7 @@ def tables_of(
         plan: Plan of the broadcast.
         other: The operand that stays; None for a constant.
         constants: The constant, or M and k of all values of the operand.
-        at: Offset of its run.
+        at: Offset of the operand's run.
     """
     if other is None:
         # Runs of a constant stand with their copies.
@@ -110,7 +110,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """On threads where the call is long enough."""
+    """Return the parameters: several threads if the call is long enough."""
     return Params(estimate(workload, Params(), core) >= PARALLEL_CYCLES)
 
 

@@ -39,8 +39,8 @@ def magnitude(
         weights: Integers; each column sums over all axes but `column_axis`.
         column_axis: Column axis of `weights`.
         data_dtype: A key of `RANGES`.
-        offset: One number a column, or one for all; None is 0.
-        multiplier: One number per column, or one for all.
+        offset: One offset per column, or one for all; None is 0.
+        multiplier: One multiplier per column, or one for all.
     """
     return _magnitude([weights], column_axis, RANGES[data_dtype], offset, multiplier)
 
@@ -143,7 +143,7 @@ def magnitude_of_transposed(
 
     Args:
         operands: Data and weights.
-        attributes: Those of `Geometry.read`, and "x_zero".
+        attributes: The attributes that `Geometry.read` takes, and "x_zero".
         steps: Steps of the composite.
         constants: Constants of the composite.
 

@@ -124,10 +124,10 @@ FUNCTIONS: dict[str, Callable[[Vector, ir.Expr], ir.Expr]] = {
     "hard_sigmoid": hard_sigmoid,
     "hard_swish": hard_swish,
 }
-"""Those without parameters, by the name of their step."""
+"""Name of a step → its function, for functions without parameters."""
 
 POLYNOMIALS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh")
-"""Those that instructions of SVE shorten."""
+"""Functions that SVE instructions make shorter."""
 
 INSTRUCTIONS = {
     "sigmoid": 22.0,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantisation of int32 accumulators to 8-bit values in vector registers, of either numerics.
+"""Requantisation of int32 accumulators to 8-bit values in vector registers, for both numerics.
 
-Of `qdq`, that is
+For `qdq`, that is
 
     q = saturate(rne(fl(fl(acc) * m)) + zp)
 
@@ -15,7 +15,7 @@ Four forms compute it, each exact under a condition on the accumulators that is 
 - "fused": as "biased", but a base and an addend for each channel leave a single FMLA; exact for the channels for
   which `requantize_fused.fused_constants` proves it.
 
-The form "rescale" is the one of `tosa`: see `tosa_rescale`. Of the form "none" accumulators are left as they are.
+For `tosa` there is the form "rescale": see `tosa_rescale`. The form "none" leaves accumulators as they are.
 
 FMULX instead of FMUL: LLVM would contract the product and the addition into one rounding. An odd zero point inside
 the constant would turn ties the wrong way, since they go to even sums. ADDP mends that for nothing: where UZP1 takes
@@ -70,10 +70,10 @@ class Requantization:
 
     Attributes:
         zero_point: Zero point of the output.
-        low: Least value.
-        high: Greatest value.
+        low: Least value of the output.
+        high: Greatest value of the output.
         dtype: "int8" or "uint8".
-        shift: Shift of the form "rescale".
+        shift: Shift for the form "rescale".
     """
 
     zero_point: int
@@ -110,11 +110,11 @@ def requantize16(
     """Emit the requantisation of 16 accumulators to 16 values of `to.dtype`, in the same order.
 
     Args:
-        form: How.
+        form: Form of the requantisation.
         acc: Four int32x4.
-        m: Four float32x4: the multipliers; of the form "rescale" the bits of integers.
-        to: The output.
-        addend: Four float32x4 of the form "fused", unused by the others.
+        m: Four float32x4 of multipliers; for the form "rescale" the bits of integers.
+        to: Zero point, limits and dtype of the output.
+        addend: Four float32x4 for the form "fused", unused by the others.
     """
     if form == "convert":
         narrow = [sqxtn16(fcvtns(tirx.Cast("float32x4", a) * s)) for a, s in zip(acc, m, strict=True)]
@@ -158,8 +158,8 @@ def addend_of(zero_point: int) -> int:
     It is even, so that ties go to even values.
 
     Returns:
-        A binary32 integer. Of an even zero point the lower 16 bits of a sum are the value, of an odd one those and the
-        upper 16 together.
+        A binary32 integer. With an even zero point the lower 16 bits of a sum are the value; with an odd one, the sum
+        of the lower and the upper 16 bits is.
     """
     if zero_point % 2 == 0:
         return int(MAGIC) + zero_point

@@ -27,13 +27,13 @@ MANTISSA = 24
 """Bits of a binary32 significand."""
 
 LEAST_BASE = 1 << (MANTISSA - 1)
-"""From this number to twice as much, float32 represents exactly the integers."""
+"""From this number to twice as much, binary32 represents exactly the integers."""
 
 NEIGHBOURS = (0, 1, -1)
 """Multipliers that are tried, in units of the last place from m; further ones have been of no use."""
 
 LARGEST_EXPONENT = 52
-"""With this e, (2 * v - 1) * 2**(e - 1) is an int64 for all values v of 8 bits."""
+"""The largest e for which (2 * v - 1) * 2**(e - 1) is an int64 for all 8-bit values v."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -46,8 +46,8 @@ class Fused:
         proven: Whether the channel has a fused form; the others hold zeros in `m` and `addend`.
         base: int64, what is added to the bias for the accumulators' start: 0x4B400000, as for the form "biased",
             where a channel is not proven.
-        m: float32, m'.
-        addend: float32, C.
+        m: The multipliers m', float32.
+        addend: The addends C, float32.
     """
 
     proven: npt.NDArray[np.bool_]
@@ -60,7 +60,7 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
     """Find and prove the fused form of each channel.
 
     Args:
-        m: float32 [channels].
+        m: Multipliers, float32 [channels].
         bound: Upper bound of |acc|, at most 2**22. |acc * m| is bounded as for the form "biased".
         zero_point: Zero point of the output.
         low: Least output.
@@ -107,7 +107,7 @@ def constants_of(
 
     Args:
         significand: M of m' = M * 2**-e; negative for a falling function.
-        exponent: e.
+        exponent: e of m' = M * 2**-e.
         window: Least and greatest error in units of 2**-e.
         bound: Upper bound of |acc|.
         zero_point: Zero point of the output.
@@ -179,10 +179,10 @@ def _first_multiple(a: int, period: int, least: int, most: int) -> int | None:
     """The least j >= 0 with a * j modulo `period` in [least, most], by Euclid's algorithm.
 
     Args:
-        a: Below `period`.
-        period: Positive.
-        least: From 0 to `period` - 1.
-        most: `least` or more; what is `period` or more counts as from 0.
+        a: The factor, below `period`.
+        period: A positive modulus.
+        least: Lower bound, from 0 to `period` - 1.
+        most: Upper bound, at least `least`; above `period` - 1 the interval goes on from 0.
     """
     if least == 0 or most >= period:
         return 0

@@ -40,8 +40,8 @@ class Residual:
 
     Attributes:
         index: Index of the tensor among the composite's parameters.
-        what: The sum.
-        form: Its cheapest form.
+        what: The addition as a quantised binary function.
+        form: The cheapest form of the addition.
     """
 
     index: int
@@ -93,8 +93,8 @@ def residual_of(workload: Workload, total: Workload) -> Residual | tuple[str, st
     """Return the addition behind a product, or why there is none: reason, limit and actual value.
 
     Args:
-        workload: With its residual.
-        total: Its sum.
+        workload: A workload with a residual.
+        total: Quantisation of the sum.
     """
     step = workload.step(STEP)
     assert step is not None

@@ -116,7 +116,7 @@ def columns_of(
         workload: A workload of `DYNAMIC`.
         constants: The workload's constants.
         weights: Integer weights, [columns, depth].
-        flip: See `RowScales`.
+        flip: As the attribute of `RowScales`.
     """
 
     def values(name: str, default: float) -> Array:
@@ -135,7 +135,7 @@ class Finish:
     """Emits the epilogue of tiles.
 
     Attributes:
-        scales: The epilogue.
+        scales: Scales of rows and columns.
         inputs: Flat buffers of the kernel's inputs.
         output: Flat buffer of the output.
     """
@@ -155,8 +155,8 @@ class Finish:
         """Emit the epilogue of one tile.
 
         Args:
-            rows: For each row a function from a vector of columns to its accumulators, int32x4.
-            numbers: For each row its index in the result.
+            rows: For each row, a function from the index of a vector of columns to its accumulators, int32x4.
+            numbers: Index of each row in the result.
             of_columns: Returns weight sums, scales and biases of a vector of four columns.
             target: Returns the offset of a row of the tile in the output.
             columns: Number of columns of the tile that are part of the result.

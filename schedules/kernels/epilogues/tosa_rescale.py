@@ -41,7 +41,7 @@ def rescale16(acc: Sequence[ir.Expr], m: Sequence[ir.Expr], shift: int) -> list[
     Args:
         acc: Four int32x4.
         m: Four int32x4: the multipliers, not negative.
-        shift: Of all of them.
+        shift: The shift of all elements.
     """
     narrow = [_rescaled(a, factor, shift) for a, factor in zip(acc, m, strict=True)]
     return [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]

@@ -60,15 +60,15 @@ Multiply = Callable[[Place, int, int], tirx.Buffer]
 """Emits the sum over k of a tile: (where, rows, width) to float32 [rows][width], flat, with the bias."""
 
 BeginTask = Callable[[ir.Expr, int], Multiply]
-"""Emits what a task has of its own, for a panel: (its first column of all groups' padded columns, its width)."""
+"""Emits the beginning of a task, given its panel: (first column among all groups' padded columns, width)."""
 
 
 class RegisterTile(NamedTuple):
     """A size of register tile, with the contiguous segments of a row.
 
     Attributes:
-        rows: Rows.
-        vectors: Vectors of columns.
+        rows: Number of rows.
+        vectors: Number of vectors of columns.
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
     """
 

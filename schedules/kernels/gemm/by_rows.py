@@ -31,9 +31,9 @@ class Tile(NamedTuple):
     """The size of a register tile.
 
     Attributes:
-        rows: Rows.
-        columns: Columns.
-        vectors: Vectors of accumulators that a row, or a pair of rows, has.
+        rows: Number of rows.
+        columns: Number of columns.
+        vectors: Number of vectors of accumulators that a row, or a pair of rows, has.
     """
 
     rows: int
@@ -78,10 +78,10 @@ class Place(NamedTuple):
     """The position of a register tile in the result.
 
     Attributes:
-        row: Its first row.
-        rows: How many it has.
+        row: First row of the tile.
+        rows: Number of rows of the tile.
         column: Its first column, counted through all groups.
-        columns: How many of its columns are part of the result.
+        columns: Number of columns of the tile that are part of the result.
     """
 
     row: ir.Expr
@@ -118,9 +118,9 @@ class RowUnit(Unit[R, Q]):
         """Emit the packing or staging of a tile's rows, done once for all columns of a task.
 
         Args:
-            call: Whose rows.
+            call: The call whose rows are packed.
             starts: Offset of each row; an odd last one occurs twice.
-            count: How many there are.
+            count: Number of rows.
         """
 
     @abstractmethod

@@ -46,10 +46,11 @@ class Unit(ABC, Generic[P, Q]):
     """The instruction-specific part of a GEMM kernel: products, register tiles, packing and cost.
 
     Attributes:
-        name: The kernel's.
+        name: Name of the kernel.
         feature: Feature that a core must have; none if empty.
-        tie: Estimates of tiles closer than this, as a share, rank nothing: fewer instructions decide.
-        counts_fetching: Whether estimates count what L1 does not keep; else all loads are taken to be in L1.
+        tie: Estimates of tiles that differ by less than this share count as equal; the tile with fewer
+            instructions is then chosen.
+        counts_fetching: Whether estimates count loads that miss L1; else all loads are taken to hit it.
     """
 
     name: str
@@ -110,13 +111,13 @@ class Call(Generic[P, Q]):
 
     Attributes:
         workload: Workload of the whole function.
-        product: One of its products.
-        params: How it is cut.
+        product: The product, one of those of the function.
+        params: Tiling parameters of the product.
         x: The data, padded.
         inputs: All inputs of the function.
-        packed: Its packed constants, those of all products one behind the other.
-        before: How many elements of each belong to the products before this one.
-        output: The result.
+        packed: Packed constants of the function, those of all its products one after the other.
+        before: Number of elements of each packed constant that belong to earlier products.
+        output: Flat buffer of the result.
     """
 
     workload: Workload

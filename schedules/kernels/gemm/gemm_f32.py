@@ -68,7 +68,7 @@ class Params(PanelParams):
     Attributes:
         sve: Whether activations take instructions of SVE.
         depth_blocks: Blocks of k that a task sums one after the other; see `k_blocking`.
-        panels: That a task of more than one block of k has.
+        panels: Number of panels of a task that has more than one block of k.
     """
 
     sve: bool = False

@@ -32,7 +32,7 @@ TILES = ((2, 8), (1, 8))
 """(rows, columns) of the register tiles worth considering."""
 
 COLUMNS = 8
-"""Columns of a tile are a multiple of it: what is stored at once."""
+"""Columns that are stored at once; a tile's columns are a multiple of it."""
 
 
 @dataclass(frozen=True)

@@ -36,30 +36,32 @@ TILES = ((6, 4), (3, 8), (5, 4), (4, 4), (3, 4), (2, 8), (2, 4), (1, 8), (1, 4))
 """(row pairs, column pairs) of the register tiles worth considering; columns in eights, as channels are."""
 
 UNROLL = ((32, 8), (0, 4))
-"""(at least as many k steps, k steps of a loop iteration): eight where the code left over for the rest is small."""
+"""(least number of k steps, k steps of a loop iteration): eight if the sum is so long that the code for the remaining
+steps is small beside it."""
 
 UNROLLINGS = (1, 2, 3, 4, 6, 8, 16)
-"""Others, for tuning: where they leave no rest, and LLVM finds registers, up to 8 % of a call."""
+"""k steps of a loop iteration that tuning tries: if no steps remain and LLVM finds registers, up to 8 % of a call."""
 
 UNROLLED_STEPS = 8
-"""LLVM makes straight code of loops of as many k steps, and mixes it with the requantisation behind it."""
+"""Most k steps of a loop that LLVM unrolls completely; it then mixes the code with the requantisation behind it."""
 
 UNROLLED_TILE = 16
-"""Accumulators that leave registers for both there."""
+"""Most accumulators of a tile that leave registers for both products and requantisation in such code."""
 
 SPILLS = 60
-"""Loads and stores of the stack in such code of larger tiles: 54 and more are seen with 24 accumulators."""
+"""Loads from and stores to the stack in unrolled code of larger tiles: 54 and more are seen with 24 accumulators."""
 
 UNROLLED_REGISTERS = 22
-"""Accumulators and vectors of packed rows that leave registers for both there; else rows are packed on the stack."""
+"""Most accumulators and vectors of packed rows together that stay in registers in unrolled code; with more, the packed
+rows are kept on the stack."""
 
 PACKED = 12
-"""Instructions that store them and load them again, and as many cycles of waiting for them, which a requantisation of
-one instruction an accumulator does not hide."""
+"""Instructions that store packed rows to the stack and load them again, and as many cycles of waiting for them, which a
+requantisation of one instruction an accumulator does not hide."""
 
 FUSED = ((8, 8.0), (16, 7.0), (20, 5.0), (24, 4.0))
-"""(at most as many accumulators, vector instructions of 16 outputs that the fused requantisation saves): larger tiles
-spill in part of it, as the tile has code for both forms. Counted in layers of MobileNetV2 and DS-CNN on Neoverse N2."""
+"""(most accumulators, vector instructions for 16 outputs that the fused requantisation saves): larger tiles spill in
+part of the code, as a tile has code for both forms. Counted in layers of MobileNetV2 and DS-CNN on Neoverse N2."""
 
 LATENCY = 3
 """Cycles from one SMMLA to the next on the same accumulator, as LLVM models Neoverse N2; the guide forwards in one."""

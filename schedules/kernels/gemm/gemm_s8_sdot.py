@@ -33,7 +33,8 @@ TILES = ((6, 4), (5, 4), (4, 4), (3, 4), (2, 4), (1, 4), (8, 2), (4, 2), (2, 8),
 """(rows, vectors of four columns) of the register tiles worth considering."""
 
 LATENCY = 3
-"""Cycles from one SDOT to the next on the same accumulator, as LLVM models Neoverse N2; the guides forward in one."""
+"""Cycles from one SDOT to the next on the same accumulator, as LLVM models Neoverse N2; Arm's software optimization
+guides say one, by forwarding."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class _Sdot(InPlace[Params]):
 
     def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         outputs = rows * params.tile.columns
-        # Of each row vectors of 16 outputs, and perhaps one of eight, half of a vector that two rows share.
+        # Each row has vectors of 16 outputs, and perhaps one of eight: half of a vector that two rows share.
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
         loop = sdot_tile.cost(rows, params.vectors, self.reading(product), core, anew=params.anew)
         loop = chained(loop, rows * params.vectors, LATENCY, core)

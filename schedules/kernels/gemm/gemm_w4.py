@@ -38,11 +38,11 @@ Params = Int8Params
 """Tiling parameters of the kernel."""
 
 _BYTES = 16
-"""Of a register."""
+"""Bytes of a register."""
 
 INSTRUCTIONS = 35 / 32
-"""Of one weight: for 32 a load, three shifts, eight TBL, SCVTF and FMUL each, four STP, and their share of the scales
-and of the loop."""
+"""Instructions per weight. 32 weights take a load, three shifts, eight each of TBL, SCVTF and FMUL, four STP, and
+their share of the scales and of the loop."""
 
 
 class _Int4Weights(NarrowWeights):

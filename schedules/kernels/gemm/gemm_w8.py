@@ -45,7 +45,7 @@ class Params:
     """Tiling parameters of the kernel.
 
     Attributes:
-        tile: As that of the float32 product.
+        tile: Tiling parameters of the float32 product.
     """
 
     tile: gemm_f32.Params

@@ -31,7 +31,7 @@ class Depth:
     """The division of k into blocks of loop iterations; k has segments of one length at equal distances.
 
     Attributes:
-        segments: As of `fmla_tile.multiply`.
+        segments: Contiguous pieces of a row's k, as for `fmla_tile.multiply`.
         blocks: How many; a multiple of the number of segments, of which each has an equal share.
     """
 
@@ -220,8 +220,8 @@ class _Task:
 
 
 L1_SHARES = (8, 4, 2)
-"""Parts of L1 that a block's panel takes. Of a k of 4096, 12 columns and rows by six on Cortex-A55 a third takes 24.9 M
-estimated cycles, three quarters 31.2, and no blocks 41.3."""
+"""Parts of L1 that a block's panel takes. For k = 4096, 12 columns and rows by six on Cortex-A55, a third of L1 takes
+24.9 M estimated cycles, three quarters 31.2, and no blocks 41.3."""
 
 L2_SHARES = (4, 2)
 """Parts of L2 that a block's rows take."""
@@ -238,8 +238,8 @@ def variants(cut: Cut, core: Core) -> Iterator[tuple[int, int, int]]:
     """Yield the (blocks of k, rows of a block, panels of a task) that tuning may try.
 
     Args:
-        cut: Without blocks of k.
-        core: Whose caches.
+        cut: The tiling without blocks of k.
+        core: Core whose caches are modelled.
     """
     column, segments = cut.width * _FLOAT, cut.product.rows.segments
     if column * cut.product.rows.depth <= KEPT * core.l1d.size:

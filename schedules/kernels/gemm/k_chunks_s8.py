@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How vectors load the rows of an implicit int8 matrix: chunks of up to 16 bytes, in multiples of a lane's bytes of k.
+"""Vector loads of the rows of an implicit int8 matrix: chunks of up to 16 bytes, in multiples of a lane's bytes of k.
 
 k may come in any order that the weights are packed in; what is read twice meets weights of zero, and nothing outside
 of the data is read. The last chunk of a segment reaches back instead of past its end. Segments that are too short for
@@ -24,11 +24,11 @@ from schedules.tir.emit import i64
 
 @dataclass(frozen=True)
 class Chunk:
-    """One vector load of a row, and the bytes of it that are used.
+    """A vector load from a row, and the bytes of it that are used.
 
     Attributes:
-        offset: From the row's start.
-        size: Bytes: 16, 8 or 4.
+        offset: Offset from the start of the row.
+        size: Number of bytes: 16, 8 or 4.
         first: The first byte that is used; a multiple of the unit, all behind it are used.
         at: Bytes that are used before it, in the order that weights are packed in.
     """
@@ -49,7 +49,7 @@ class Reading:
     """The plan by which the rows of a matrix are loaded.
 
     Attributes:
-        rows: The matrix.
+        rows: The matrix whose rows are loaded.
         unit: Bytes of k that a lane of the product's instruction sums over.
         is_staged: Whether the segments of a row are copied side by side first.
     """

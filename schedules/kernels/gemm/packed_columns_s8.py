@@ -40,11 +40,11 @@ NOT_FUSED = 0x7FC00000
 
 @dataclass(frozen=True)
 class Headers:
-    """What panels of columns have beside their weights.
+    """Layout of the headers of column panels: constants that stand before the weights.
 
     Attributes:
-        product: Says how it is requantised.
-        vectors: Of four accumulators that a row, or a pair of rows, has in a panel.
+        product: The product, for its requantisation.
+        vectors: Number of vectors of four accumulators that a row, or a pair of rows, has in a panel.
     """
 
     product: IntegerProduct
@@ -52,7 +52,7 @@ class Headers:
 
     @property
     def bytes(self) -> int:
-        """Of one panel."""
+        """Bytes of one panel's header."""
         return self.vectors * VECTOR * (HEADER + self.product.shifted)
 
     @staticmethod
@@ -142,12 +142,12 @@ def fused_by_panel(
     """Return offsets, multipliers and addends, by panel of `columns` those of the fused form or of the product's.
 
     Args:
-        workload: The product's.
-        product: What the constants are of.
-        columns: Of a panel.
-        offset: int32, one a column.
-        m: float32, one a column.
-        is_real: Whether a column is one of the product's, and not there to fill a panel.
+        workload: Workload of the product.
+        product: The product that the constants belong to.
+        columns: Number of columns of a panel.
+        offset: int32 offset of each column.
+        m: float32 multiplier of each column.
+        is_real: Whether a column is one of the product's, and not padding of a panel.
     """
     to = product.to
     nothing = np.full(m.shape, NOT_FUSED, np.int32).view(np.float32)

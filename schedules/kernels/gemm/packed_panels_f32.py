@@ -19,8 +19,8 @@ class Matrix:
     """A matrix B in a flat buffer; `k` or `column` is 1.
 
     Attributes:
-        depth: Its k.
-        columns: Its columns.
+        depth: Size of the matrix along k.
+        columns: Number of columns.
         k: Elements from a k to the next.
         column: Elements from a column to the next.
     """
@@ -42,7 +42,7 @@ def pack(
         b: How the matrix lies.
         columns: Columns of the panel that the matrix has; the others repeat the last, or are zero.
         width: Columns of the panel, a multiple of four.
-        panels: Flat float32.
+        panels: Flat float32 buffer.
         to: Offset of the panel there.
     """
     put = _across if b.column == 1 else _along

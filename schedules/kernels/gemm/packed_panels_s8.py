@@ -34,7 +34,7 @@ class Lines:
     """A matrix [lines, depth] in a flat buffer; `line` or `k` is 1.
 
     Attributes:
-        depth: Its k.
+        depth: Size of the matrix along k.
         line: Elements from a line to the next.
         k: Elements from a k to the next.
         zero: Zero point of the other matrix, which the sums of the lines are multiplied by; no sums if 0.
@@ -72,8 +72,8 @@ class Packer:
         """Emit the packing of `count` lines.
 
         Args:
-            start: Offset of the first in the source.
-            count: At most those of the panel; the others repeat one, or are zero.
+            start: Offset of the first line in the source.
+            count: Number of lines, at most those of a panel; the panel's other lines repeat one, or are zero.
             to: Offset of the panel in its buffer.
 
         Returns:

@@ -73,7 +73,7 @@ def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, start
     """Emit the packing of a tile's rows.
 
     Args:
-        product: Whose rows.
+        product: The product whose rows are packed.
         x: The data, padded.
         panel: Flat int8, [k step][row pair][2][8].
         starts: Offsets of the rows, an even number of them.
@@ -116,7 +116,7 @@ def interleave(
         row_pairs: Row pairs of the panel.
         pair: Index of the pair of rows.
         first: int8x16, or int8x8 for one step: the pair's first row.
-        second: The same for its second row.
+        second: int8x16, or int8x8 for one step: the pair's second row.
     """
     offset = at * (row_pairs * VECTOR) + pair * VECTOR
     if str(first.ty.dtype) == "int8x8":

@@ -38,11 +38,11 @@ def blocked(
     A block's rows take half of L2 at most, and are fewer where threads need more tasks, or L1 gains.
 
     Args:
-        params: Those of a tile, with fields of these names.
-        cut: The tiling by the parameters.
-        cycles: Cycles of one call, with what is fetched again.
+        params: Parameters of a tile, of a class that has these fields.
+        cut: Returns the tiling for parameters.
+        cycles: Estimates the cycles of one call, including what is fetched again.
         dtype: Dtype of the data.
-        core: Whose L2.
+        core: Core whose L2 it is.
     """
     first = cut(params)
     params = replace(params, row_block=rows_in_l2(first.product, first.tile_rows, dtype, core))
@@ -58,10 +58,10 @@ def fetching(cut: Cut, data: int, dtype: str, core: Core) -> float:
     """Return the cycles of re-reading the rows of a block for each panel, and the panels for each block.
 
     Args:
-        cut: With its block of rows.
+        cut: The tiling, with its block of rows.
         data: Elements of what the rows of all groups are read from.
         dtype: Dtype of data and weights.
-        core: Whose caches.
+        core: Core whose caches are modelled.
     """
     size, groups = np.dtype(dtype).itemsize, cut.product.groups
     rows = data / groups * size
@@ -83,8 +83,8 @@ def rows_for_threads(cut: Cut, cycles: float) -> int | None:
     """Return the number of rows in a block that balances threads; None if the call is for one thread.
 
     Args:
-        cut: With the largest block.
-        cycles: On one thread.
+        cut: The tiling with the largest block of rows.
+        cycles: Cycles of the call on one thread.
     """
     tiles = -(-cut.rows // cut.tile_rows)
     if tiles * cut.panels * cut.product.groups == 1 or cycles < PARALLEL_CYCLES:

@@ -63,7 +63,7 @@ def multiply(
     """Emit one tile's sum over k.
 
     Args:
-        unit: The instruction.
+        unit: The instruction that multiplies.
         a: Flat int8, and the offset of the panel of rows.
         b: Flat int8, and the offset of the panel of columns.
         vectors: Vectors of rows, of columns.

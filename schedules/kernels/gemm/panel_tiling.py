@@ -20,7 +20,7 @@ Tile = Callable[["Place", int, int, int], None]
 """Emits one register tile: (where, rows, width, columns), of whose width that many columns are part of the result."""
 
 Begin = Callable[[ir.Expr, int], Tile]
-"""Emits what a task has of its own, for a panel: (its first column of all groups' padded columns, its width)."""
+"""Emits the beginning of a task, given its panel: (first column among all groups' padded columns, width)."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from schedules.kernels.gemm.implicit_rows import Rows
 from schedules.kernels.gemm.transposed_phases import Kernels
 
 NOTHING = -1
-"""In an order of k: an element that is met twice, or none at all, and here by a weight of zero."""
+"""Marks an element in an order of k that is multiplied by a weight of zero here: one that occurs twice, or padding."""
 
 Misfit = tuple[str, str, str]
 """Why a workload is no product: reason, limit and actual value."""
@@ -33,12 +33,12 @@ class Product:
 
     Attributes:
         rows: The matrix A of the first group.
-        columns: Columns of one group.
+        columns: Number of columns of one group.
         groups: Number of groups.
         group_step: Elements from a row of one group to that of the next.
         pad: Pad of the data, or None; `rows` lie in data that is padded.
         output: Layout of the result's rows; None if they are contiguous.
-        kernels: See `transposed_phases.Part`; none but of a transposed convolution.
+        kernels: As for `transposed_phases.Part`; only for a transposed convolution.
     """
 
     rows: Rows

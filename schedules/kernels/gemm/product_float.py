@@ -48,8 +48,8 @@ def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Diagno
     """Parse a float32 workload of `COMPOSITES`, or a transposed convolution, which is several products.
 
     Args:
-        workload: Any.
-        kernel: Who asks, for the rejection.
+        workload: Any workload.
+        kernel: Name of the kernel, for the rejection.
     """
     if workload.composite != TRANSPOSED:
         product = product_of(workload, kernel)
@@ -65,8 +65,8 @@ def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
     """Parse a float32 workload of `COMPOSITES`.
 
     Args:
-        workload: Any.
-        kernel: Who asks, for the rejection.
+        workload: Any workload.
+        kernel: Name of the kernel, for the rejection.
     """
     if workload.composite not in COMPOSITES:
         return declined(
@@ -88,9 +88,9 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Dia
     """Parse a linear layer or convolution with constant weights, whose operands have one 16-bit dtype.
 
     Args:
-        workload: Any.
-        kernel: Who asks, for the rejection.
-        half: The dtype.
+        workload: Any workload.
+        kernel: Name of the kernel, for the rejection.
+        half: The 16-bit dtype.
     """
     composites = [name + SUFFIXES[half] for name in COMPOSITES]
     if workload.composite not in composites:

@@ -46,7 +46,7 @@ def misfit_of(workload: Workload, *, nine_bits: bool = False) -> Misfit | None:
     """Return why a workload is no supported integer product, or None.
 
     Args:
-        workload: Any.
+        workload: Any workload.
         nine_bits: Whether nine-bit weights are supported.
     """
     x, w = workload.operands
@@ -129,8 +129,8 @@ def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] |
     """Parse a workload of `COMPOSITES`, with its residual; a transposed convolution is several products.
 
     Args:
-        workload: Any.
-        kernel: Who asks, for the rejection.
+        workload: Any workload.
+        kernel: Name of the kernel, for the rejection.
     """
     parts = residual_s8.separate(workload)
     if parts is not None:
@@ -165,8 +165,8 @@ def product_of(workload: Workload, kernel: str, *, nine_bits: bool = False) -> I
     """Parse a workload of `COMPOSITES`.
 
     Args:
-        workload: Any.
-        kernel: Who asks, for the rejection.
+        workload: Any workload.
+        kernel: Name of the kernel, for the rejection.
         nine_bits: Whether nine-bit weights are supported.
     """
     if workload.composite not in COMPOSITES:
@@ -248,7 +248,7 @@ def offsets_and_multipliers(
 
 
 def _by_column(values: Array, columns: int) -> Array:
-    """One value for all columns, or one for each, once again for each run of output channels."""
+    """Return one value for all columns, or one per column, repeated for each run of output channels."""
     return np.tile(values.ravel(), columns // values.size)
 
 
@@ -256,8 +256,8 @@ def requantization_cost(product: IntegerProduct, outputs: float, *, anew: bool) 
     """Return the cost of requantising that many outputs, without stores.
 
     Args:
-        product: Says how; of a product that has the fused form, most columns are taken to have it.
-        outputs: How many.
+        product: The product; if it has the fused form, most columns are assumed to have it.
+        outputs: Number of outputs.
         anew: Whether the fused form's addends are loaded, two vectors at a time, where they would be copied.
     """
     if not product.fused:

@@ -31,12 +31,12 @@ class Product:
         lead: Leading axes of the result.
         rows: Rows of each matrix of the result.
         columns: Columns of each matrix of the result.
-        a: How each matrix A lies, its lines the rows.
-        b: How each matrix B lies, its lines the columns.
-        steps: For each leading axis, the elements of A and of B from a matrix to the next.
+        a: Layout of each matrix A, whose lines are the rows.
+        b: Layout of each matrix B, whose lines are the columns.
+        steps: Elements of A and of B from one matrix to the next, for each leading axis.
         offset: K * za * zb.
-        to: The output's quantisation.
-        form: How it is requantised.
+        to: Quantisation of the output.
+        form: Form of the requantisation.
     """
 
     lead: tuple[int, ...]
@@ -64,8 +64,8 @@ def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
     """Parse a workload of `COMPOSITE`.
 
     Args:
-        workload: Any.
-        kernel: Who asks, for the rejection.
+        workload: Any workload.
+        kernel: Name of the kernel, for the rejection.
     """
     if workload.composite != COMPOSITE:
         return declined(
@@ -121,7 +121,7 @@ def _lines(operand: Operand, axes: tuple[int, int], zero: int) -> Lines:
 
 
 def _steps(operand: Operand, rank: int) -> list[int]:
-    """For each of `rank` leading axes, the elements from a matrix to the next; 0 where it is broadcast."""
+    """Return for each of `rank` leading axes the elements from a matrix to the next; 0 if it is broadcast."""
     own = [
         stride if size > 1 else 0
         for stride, size in zip(operand.strides[:-2], operand.seen[:-2], strict=True)

@@ -17,7 +17,8 @@ from schedules.kernels.gemm import implicit_rows as implicit
 from schedules.kernels.gemm.implicit_rows import Rows
 
 Kernels = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-"""For each run of the output channels: rows and columns of the kernel, in the order of the inputs that they meet."""
+"""For each run of the output channels, rows and columns of the kernel, in the order of the inputs they are
+multiplied with."""
 
 MOST = 16
 """Products of one kernel, each of which is code of its own."""

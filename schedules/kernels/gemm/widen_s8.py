@@ -25,7 +25,7 @@ def widen(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, count: int) 
 
     Args:
         source: Flat int8.
-        start: Offset there.
+        start: Offset of the first element in the source.
         target: Flat float32, or float16: then values are `2**-FRACTION` times the integers.
         count: Number of elements.
     """

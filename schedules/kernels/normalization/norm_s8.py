@@ -59,7 +59,7 @@ def _part(sums: tirx.Buffer, part: int) -> ir.Expr:
 
 
 def _added(sums: tirx.Buffer, values: ir.Expr, *, dot: bool) -> tuple[ir.Expr, ir.Expr]:
-    """Both sums with 16 values, int8, added."""
+    """Return both sums, with 16 int8 values added."""
     total, squares = _part(sums, 0), _part(sums, 1)
     if dot:
         ones = tirx.Broadcast(tirx.IntImm("int8", 1), VECTOR)
@@ -169,7 +169,7 @@ def _middle(rows: Rows) -> int:
 
 
 def _statistics(rows: Rows, total: ir.Expr, squares: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-    """(m, r) of a row, float32: what is taken off q as a float, and what the rest is multiplied by."""
+    """Return (m, r) of a row, float32: m is subtracted from q as a float, and the difference is multiplied by r."""
     n = i64(rows.length)
     wide, wide_squares = T.Bind(tirx.Cast("int64", total)), T.Bind(tirx.Cast("int64", squares))
     length = tirx.FloatImm("float64", float(rows.length))

@@ -63,7 +63,7 @@ TILES = ((1, 16), (1, 12), (1, 8), (1, 4), (2, 12), (2, 8), (3, 8), (4, 4), (5, 
 """(rows, vectors) of the register tiles worth considering."""
 
 WIDENED_TILES = ((1, 4), (1, 2))
-"""The same without SDOT."""
+"""(rows, vectors) of the register tiles worth considering without SDOT."""
 
 CHAIN = 1
 """Number of products that are summed in 16 bits: one, since weights may be -128."""

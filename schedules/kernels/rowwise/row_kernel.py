@@ -41,14 +41,14 @@ P = TypeVar("P", bound=Any)
 
 @dataclass(frozen=True)
 class RowKernel(Generic[R, P]):
-    """What the interfaces of row-by-row kernels have in common.
+    """Common interface of row-by-row kernels.
 
     Attributes:
-        name: Of the kernel.
+        name: Name of the kernel.
         read: Parses a workload.
-        what: Is computed of the rows of a workload, in words.
-        serial: The parameters for a core, for one thread.
-        cycles: Estimate of one call on one core with all loads in L1.
+        what: Returns what the kernel computes of a workload's rows, in words.
+        serial: Returns the parameters for a core, for one thread.
+        cycles: Estimates one call on one core with all loads in L1.
     """
 
     name: str
@@ -92,10 +92,10 @@ def refused(
     """Return why a row-by-row kernel does not take a workload, or None.
 
     Args:
-        workload: Any.
-        kernel: Who asks.
-        what: The composites are.
-        composites: That it takes.
+        workload: Any workload.
+        kernel: Name of the kernel, for the rejection.
+        what: What the composites compute, in words.
+        composites: Names of the composites that the kernel takes.
         dtypes: Dtypes of data and result.
     """
     if workload.composite not in composites:

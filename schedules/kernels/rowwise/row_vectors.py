@@ -100,9 +100,10 @@ def reduced(
 
     Args:
         length: Length of the row.
-        start: What a part begins with.
-        step: A part with one more vector, from (part, first element, lanes that no vector before it had).
-        join: Two parts.
+        start: Initial value of a part.
+        step: Returns a part combined with one more vector, given (part, first element, number of lanes that
+            no earlier vector had).
+        join: Combines two parts.
         apart: See `each`.
     """
     vectors = len(starts(length, LANES))

@@ -14,8 +14,8 @@ from schedules.kernels.rowwise.row_vectors import reduced, total
 from schedules.tir.emit import load, store
 
 INSTRUCTIONS = {False: (1.5, 18.0), True: (1.5, 12.5)}
-"""For a vector of four, without SVE and with it: of the greatest value (half an LDP, FMAX); of the power (half an LDP,
-FSUB, eleven and four copies of coefficients, or nine and one of them, FADD, half an STP)."""
+"""Instructions for a vector of four, without SVE and with it: for the greatest value (half an LDP, FMAX), and for
+the power (half an LDP, FSUB, eleven and four copies of coefficients, or nine and one of them, FADD, half an STP)."""
 
 PAIR = 2
 """Vectors of powers on the way: with more of them, LLVM has constants of the powers on the stack for some cores."""

@@ -31,7 +31,7 @@ def sixteen(
     """Emit the per-row code; return the function that emits 16 results from four int32x4 exponentials.
 
     Args:
-        total: Their sum, int64.
+        total: Sum of the exponentials, int64.
         scale: Scale of the result.
         zero_point: Zero point of the result.
         dtype: Dtype of the result.

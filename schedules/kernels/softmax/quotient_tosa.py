@@ -26,10 +26,10 @@ def sixteen(
     """Emit the per-row code; return the function that emits 16 results from four int32x4 exponentials.
 
     Args:
-        total: Their sum, int64, below 2**31.
-        reciprocals: The numerics' second table, int32 [256].
+        total: Sum of the exponentials, int64, below 2**31.
+        reciprocals: Second table of the numerics, int32 [256].
         scale: Scale of the RESCALE.
-        to: The output.
+        to: Zero point, limits and dtype of the output.
     """
     whole = T.Bind(tirx.Cast("int32", total))
     zeros = T.Bind(tirx.Cast("int32", tirx.clz(whole)))

@@ -91,7 +91,7 @@ def pack_rows(segments: Segments, x: tirx.Buffer, panel: tirx.Buffer, starts: Se
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
         x: bfloat16 as int16, flat.
         panel: Flat int16.
-        starts: Where each row begins; an even number.
+        starts: Offset of each row, an even number of them.
     """
     if is_staged(segments):
         pitch = len(order(segments))

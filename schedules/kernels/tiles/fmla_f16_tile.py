@@ -152,7 +152,7 @@ def multiply(
 
 
 class _Tile:
-    """One tile while it is summed up; `added` binary16 sums are in those in binary32."""
+    """One tile while it is summed up; `added` counts the binary16 sums that were added to those in binary32."""
 
     def __init__(
         self,
@@ -230,5 +230,5 @@ class _Tile:
         return [fmlal(total, parts[at], one, half) for total, (at, half) in zip(totals, halves, strict=True)]
 
     def _step(self, values: Sequence[ir.Expr], lane: int, panel: ir.Expr) -> None:
-        """One k of all rows."""
+        """Emit one k step of all rows."""
         lane_step(fmla_lane, LANES, self._acc, (self._b, panel), (values, lane), self._vectors)

@@ -22,9 +22,9 @@ STREAMING_REGISTERS = 4
 run ahead. With two fewer, they put accumulators on the stack inside of the loop (6 x 4 and 5 x 5 on most cores)."""
 
 BROUGHT_FORWARD = {"cortex-a55": 4, "neoverse-n1": 4}
-"""By LLVM's CPU, registers more that its scheduler fills with loads and products which it brings forward: tiles without
-room for them have 2 to 14 stack accesses in their loops. The tile of 6 x 3 vectors, which has room, takes 0.85 to 0.89
-cycles an FMLA on the A55, by llvm-mca, where that of 7 x 3 takes 0.79 to 0.94."""
+"""LLVM's CPU → additional registers that its scheduler fills with loads and products which it brings forward: tiles
+without room for them have 2 to 14 stack accesses in their loops. The tile of 6 x 3 vectors, which has room, takes
+0.85 to 0.89 cycles an FMLA on the A55, by llvm-mca, where that of 7 x 3 takes 0.79 to 0.94."""
 
 FMLA_LATENCY = 4
 """Cycles from one FMLA to the next on the same accumulator (Arm Neoverse N2 and Cortex-A76 software optimization
@@ -82,14 +82,14 @@ def order(segments: Sequence[tuple[int, int]]) -> list[int]:
 def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: float, core: Core) -> float:
     """Cycles of one tile with all loads in L1.
 
-    Those of the sum are the slowest of dispatch, FMLA pipes and FMLA chains; what is around it takes dispatch.
+    The sum over k takes the maximum of dispatch, FMLA pipes and FMLA chains; the instructions around it take dispatch.
 
     Args:
         rows: Rows of the tile.
         vectors: Vectors of the tile.
         segments: Segments of k.
         after: Instructions that follow the sum.
-        core: Whose.
+        core: Core to estimate cycles for.
     """
     k, outside = sum(length for _, length in segments), rows * vectors
     dispatch = (instructions(rows, vectors, segments) - outside) / core.issue_width
@@ -184,7 +184,7 @@ def lane_step(
         acc: The accumulators, [row][vector][lanes], flat.
         b: A panel's buffer, and the offset of its row of `vectors`.
         a: A vector of each row, and the lane to take.
-        vectors: Of columns.
+        vectors: Number of vectors of columns.
     """
     values, lane = a
     for column in range(vectors):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """binary32 sums of a tile of binary16 products in L1, double-buffered: an addition reads one copy and writes the other.
 
-Of one copy LLVM would make registers, which there are not.
+With a single copy, LLVM would promote the sums to registers, of which there are not enough.
 """
 
 from tvm import ir, tirx

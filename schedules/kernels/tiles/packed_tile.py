@@ -22,16 +22,16 @@ class Instruction:
     """An instruction that multiplies packed lines (rows of A by columns of B).
 
     Attributes:
-        name: Its mnemonic.
-        feature: What a core must have.
-        step: k that it sums over.
-        multiply: (accumulator, vector of rows, vector of columns, which) to the accumulator: a pair of vectors has
-            `accumulators` of them.
-        accumulators: One, of 2 x 2 elements, or one a row.
-        elements: Of a packed vector.
+        name: Mnemonic of the instruction.
+        feature: Feature that a core must have.
+        step: Number of k that one instruction sums over.
+        multiply: Maps (accumulator, vector of rows, vector of columns, index of the accumulator) to the new
+            accumulator.
+        accumulators: Number of accumulators for a pair of vectors: 1 (of 2 x 2 elements), or one per row.
+        elements: Number of elements of a packed vector.
         total: Type of an accumulator.
-        instructions: Of one product.
-        ahead: How many vectors of columns are loaded before they are used, where LLVM does not move loads.
+        instructions: Number of instructions that `multiply` emits.
+        ahead: How many vectors of columns are loaded in advance, because LLVM does not reorder the loads.
     """
 
     name: str

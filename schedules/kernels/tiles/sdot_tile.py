@@ -94,16 +94,17 @@ def multiply(
 ) -> tirx.Buffer:
     """Emits the sum over k of one tile, inside of `pin.pins`.
 
-    Of straight code LLVM would load whole rows at once, and keep them on the stack.
+    The pins keep LLVM from loading whole rows at once in straight code, and keeping them on the stack.
 
     Args:
         a: Flat int8, or uint8 if `flipped`.
         a_rows: Offset in `a` of each row of the tile.
         b: Flat int8.
         b_panel: Offset in `b` of the panel.
-        vectors: Of columns.
+        vectors: Number of vectors of columns.
         segments: The loads of a row, in the order of k.
-        start: Makes int32x4 for each vector of columns, what the accumulators of a row start from; called for each.
+        start: Returns the int32x4 that the accumulators of a row start from, for a vector of columns; called
+            for each row.
         flipped: Whether the top bit of the data is flipped.
 
     Returns:

@@ -32,11 +32,11 @@ def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize
     """Emit the rows of 2 x 2 accumulators, whose even 16-bit lanes are the first row of a pair, the odd the second.
 
     Args:
-        acc: Blocks r0c0 r0c1 r1c0 r1c1.
-        pairs: Pairs of rows.
-        vectors: Pairs of columns, 4 or 8.
-        requantize: Makes bytes.
-        put: Takes them.
+        acc: Returns an accumulator: a block r0c0 r0c1 r1c0 r1c1.
+        pairs: Number of pairs of rows.
+        vectors: Number of pairs of columns, 4 or 8.
+        requantize: Requantises accumulators to bytes.
+        put: Stores the bytes.
     """
 
     def quarter(pair: int, first: int) -> ir.Expr:
@@ -56,11 +56,11 @@ def of_rows(acc: Accumulator, rows: int, vectors: int, requantize: Requantize, p
     """Emit the rows of one-row accumulators: 16 columns of a row, or eight of two, are requantised together.
 
     Args:
-        acc: Four columns of a row.
-        rows: How many.
-        vectors: Vectors of columns, an even number.
-        requantize: Makes bytes.
-        put: Takes them.
+        acc: Returns an accumulator: four columns of a row.
+        rows: Number of rows.
+        vectors: Number of vectors of columns, even.
+        requantize: Requantises accumulators to bytes.
+        put: Stores the bytes.
     """
 
     def quarter(places: Sequence[tuple[int, int]]) -> ir.Expr:

@@ -68,9 +68,9 @@ FEWEST_ROWS = 8
 """Least number of rows of a parallel task, so that the trees of a block are read that often from L1."""
 
 BESIDE = {1: 0.0, 2: 0.24, 4: 0.44, 8: 0.57}
-"""By number of walks: the longest path of a block, from 0 for the mean path to 1 for the depth. Measured on unseen rows
-and averaged over a random forest (depth 29, mean path 16) and boosted trees grown leaf by leaf (depth 10, mean path
-6.5); for 8 walks, these are 0.40 and 0.74."""
+"""Number of walks → the longest path of a block, from 0 for the mean path to 1 for the depth. Measured on unseen
+rows and averaged over a random forest (depth 29, mean path 16) and boosted trees grown leaf by leaf (depth 10, mean
+path 6.5); for 8 walks, these are 0.40 and 0.74."""
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,10 @@ def square(
     All columns' numbers are more than the registers: they are computed, and what they are of is read, by parts.
 
     Args:
-        line: Transforms one.
-        column: Reads a column.
-        size: Columns.
-        parts: The rows of the result, those of a part from the same numbers.
+        line: Transforms one line.
+        column: Returns the values of a column.
+        size: Number of columns.
+        parts: Rows of the result by part; a part needs the same intermediate values.
 
     Yields:
         (row, its values) of the result.

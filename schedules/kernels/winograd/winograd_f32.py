@@ -60,7 +60,8 @@ MEMORY_BYTES = 8
 Assumed: some 20 GB/s at 2.5 GHz."""
 
 MOST_NUMBERS = 2
-"""How much more than data and result, beside which they are alive, the numbers of a block may take."""
+"""Most bytes that the intermediate numbers of a block may take, in multiples of data and result, which are alive at
+the same time."""
 
 LEAST_TILES = 8
 """Least tiles of a block: per weight, they take one cycle of two four-lane pipes, and its load half a cycle."""
@@ -98,7 +99,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Both transforms and every register tile."""
+    """Return both transforms with every register tile."""
     found = []
     for outputs in OUTPUTS:
         for rows, vectors in TILES:

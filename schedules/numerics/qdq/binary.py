@@ -61,10 +61,10 @@ def binary_routine(
     Its attributes are a_scale, a_zero_point, those of b and of y, low and high; a constant operand has none.
 
     Args:
-        op: The function.
+        op: The binary function.
         shapes: Shapes of the operands; they broadcast to the output's.
-        operands: How each is quantised, or its value.
-        y: The output.
+        operands: Quantisation of each operand, or the value of a constant.
+        y: Quantisation of the output.
         bounds: Bounds of a clamp that follows.
     """
     low, high = integer_bounds(y, bounds)

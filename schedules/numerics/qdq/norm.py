@@ -107,11 +107,11 @@ def norm_routine(
 
     Args:
         shape: Shape of the tensor.
-        what: The norm.
-        gamma: Real, of a row's shape.
+        what: Kind of the norm.
+        gamma: Real gamma, in the shape of a row.
         beta: Beta in the same form as gamma.
-        x: The tensor.
-        y: The output.
+        x: Quantisation of the tensor.
+        y: Quantisation of the output.
 
     Raises:
         ValueError: x is not of 8 bits, a row is too long, epsilon is not positive, or gamma or beta are too large.

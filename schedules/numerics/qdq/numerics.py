@@ -54,7 +54,7 @@ class Qdq:
         Args:
             acc: Shape and dtype of the accumulators, and the dtype of the data whose products they are sums of.
             scales: xs, ws and n of the definition; the arrays are of the accumulators' rank.
-            y: The output.
+            y: Quantisation of the output.
             bounds: Real limits of an absorbed clamp.
         """
         shape, dtype, _ = acc
@@ -115,7 +115,7 @@ class Qdq:
 
         Args:
             shape: Shape of the data.
-            x: The data.
+            x: Quantisation of the data.
             weights: [output channels of a group, kernel rows, kernel columns, C].
             window: `Geometry`'s strides, padding, output_padding, dilation and groups.
             dtype: Dtype of the accumulators.
@@ -152,10 +152,10 @@ class Qdq:
 
         Args:
             shape: Shape of the tensor.
-            row: How many of the last axes are normalised together, and epsilon.
+            row: Number of last axes that are normalised together, and epsilon.
             factors: Real gamma, and beta or None in an RMS norm; they broadcast to a row.
-            x: The tensor.
-            y: The output.
+            x: Quantisation of the tensor.
+            y: Quantisation of the output.
 
         Raises:
             ValueError: See `norm_routine`.

@@ -57,9 +57,9 @@ class Term:
     """One operand: its zero point and the RESCALE before the operator.
 
     Attributes:
-        zero_point: Subtracted first; 0 for a constant.
-        scale: The RESCALE that follows.
-        constant: int32 values that stand in its place, already rescaled.
+        zero_point: Zero point, which is subtracted first; 0 for a constant.
+        scale: The RESCALE that follows the subtraction.
+        constant: For a constant operand its values, int32 and already rescaled.
     """
 
     zero_point: int
@@ -72,9 +72,9 @@ class Terms:
     """The RESCALEs of the operands and of the result.
 
     Attributes:
-        a: First operand.
-        b: Second operand.
-        y: The RESCALE of the result; of a maximum or minimum the operands' own bring y's values.
+        a: RESCALE of the first operand.
+        b: RESCALE of the second operand.
+        y: RESCALE of the result; for a maximum or minimum, those of the operands yield y's values already.
     """
 
     a: Term
@@ -156,7 +156,7 @@ def of_terms(
         if term.constant is not None:
             return term.constant.astype(np.int64)
         scaled = rescale(value.astype(np.int64) - term.zero_point, term.scale.multiplier, term.scale.shift)
-        # Of a maximum or minimum, each operand is a value of y.
+        # Each operand of a maximum or minimum is rescaled to a value of y.
         least, most = (limit - y.zero_point for limit in limits(y.dtype))
         return np.clip(scaled, least, most) if op in ("maximum", "minimum") else scaled
 

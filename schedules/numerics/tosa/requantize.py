@@ -48,7 +48,7 @@ def multipliers(
 def divisors(count: Floats) -> tuple[npt.NDArray[np.int64], int]:
     """Return AVG_POOL2D's multipliers (TOSA 1.0, reciprocal_scale), of `count`'s shape, and the shift that they share.
 
-    Those of small counts exceed 32 bits there; at their own shift they do not.
+    Multipliers of small counts exceed 32 bits with the shared shift; with a shift of their own they would not.
     """
     n = count.astype(np.int64)
     bits = np.ceil(np.log2(n)).astype(np.int64)

@@ -19,7 +19,7 @@ MULTIPLIER_BITS = 31
 """A multiplier is a fraction in [0.5, 1) with this many bits."""
 
 WIDE_MULTIPLIER_BITS = 15
-"""The same for values of 48 bits."""
+"""Bits of a multiplier for values of 48 bits."""
 
 MIN_SHIFT, MAX_SHIFT = 2, 62
 """Range of the shift (TOSA 1.0, apply_scale_32 and apply_scale_16)."""
@@ -30,8 +30,8 @@ class Scale:
     """A real scale as multiplier / 2**shift.
 
     Attributes:
-        multiplier: At least 0 and below 2**31.
-        shift: From `MIN_SHIFT` to `MAX_SHIFT`.
+        multiplier: Multiplier, at least 0 and below 2**31.
+        shift: Shift, from `MIN_SHIFT` to `MAX_SHIFT`.
     """
 
     multiplier: int
@@ -95,9 +95,9 @@ def rescale(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: int) -> npt.
     """Rescale integers, as defined above.
 
     Args:
-        value: Value of 32 bits, or of 48 where multipliers have 15.
-        multiplier: One for all, or some that broadcast.
-        shift: One for all.
+        value: Integers of 32 bits, or of 48 if multipliers have 15.
+        multiplier: One multiplier, or several that broadcast.
+        shift: The shift of all elements.
     """
     product = np.asarray(value, np.int64) * np.asarray(multiplier, np.int64)
     return (product + (1 << (shift - 1))) >> shift

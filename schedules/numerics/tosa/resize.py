@@ -41,8 +41,8 @@ class Axis:
     """The parameters of RESIZE along one axis.
 
     Attributes:
-        size: Pixels.
-        out: Pixels of the result.
+        size: Number of pixels of the image.
+        out: Number of pixels of the result.
         n: Units from one pixel to the next.
         d: Units from one output to the next.
         offset: Offset of the first output from the first pixel, in units.

@@ -3,7 +3,7 @@
 
     y = saturate(rescale(q - zx, xs / ys) + zy)
 
-Of 8 bits it is a table, as any other function.
+For 8-bit tensors this is a table, as any other function.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Operation`: what each file in `ops` defines for its operator, and what the registry lists."""
+"""`Operation`: the definition of an operator, one in each file of `ops`, which the registry lists."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
