@@ -161,6 +161,8 @@ _INTEGER_EPILOGUE = (
     # than by a loop of its own, in which it stays.
     EpilogueStep("table", "qdq.table", operand="constant", broadcast="any", retypes=True, registers=16),
 )
+# int16 data is multiplied by int8 weights.
+_INTEGER_DATA = (*_8_BIT, "int16")
 # Of 32, a tile of 16 accumulators, as few as hide the latency of loads, has its operands, and its requantisation four.
 _SPARE_REGISTERS = 8
 
@@ -168,7 +170,7 @@ CONV2D_S8 = CompositeSpec(
     name="arm.conv2d_s8",
     anchor="relax.nn.conv2d",
     constant_operands=(1,),
-    dtypes=_8_BIT,
+    dtypes=_INTEGER_DATA,
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
     pad=True,
@@ -180,7 +182,7 @@ CONV2D_TRANSPOSE_S8 = CompositeSpec(
     name="arm.conv2d_transpose_s8",
     anchor="qdq.conv2d_transpose",
     constant_operands=(1,),
-    dtypes=_8_BIT,
+    dtypes=_INTEGER_DATA,
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
     spare_registers=_SPARE_REGISTERS,
@@ -190,7 +192,7 @@ LINEAR_S8 = CompositeSpec(
     name="arm.linear_s8",
     anchor="relax.matmul",
     constant_operands=(1,),
-    dtypes=_8_BIT,
+    dtypes=_INTEGER_DATA,
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
     spare_registers=_SPARE_REGISTERS,
