@@ -161,6 +161,8 @@ _INTEGER_EPILOGUE = (
     # than by a loop of its own, in which it stays.
     EpilogueStep("table", "qdq.table", operand="constant", broadcast="any", retypes=True, registers=16),
 )
+# int16 data is multiplied by int8 weights.
+_INTEGER_DATA = (*_8_BIT, "int16")
 # Registers that an epilogue may take, out of 32: 16 are accumulators, the fewest that hide the latency of loads, some
 # are operands of the tile, and requantisation takes four.
 _SPARE_REGISTERS = 8
@@ -169,7 +171,7 @@ CONV2D_S8 = CompositeSpec(
     name="arm.conv2d_s8",
     anchor="relax.nn.conv2d",
     constant_operands=(1,),
-    dtypes=_8_BIT,
+    dtypes=_INTEGER_DATA,
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
     pad=True,
@@ -181,7 +183,7 @@ CONV2D_TRANSPOSE_S8 = CompositeSpec(
     name="arm.conv2d_transpose_s8",
     anchor="qdq.conv2d_transpose",
     constant_operands=(1,),
-    dtypes=_8_BIT,
+    dtypes=_INTEGER_DATA,
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
     spare_registers=_SPARE_REGISTERS,
@@ -191,7 +193,7 @@ LINEAR_S8 = CompositeSpec(
     name="arm.linear_s8",
     anchor="relax.matmul",
     constant_operands=(1,),
-    dtypes=_8_BIT,
+    dtypes=_INTEGER_DATA,
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
     spare_registers=_SPARE_REGISTERS,

@@ -81,6 +81,12 @@ def sqrshrn16(x: ir.Expr, shift: int) -> ir.Expr:
     return tirx.call_llvm_pure_intrin("int16x4", "llvm.aarch64.neon.sqrshrn.v4i16", x, amount)
 
 
+def sqadd32(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """int32x4 sum, saturating."""
+    check("sqadd32", (a, "int32x4"), (b, "int32x4"))
+    return tirx.call_llvm_pure_intrin("int32x4", "llvm.sadd.sat.v4i32", a, b)
+
+
 def sqadd16(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int16x8 sum, saturating."""
     check("sqadd16", (a, "int16x8"), (b, "int16x8"))

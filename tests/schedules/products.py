@@ -273,3 +273,33 @@ SHAPES: dict[str, Callable[[], Case]] = {
     "classifier": lambda: linear((1,), 1280, 1000),
     "depthwise": lambda: conv((1, 112, 112, 96), 96, (3, 3), groups=96, pads=(1, 1, 1, 1)),
 }
+
+# int16 data in two planes: with zero points, a clamp, results of either width, and borders that are not 0.
+_SYMMETRIC = Quant("int16", "int16", zero_point=0, border=0, scale=256.0)
+SIXTEEN_BITS_SHIFTED = Quant(
+    "int16", "int16", zero_point=-300, border=1234, bounds=(-300, 32000), scale=256.0
+)
+_NARROWED = Quant("int16", "int8", zero_point=5, border=-32768)
+_WIDENED = Quant("int8", "int16", zero_point=77, border=-7, scale=256.0)
+SIXTEEN_BITS = (
+    *(
+        linear(rows, depth, columns, quant=quant)
+        for (rows, depth, columns), quant in [
+            (((1,), 1, 1), _SYMMETRIC),
+            (((7,), 8, 9), SIXTEEN_BITS_SHIFTED),
+            (((8,), 31, 7), _NARROWED),
+            (((9,), 7, 31), _SYMMETRIC),
+            (((31,), 9, 8), SIXTEEN_BITS_SHIFTED),
+            (((13,), 65, 17), _WIDENED),
+            (((1,), 200, 40), _SYMMETRIC),
+            (((2, 3, 5), 29, 3), _NARROWED),
+        ]
+    ),
+    conv((1, 9, 7, 1), 3, (3, 3), pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED),
+    conv((2, 9, 8, 3), 17, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0), quant=_SYMMETRIC),
+    conv((1, 8, 9, 5), 5, (1, 1), strides=(2, 1), quant=SIXTEEN_BITS_SHIFTED),
+    conv((1, 11, 9, 17), 9, (3, 2), dilation=(2, 3), pads=(2, 1, 0, 1), quant=_NARROWED),
+    conv((2, 7, 7, 16), 24, (3, 3), groups=2, pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED),
+    conv((1, 4, 3, 5), 31, (4, 3), quant=_WIDENED),
+    conv((1, 6, 5, 9), 18, (3, 3), groups=9, pads=(1, 1, 1, 1), quant=_SYMMETRIC),
+)

@@ -16,6 +16,13 @@ UNROLL = 4
 """Vectors of one iteration of a copy's loop: two LDP and two STP."""
 
 
+Part = Callable[[ir.Expr], ir.Expr]
+"""Makes elements of a copy, a vector or a scalar, of those of its source."""
+
+WHOLE: tuple[Part, ...] = (lambda value: value,)
+"""The elements as they are."""
+
+
 def pieces(count: int, largest: int) -> list[tuple[int, int]]:
     """Split `count` elements into vectors of `largest` lanes, then of halves: (first element, lanes) of each."""
     found, at, lanes = [], 0, largest
@@ -27,10 +34,17 @@ def pieces(count: int, largest: int) -> list[tuple[int, int]]:
     return found
 
 
-def copy(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, to: ir.Expr, count: int) -> None:
-    """Emit a copy of `count` contiguous elements between flat buffers, cast to the dtype of the target."""
+def copy(
+    source: tirx.Buffer,
+    start: ir.Expr,
+    target: tirx.Buffer,
+    to: ir.Expr,
+    count: int,
+    part: Part = WHOLE[0],
+) -> None:
+    """Emit a copy of `part` of `count` contiguous elements between flat buffers, cast to the target's dtype."""
     dtype = str(target.dtype)
-    _run(target, to, count, lambda at, lanes: converted(load(source, start + at, lanes), dtype))
+    _run(target, to, count, lambda at, lanes: converted(part(load(source, start + at, lanes)), dtype))
 
 
 def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float | ir.Expr) -> None:
@@ -40,7 +54,11 @@ def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float | ir.Expr) -
 
 
 def padded(
-    source: tirx.Buffer, shape: Sequence[int], widths: Sequence[tuple[int, int]], value: float | ir.Expr
+    source: tirx.Buffer,
+    shape: Sequence[int],
+    widths: Sequence[tuple[int, int]],
+    value: float | ir.Expr,
+    parts: Sequence[Part] = WHOLE,
 ) -> tirx.Buffer:
     """Emit a padded copy of a tensor into the workspace.
 
@@ -49,28 +67,34 @@ def padded(
         shape: Shape of the tensor, [N, H, W, C].
         widths: Number of elements before and after each axis; 0 for N and C.
         value: Value of the border; an expression must have the dtype of the tensor.
+        parts: Each makes a padded tensor; these lie one behind the other and have one dtype.
     """
     images, height, width, channels = shape
     _, (top, bottom), (left, right), _ = widths
     tall, line = height + top + bottom, (width + left + right) * channels
+    scalar = value if isinstance(value, ir.Expr) else tirx.const(value, str(source.dtype))
+    borders = [part(scalar) for part in parts]
+    dtype = str(borders[0].ty.dtype)
     # A register more, so that a vector that begins inside ends inside.
-    slack = REGISTER // np.dtype(str(source.dtype)).itemsize
-    target = T.alloc_buffer((images * tall * line + slack,), source.dtype, scope="global", layout=None)
-    with T.serial(i64(0), i64(images)) as image:
-        first = T.Bind(image * (tall * line))
-        fill(target, first, top * line, value)
-        with T.serial(i64(0), i64(height)) as y:
-            row = T.Bind(first + (y + top) * line)
-            fill(target, row, left * channels, value)
-            copy(
-                source,
-                (image * height + y) * (width * channels),
-                target,
-                row + left * channels,
-                width * channels,
-            )
-            fill(target, row + (left + width) * channels, right * channels, value)
-        fill(target, first + (top + height) * line, bottom * line, value)
+    size, slack = images * tall * line, REGISTER // np.dtype(dtype).itemsize
+    target = T.alloc_buffer((len(parts) * size + slack,), dtype, scope="global", layout=None)
+    for number, (part, border) in enumerate(zip(parts, borders, strict=True)):
+        with T.serial(i64(0), i64(images)) as image:
+            first = T.Bind(image * (tall * line) + number * size)
+            fill(target, first, top * line, border)
+            with T.serial(i64(0), i64(height)) as y:
+                row = T.Bind(first + (y + top) * line)
+                fill(target, row, left * channels, border)
+                copy(
+                    source,
+                    (image * height + y) * (width * channels),
+                    target,
+                    row + left * channels,
+                    width * channels,
+                    part,
+                )
+                fill(target, row + (left + width) * channels, right * channels, border)
+            fill(target, first + (top + height) * line, bottom * line, border)
     return target
 
 

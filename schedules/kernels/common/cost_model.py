@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
+
 from schedules.cores import Core
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, Form, Requantization
@@ -101,8 +103,8 @@ def reloading(instructions: float, core: Core) -> Cost:
 
 def requantization(outputs: float, form: Form, to: Requantization) -> Cost:
     """Return the cost of requantising that many outputs by `requantize16`, without stores."""
-    least, most = (-128, 127) if to.dtype == "int8" else (0, 255)
-    clamps = ((to.low > least) + (to.high < most)) / VECTOR
+    limits = np.iinfo(to.dtype)
+    clamps = ((to.low > limits.min) + (to.high < limits.max)) * limits.bits / 8 / VECTOR
     return arithmetic(outputs * (INSTRUCTIONS[form] + clamps))
 
 

@@ -27,7 +27,10 @@ BYTE_SPAN = 255
 """Greatest difference of two 8-bit values."""
 
 RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
-"""Least and greatest value of the data, by its dtype."""
+"""Least and greatest value of 8-bit data, by its dtype."""
+
+DATA_RANGES = {**RANGES, "int16": (-32768, 32767)}
+"""Least and greatest value of the data of a product by constant weights, by its dtype."""
 
 
 def magnitude(
@@ -38,11 +41,11 @@ def magnitude(
     Args:
         weights: Integers; each column sums over all axes but `column_axis`.
         column_axis: Column axis of `weights`.
-        data_dtype: A key of `RANGES`.
+        data_dtype: A key of `DATA_RANGES`.
         offset: One offset per column, or one for all; None is 0.
         multiplier: One multiplier per column, or one for all.
     """
-    return _magnitude([weights], column_axis, RANGES[data_dtype], offset, multiplier)
+    return _magnitude([weights], column_axis, DATA_RANGES[data_dtype], offset, multiplier)
 
 
 def _magnitude(
@@ -81,7 +84,7 @@ def magnitude_of(
     """Return the accumulator bounds of a composite.
 
     Returns:
-        None where the anchor is no product of 8-bit data by constant weights, requantised by column.
+        None where the anchor is no product of `DATA_RANGES` by constant weights, requantised by column.
     """
     by_name = {step.name: step.operand for step in steps}
     axis = _column_axis(anchor)
@@ -90,7 +93,7 @@ def magnitude_of(
         return None
     x, w = operands
     per_column = [operand for operand in (multiplier, offset) if operand is not None]
-    if w.kind != "constant" or x.dtype not in RANGES:
+    if w.kind != "constant" or x.dtype not in DATA_RANGES:
         return None
     if any(math.prod(operand.shape) not in (1, w.shape[axis]) for operand in per_column):
         return None
@@ -158,7 +161,7 @@ def magnitude_of_transposed(
         return None
     rows, columns = (axis.phases() for axis in geometry.axes)
     weights, zero = constants[w.index], int(attributes["x_zero"])
-    least, most = RANGES[x.dtype]
+    least, most = DATA_RANGES[x.dtype]
     return _magnitude(
         [weights[:, list(down.taps)][:, :, list(across.taps)] for down in rows for across in columns],
         0,

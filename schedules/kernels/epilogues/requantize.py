@@ -26,9 +26,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from tvm import ir, tirx
 
-from schedules.intrinsics.narrow import addp16, fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.narrow import addp16, fcvtns, fma, fmulx, narrow8, sqadd16, sqadd32, sqxtn16
 from schedules.intrinsics.vector import combine
 from schedules.kernels.epilogues.tosa_rescale import rescale16
 
@@ -72,7 +73,7 @@ class Requantization:
         zero_point: Zero point of the output.
         low: Least value of the output.
         high: Greatest value of the output.
-        dtype: "int8" or "uint8".
+        dtype: "int8" or "uint8"; for the form "convert" also "int16".
         shift: Shift for the form "rescale".
     """
 
@@ -117,9 +118,14 @@ def requantize16(
         addend: Four float32x4 for the form "fused", unused by the others.
     """
     if form == "convert":
-        narrow = [sqxtn16(fcvtns(tirx.Cast("float32x4", a) * s)) for a, s in zip(acc, m, strict=True)]
-        half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+        whole = [fcvtns(tirx.Cast("float32x4", a) * s) for a, s in zip(acc, m, strict=True)]
         extra = to.zero_point
+        if to.dtype == "int16" and extra:  # 16 bits have no room for a zero point that is added behind them
+            whole = [sqadd32(each, tirx.Broadcast(tirx.IntImm("int32", extra), 4)) for each in whole]
+        narrow = [sqxtn16(each) for each in whole]
+        half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+        if to.dtype == "int16":
+            return clamp(combine(*half), to)
     elif form == "rescale":
         half = rescale16(acc, [tirx.reinterpret("int32x4", factor) for factor in m], to.shift)
         extra = to.zero_point
@@ -139,10 +145,10 @@ def requantize16(
 
 def clamp(value: ir.Expr, to: Requantization) -> ir.Expr:
     """Emit the clamp of 16 values to [low, high], unless these are the dtype's limits."""
-    least, most = (-128, 127) if to.dtype == "int8" else (0, 255)
-    if to.low > least:
+    limits = np.iinfo(to.dtype)
+    if to.low > limits.min:
         value = tirx.max(value, tirx.Broadcast(tirx.IntImm(to.dtype, to.low), 16))
-    if to.high < most:
+    if to.high < limits.max:
         value = tirx.min(value, tirx.Broadcast(tirx.IntImm(to.dtype, to.high), 16))
     return value
 

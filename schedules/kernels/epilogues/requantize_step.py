@@ -13,18 +13,27 @@ from schedules.kernels.epilogues.requantize import Form, Requantization, form_of
 DTYPES = ("int8", "uint8")
 """Dtypes that accumulators can be requantised to."""
 
+WIDE = "int16"
+"""Dtype that only the numerics `qdq` requantises to, and only where a kernel's stores support it."""
+
 MULTIPLIER = {"qdq": "float32", "tosa": "int32"}
 """Dtype of the multipliers by numerics."""
 
 
-def misfit(workload: Workload) -> tuple[str, str, str] | None:
-    """Return why no form requantises a workload's accumulators (reason, limit and actual value), or None."""
+def misfit(workload: Workload, *, wide: bool = False) -> tuple[str, str, str] | None:
+    """Return why no form requantises a workload's accumulators (reason, limit and actual value), or None.
+
+    Args:
+        workload: Any.
+        wide: Whether the kernel stores results of `WIDE`.
+    """
     step = workload.step("requantize")
     if step is None or step.operand is None:
         return "accumulators are not requantised", "requantize", workload.output_dtype
-    if workload.output_dtype not in DTYPES:
-        return "the output is not of 8 bits", " or ".join(DTYPES), workload.output_dtype
     shift, limit = _shift(step), workload.magnitude
+    dtypes = (*DTYPES, WIDE) if wide and shift is None else DTYPES
+    if workload.output_dtype not in dtypes:
+        return "the output has another dtype", " or ".join(dtypes), workload.output_dtype
     dtype = MULTIPLIER["qdq" if shift is None else "tosa"]
     if step.operand.dtype != dtype:
         return "multipliers have another dtype", dtype, step.operand.dtype
@@ -41,9 +50,11 @@ def quantization(workload: Workload) -> tuple[Requantization, Form]:
     shift, limit = _shift(step), workload.magnitude
     if shift is not None:
         return Requantization(zero_point, low, high, workload.output_dtype, shift), "rescale"
+    to = Requantization(zero_point, low, high, workload.output_dtype)
+    if limit is None or to.dtype == WIDE:
+        return to, "convert"
     # The magnitude's bounds are strict.
-    form = form_of((1 << limit.accumulator) - 1, (1 << limit.scaled) - 1, zero_point) if limit else "convert"
-    return Requantization(zero_point, low, high, workload.output_dtype), form
+    return to, form_of((1 << limit.accumulator) - 1, (1 << limit.scaled) - 1, zero_point)
 
 
 def multipliers(workload: Workload, constants: Sequence[Array]) -> Array:

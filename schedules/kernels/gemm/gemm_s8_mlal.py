@@ -19,7 +19,7 @@ from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic
 from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
-from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
+from schedules.kernels.gemm.gemm_s8 import Cut, InPlace, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles import mlal_tile
@@ -70,8 +70,8 @@ class _Smlal(InPlace[Params]):
     def has(self, core: Core) -> bool:
         return core.neon
 
-    def register_tiles(self, workload: Workload) -> Sequence[Params]:
-        return [Params(*tile, chain_of(workload)) for tile in TILES]
+    def register_tiles(self, workload: Workload, planes: int) -> Sequence[Params]:
+        return [Params(*tile, chain_of(workload)) for tile in in_planes(TILES, planes)]
 
     def pack_columns(self, columns: Array, product: IntegerProduct, params: Params, vectors: int) -> Array:
         chunks = self.reading(product).chunks()
@@ -86,7 +86,9 @@ class _Smlal(InPlace[Params]):
         outputs = -(-rows // 2) * 2 * params.columns
         # The offset of each vector of four, the upper half moved, and a store of eight.
         finish = arithmetic(outputs / LANES + 1.5 * outputs / COLUMNS)
-        loop = mlal_tile.cost(rows, params.columns, self.reading(product).chunks(), params.chain)
+        loop = mlal_tile.cost(
+            rows * product.planes, params.columns, self.reading(product).chunks(), params.chain
+        )
         return loop + requantization_cost(product, outputs, anew=params.anew) + finish
 
     def multiply(

@@ -22,7 +22,7 @@ from schedules.kernels.common.cost_model import Cost, arithmetic, chained, requa
 from schedules.kernels.gemm import packed_rows_mmla, product_s8
 from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, ByRows, Ready, Tile
 from schedules.kernels.gemm.gemm import Call
-from schedules.kernels.gemm.gemm_s8 import Cut, IntegerUnit
+from schedules.kernels.gemm.gemm_s8 import Cut, IntegerUnit, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import mmla_tile
@@ -102,8 +102,8 @@ class _Smmla(IntegerUnit[Params]):
     in_lanes = staticmethod(mmla_tile.in_blocks)
     reads_past_the_data = staticmethod(packed_rows_mmla.reads_past_the_data)
 
-    def register_tiles(self, workload: Workload) -> Sequence[Params]:
-        return [Params(*tile) for tile in TILES]
+    def register_tiles(self, workload: Workload, planes: int) -> Sequence[Params]:
+        return [Params(*tile) for tile in in_planes(TILES, planes)]
 
     def pack_columns(self, columns: Array, product: IntegerProduct, params: Params, vectors: int) -> Array:
         return mmla_tile.pack_columns(columns, vectors)
@@ -117,22 +117,23 @@ class _Smmla(IntegerUnit[Params]):
         outputs = BLOCK * BLOCK * row_pairs * pairs
         # Rows of eight bytes are halves of vectors: one moves, and each is stored.
         stores = outputs / VECTOR * (3 if pairs == HALF_ROWS else 1)
-        loop = Cost(*mmla_tile.instructions(row_pairs, pairs, steps, _unroll(steps, params.unroll)))
+        lines = row_pairs * product.planes
+        loop = Cost(*mmla_tile.instructions(lines, pairs, steps, _unroll(steps, params.unroll)))
         finish = requantization(outputs, product.form, product.to) + arithmetic(outputs / VECTOR + stores)
         if product.fused:
             saved = next(saved for most, saved in FUSED if row_pairs * pairs <= most)
             finish += arithmetic(-saved * outputs / VECTOR)
         stack = Cost()
-        if steps <= UNROLLED_STEPS and row_pairs * pairs > UNROLLED_TILE:
+        if steps <= UNROLLED_STEPS and lines * pairs > UNROLLED_TILE:
             stack = scalar(SPILLS)
         elif steps <= UNROLLED_STEPS and product.fused and row_pairs * (pairs + steps) > UNROLLED_REGISTERS:
             stack = waiting(PACKED, PACKED, core)
-        return chained(loop, row_pairs * pairs, LATENCY, core) + finish + stack
+        return chained(loop, lines * pairs, LATENCY, core) + finish + stack
 
     def registers(self) -> AbstractContextManager[None]:
         return reloads()
 
-    def rows(self, call: Call[Params, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
+    def rows(self, call: Call[Params, IntegerProduct], starts: Sequence[ir.Expr]) -> Ready:
         # An odd last row is multiplied twice, and stored once.
         size = len(starts) // BLOCK * VECTOR * packed_rows_mmla.steps_of(call.product)
         panel = T.alloc_buffer((size,), "int8", layout=None)

@@ -21,7 +21,7 @@ from schedules.intrinsics.sdot import FEATURE, K_STEP
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, chained
 from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
-from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
+from schedules.kernels.gemm.gemm_s8 import Cut, InPlace, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles import sdot_tile
@@ -66,8 +66,8 @@ class _Sdot(InPlace[Params]):
     by_quads = gathers = True
     finish = staticmethod(of_rows)
 
-    def register_tiles(self, workload: Workload) -> Sequence[Params]:
-        return [Params(*tile) for tile in TILES]
+    def register_tiles(self, workload: Workload, planes: int) -> Sequence[Params]:
+        return [Params(*tile) for tile in in_planes(TILES, planes)]
 
     def pack_columns(self, columns: Array, product: IntegerProduct, params: Params, vectors: int) -> Array:
         return sdot_tile.pack_columns(columns, vectors)
@@ -76,10 +76,11 @@ class _Sdot(InPlace[Params]):
         outputs = rows * params.tile.columns
         # Each row has vectors of 16 outputs, and perhaps one of eight: half of a vector that two rows share.
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
+        lines = rows * product.planes
         loop = sdot_tile.cost(
-            rows, params.vectors, self.reading(product), core, anew=params.anew, by_quads=params.anew
+            lines, params.vectors, self.reading(product), core, anew=params.anew, by_quads=params.anew
         )
-        loop = chained(loop, rows * params.vectors, LATENCY, core)
+        loop = chained(loop, lines * params.vectors, LATENCY, core)
         return loop + requantization_cost(product, outputs, anew=params.anew) + arithmetic(stores)
 
     @contextmanager

@@ -6,6 +6,13 @@ and zero points), requantised. uint8 data is read as int8 with its top bit flipp
 for it. Nine-bit weights, which are uint8 minus a zero point, are split into int8 and one shift per column:
 
     sum over k of x[k] * w[k, n]    =    sum over k of x[k] * (w[k, n] - shift[n])  +  shift[n] * sum over k of x[k]
+
+int16 data is split into two planes of int8, x = 256 * high + low + 128, so that instructions for int8 multiply it:
+
+    sum of x * w    =    256 * (sum of high * w)  +  (sum of low * w)  +  128 * (sum of w)
+
+That is exact modulo 2**32, and so wherever the accumulator is proven to fit int32. SDOT does half of 16 products an
+instruction this way, and SMMLA half of 32, where SMLAL on int16 and FMLA on float32 do four.
 """
 
 import math
@@ -20,6 +27,7 @@ from schedules.composites.attributes import Convolution, encoded
 from schedules.composites.workload import Pad, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import LANES, VECTOR
+from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
@@ -36,25 +44,28 @@ from schedules.kernels.gemm.product import (
     transposed_convolution,
     weights_by_column,
 )
+from schedules.tir.emit import converted
 
 LINEAR = "arm.linear_s8"
 COMPOSITES = ("arm.conv2d_s8", LINEAR)
 TRANSPOSED = "arm.conv2d_transpose_s8"
 
 
-def misfit_of(workload: Workload, *, nine_bits: bool = False) -> Misfit | None:
+def misfit_of(workload: Workload, *, wide: bool = False) -> Misfit | None:
     """Return why a workload is no supported integer product, or None.
 
     Args:
         workload: Any workload.
-        nine_bits: Whether nine-bit weights are supported.
+        wide: Whether nine-bit weights, and data and results of int16, are supported.
     """
     x, w = workload.operands
     requantize, offset = workload.step("requantize"), workload.step("offset")
-    misfit = requantize_step.misfit(workload)
+    misfit = requantize_step.misfit(workload, wide=wide)
     if misfit is not None or requantize is None:
         return misfit
-    misfit = _dtype_misfit(workload, nine_bits=nine_bits)
+    misfit = _dtype_misfit(workload, nine_bits=wide)
+    if wide and x.dtype == WIDE:
+        misfit = _wide_misfit(workload)
     if misfit is not None:
         return misfit
     if w.kind != "constant":
@@ -92,20 +103,40 @@ def _dtype_misfit(workload: Workload, *, nine_bits: bool) -> Misfit | None:
     return None
 
 
+def _wide_misfit(workload: Workload) -> Misfit | None:
+    weights, limit = workload.operands[-1].dtype, workload.magnitude
+    if weights != "int8":
+        return "int16 data is multiplied by other weights", "int8", weights
+    if limit is None or limit.accumulator > ACCUMULATOR_BITS:
+        actual = "unknown" if limit is None else f"2**{limit.accumulator}"
+        return "accumulators may exceed int32", f"2**{ACCUMULATOR_BITS}", actual
+    return None
+
+
+WIDE = "int16"
+"""Dtype of data that is split into two planes."""
+
+ACCUMULATOR_BITS = 31
+"""|accumulator| below two to this power is in int32."""
+
+PLANE = 256
+"""Factor of the high plane of int16 data."""
+
 NINE_BITS = "int16"
 """Dtype of nine-bit weights in a workload."""
 
 FLIP = 128
-"""Difference between uint8 data and the int8 data with the top bit flipped."""
+"""Difference between uint8 data, or a low byte, and the int8 data with the top bit flipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerProduct(Product):
-    """A product of 8-bit data by int8 weights, with its requantisation.
+    """A product of 8-bit data, or of int16 data in two planes, by int8 weights, with its requantisation.
 
     Attributes:
         data: Shape of the data, including the border of `pad`.
         flipped: Whether the data is uint8.
+        planes: Planes of int8 that the data is split into: 2 for int16, else 1.
         to: Quantisation of the output.
         form: Form of the requantisation.
         residual: Residual addition after the requantisation.
@@ -122,6 +153,12 @@ class IntegerProduct(Product):
     residual: Residual | None = None
     dynamic: RowScales | None = None
     shifted: bool = False
+    planes: int = 1
+
+    @property
+    def plane(self) -> int:
+        """Number of elements in a plane of the data."""
+        return math.prod(self.data)
 
 
 @lru_cache(1024)  # each tile's estimate reads its workload
@@ -137,9 +174,9 @@ def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] |
         return _with_residual(workload, *parts, kernel)
     if workload.composite != TRANSPOSED:
         find = _dynamic if workload.composite in DYNAMIC else product_of
-        product = find(workload, kernel, nine_bits=True)
+        product = find(workload, kernel, wide=True)
         return product if isinstance(product, Diagnostic) else (product,)
-    misfit = misfit_of(workload, nine_bits=True)
+    misfit = misfit_of(workload, wide=True)
     if misfit is not None:
         return declined(kernel, *misfit)
     # With the border that stands for 0, the zero point's share is the same for all outputs of a phase.
@@ -161,19 +198,19 @@ def _with_residual(
     return tuple(replace(product, residual=residual) for product in products)
 
 
-def product_of(workload: Workload, kernel: str, *, nine_bits: bool = False) -> IntegerProduct | Diagnostic:
+def product_of(workload: Workload, kernel: str, *, wide: bool = False) -> IntegerProduct | Diagnostic:
     """Parse a workload of `COMPOSITES`.
 
     Args:
         workload: Any workload.
         kernel: Name of the kernel, for the rejection.
-        nine_bits: Whether nine-bit weights are supported.
+        wide: Whether nine-bit weights, and data and results of int16, are supported.
     """
     if workload.composite not in COMPOSITES:
         return declined(
             kernel, "composite is no integer product", " or ".join(COMPOSITES), workload.composite, unfit=True
         )
-    misfit = misfit_of(workload, nine_bits=nine_bits)
+    misfit = misfit_of(workload, wide=wide)
     if misfit is not None:
         return declined(kernel, *misfit)
     if workload.composite == LINEAR:
@@ -195,8 +232,8 @@ def _requantized(workload: Workload, product: Product) -> IntegerProduct:
     return _of_data(workload, product, to, form, fused=fused and not product.kernels)
 
 
-def _dynamic(workload: Workload, kernel: str, *, nine_bits: bool) -> IntegerProduct | Diagnostic:
-    misfit = row_scales.misfit(workload) or _dtype_misfit(workload, nine_bits=nine_bits)
+def _dynamic(workload: Workload, kernel: str, *, wide: bool) -> IntegerProduct | Diagnostic:
+    misfit = row_scales.misfit(workload) or _dtype_misfit(workload, nine_bits=wide)
     if misfit is not None:
         return declined(kernel, *misfit)
     scales = row_scales.read(workload, FLIP * (workload.operands[0].dtype == "uint8"))
@@ -218,6 +255,7 @@ def _of_data(
         form=form,
         fused=fused,
         shifted=w.dtype == NINE_BITS,
+        planes=2 if x.dtype == WIDE else 1,
     )
 
 
@@ -238,7 +276,8 @@ def offsets_and_multipliers(
     if step is not None and step.operand is not None:
         offset = offset + _by_column(constants[step.operand.index], total)
     # What is not taken off the data.
-    shift = FLIP * product.flipped - int(dict(workload.attributes).get("x_zero", 0))
+    split = product.flipped or product.planes > 1
+    shift = FLIP * split - int(dict(workload.attributes).get("x_zero", 0))
     if shift:
         weights = weights_by_column(workload, constants, product).astype(np.int64)
         offset = offset + shift * weights.sum(-1).ravel()
@@ -269,10 +308,38 @@ def requantization_cost(product: IntegerProduct, outputs: float, *, anew: bool) 
 
 def padding_cost(product: IntegerProduct) -> Cost:
     """Return the cost of the padded copy of the data, if there is one: a load and a store per vector."""
-    if product.pad is None:
-        return Cost()
     vectors = math.prod(product.data) / VECTOR
-    return scalar(vectors) + arithmetic(vectors)
+    if product.planes > 1:
+        return scalar(2 * vectors) + arithmetic(SPLIT * vectors)
+    return scalar(vectors) + arithmetic(vectors) if product.pad else Cost()
+
+
+SPLIT = 5
+"""Vector instructions that split 16 elements of int16 into planes: UZP1, EOR, UZP2, and two stores."""
+
+PLANES: tuple[copies.Part, ...] = (
+    lambda value: _byte((value & _constant(value, PLANE - 1)) - _constant(value, FLIP)),
+    lambda value: _byte(value >> _constant(value, PLANE.bit_length() - 1)),
+)
+"""The planes of int16 data, each int8: the low bytes less 128, and the high bytes."""
+
+
+def _byte(value: ir.Expr) -> ir.Expr:
+    """A vector or a scalar of values that int8 holds, as int8."""
+    return converted(value, "int8")
+
+
+def _constant(like: ir.Expr, value: int) -> ir.Expr:
+    element, _, lanes = str(like.ty.dtype).partition("x")
+    scalar = tirx.IntImm(element, value)
+    return tirx.Broadcast(scalar, int(lanes)) if lanes else scalar
+
+
+def joined(low: ir.Expr, high: ir.Expr, offset: ir.Expr) -> ir.Expr:
+    """Return int32x4 low + offset + 256 * high, whose intermediate values may wrap around: `uint32` may, in LLVM."""
+    low, high, offset = (tirx.reinterpret("uint32x4", each) for each in (low, high, offset))
+    shift = tirx.Broadcast(tirx.IntImm("uint32", PLANE.bit_length() - 1), LANES)
+    return tirx.reinterpret("int32x4", low + offset + (high << shift))
 
 
 def flip(value: ir.Expr, flipped: bool) -> ir.Expr:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantised stores of a register tile: four accumulators at a time become a vector of 16 bytes.
+"""Requantised stores of a register tile: four accumulators at a time become 16 elements, of int8, uint8 or int16.
 
-Rows of a tile are 16 bytes or eight; of these two make a vector.
+Rows of a tile are 16 elements or eight; of these two make a vector.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,9 @@ def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize
         first = quarter(pair, 0)
         second = quarter(pair, 4) if vectors == 8 else first if below == pair else quarter(below, 0)
         lines = [2 * pair] if vectors == 8 or below == pair else [2 * pair, 2 * below]
-        for odd, values in enumerate(unzip(first, second, "int16x8")):
+        # Two neighbouring columns, of one byte each or of two.
+        wide = str(first.ty.dtype).startswith("int16")
+        for odd, values in enumerate(unzip(first, second, "int32x8" if wide else "int16x8")):
             put(T.Bind(values), 0, BLOCK * vectors, [line + odd for line in lines])
 
 

@@ -74,6 +74,12 @@ CASES: dict[str, tuple[str, Callable[..., ir.Expr], list[np.ndarray], np.ndarray
         [WORDS[2:6]],
         np.array([-(1 << 14), -(1 << 14), 32767, -32768], np.int16),
     ),
+    "sqadd32": (
+        "sqadd",
+        narrow.sqadd32,
+        [WORDS[4:], WORDS[:4].copy()],
+        np.array([2**31 - 1, -(2**31) + 32768, -32768, -32770], np.int32),
+    ),
     "sqadd16": (
         "sqadd",
         narrow.sqadd16,

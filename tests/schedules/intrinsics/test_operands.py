@@ -43,6 +43,7 @@ ON_VECTORS: dict[str, tuple[Callable[..., ir.Expr], str]] = {
     "sqrdmulh": (narrow.sqrdmulh, "int32x4 int32x4"),
     "srshr": (lambda x: narrow.srshr(x, 1), "int32x4"),
     "sqrshrn16": (lambda x: narrow.sqrshrn16(x, 1), "int32x4"),
+    "sqadd32": (narrow.sqadd32, "int32x4 int32x4"),
     "sqadd16": (narrow.sqadd16, "int16x8 int16x8"),
     "addp16": (narrow.addp16, "int16x8 int16x8"),
     "tbl": (lambda a, b, c, d, i: table.tbl4([a, b, c, d], i), "int8x16 int8x16 int8x16 int8x16 uint8x16"),
