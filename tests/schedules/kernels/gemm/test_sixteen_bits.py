@@ -79,11 +79,14 @@ def test_nine_bit_weights_are_declined():
     assert (answer.limit, answer.actual) == ("int8", "int16")
 
 
-def test_depthwise_kernels_decline_sixteen_bits():
+@pytest.mark.parametrize(
+    ("kernel", "actual"), [(depthwise_s8, "int16"), (gemm_s8_sdot, "1")], ids=["depthwise", "sdot"]
+)
+def test_depthwise_convolutions_are_left_to_loops(kernel: Kernel, actual: str):
     case = conv((1, 6, 5, 16), 16, (3, 3), groups=16, pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED)
-    answer = depthwise_s8.matches(case.workload, CORES["cortex-a76"])
+    answer = kernel.matches(case.workload, CORES["cortex-a76"])
     assert isinstance(answer, Diagnostic)
-    assert answer.actual == "int16"
+    assert answer.actual == actual
 
 
 @pytest.mark.parametrize("core", ["cortex-a76", "neoverse-n2"])
