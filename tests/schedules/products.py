@@ -301,5 +301,5 @@ SIXTEEN_BITS = (
     conv((1, 11, 9, 17), 9, (3, 2), dilation=(2, 3), pads=(2, 1, 0, 1), quant=_NARROWED),
     conv((2, 7, 7, 16), 24, (3, 3), groups=2, pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED),
     conv((1, 4, 3, 5), 31, (4, 3), quant=_WIDENED),
-    conv((1, 6, 5, 9), 18, (3, 3), groups=9, pads=(1, 1, 1, 1), quant=_SYMMETRIC),
+    conv((1, 6, 5, 9), 24, (3, 3), groups=3, pads=(1, 1, 1, 1), quant=_SYMMETRIC),
 )

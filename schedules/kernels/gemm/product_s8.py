@@ -119,6 +119,9 @@ WIDE = "int16"
 ACCUMULATOR_BITS = 31
 """|accumulator| below two to this power is in int32."""
 
+LEAST_COLUMNS = 8
+"""Least columns per group of int16 data: loops are faster at depthwise convolutions, of which a tile has one column."""
+
 PLANE = 256
 """Factor of the high plane of int16 data."""
 
@@ -215,7 +218,11 @@ def product_of(workload: Workload, kernel: str, *, wide: bool = False) -> Intege
         return declined(kernel, *misfit)
     if workload.composite == LINEAR:
         return _requantized(workload, linear(workload))
-    return _requantized(workload, _convolution(workload))
+    product = _requantized(workload, _convolution(workload))
+    if product.planes > 1 and product.groups > 1 and product.columns < LEAST_COLUMNS:
+        reason = "a group of int16 data has fewer columns than a tile"
+        return declined(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
+    return product
 
 
 def _convolution(workload: Workload) -> Product:

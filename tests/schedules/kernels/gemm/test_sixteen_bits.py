@@ -16,6 +16,7 @@ from schedules.kernels.depthwise import depthwise_s8
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 from tests.schedules.products import I8MM, SIXTEEN_BITS, SIXTEEN_BITS_SHIFTED, Case, check, conv, linear
 from tests.schedules.programs import BASELINE, DOTPROD, NEON_CORE
+from tests.schedules.transposed_cases import GEOMETRIES, integer_case
 
 KERNELS = [
     (gemm_s8_mlal, CORES["cortex-a72"], BASELINE),
@@ -28,8 +29,9 @@ KERNELS = [
 def test_every_value_is_the_definitions(
     kernel: Kernel, core: Core, target: dict[str, Any], tmp_path: Path, board: Board
 ):
-    cases = [(case, kernel.default(case.workload, core)) for case in (*SIXTEEN_BITS, largest())]
-    check(kernel, cases, target, board, tmp_path)
+    transposed = (integer_case(GEOMETRIES[name], SIXTEEN_BITS_SHIFTED) for name in ("2 by 2", "4 by 4"))
+    cases = [*SIXTEEN_BITS, *transposed, largest()]
+    check(kernel, [(case, kernel.default(case.workload, core)) for case in cases], target, board, tmp_path)
 
 
 @pytest.mark.parametrize(("kernel", "core", "target"), KERNELS)
@@ -79,11 +81,14 @@ def test_nine_bit_weights_are_declined():
     assert (answer.limit, answer.actual) == ("int8", "int16")
 
 
-def test_depthwise_kernels_decline_sixteen_bits():
+@pytest.mark.parametrize(
+    ("kernel", "actual"), [(depthwise_s8, "int16"), (gemm_s8_sdot, "1")], ids=["depthwise", "sdot"]
+)
+def test_depthwise_convolutions_are_left_to_loops(kernel: Kernel, actual: str):
     case = conv((1, 6, 5, 16), 16, (3, 3), groups=16, pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED)
-    answer = depthwise_s8.matches(case.workload, CORES["cortex-a76"])
+    answer = kernel.matches(case.workload, CORES["cortex-a76"])
     assert isinstance(answer, Diagnostic)
-    assert answer.actual == "int16"
+    assert answer.actual == actual
 
 
 @pytest.mark.parametrize("core", ["cortex-a76", "neoverse-n2"])
