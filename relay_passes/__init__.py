@@ -20,6 +20,7 @@ from relay_passes.memory.parallel_parts import parallel_parts
 from relay_passes.memory.plan_arena import plan_arena
 from relay_passes.memory.serial_loops import serial_loops
 from relay_passes.memory.storage_offsets import accept_offsets
+from relay_passes.memory.view_slices import view_slices
 from relay_passes.precision.half_precision import to_half_precision
 from relay_passes.programs.add_step import RESET, STEP, add_step
 from relay_passes.programs.device_dispatch import Offer, dispatch, inline_marked
@@ -70,5 +71,6 @@ __all__ = [
     "to_nhwc",
     "unnamed_calls",
     "verify",
+    "view_slices",
     "with_source",
 ]

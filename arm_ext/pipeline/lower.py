@@ -28,6 +28,8 @@ from schedules.select import Choice, Choose, Option
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
 _OPAQUE = 8
+# Attribute of a kernel that stands without its body: the kernel's name.
+_EMPTY = "arm_ext.empty"
 
 Rejected = dict[str, tuple[Diagnostic, ...]]
 
@@ -97,6 +99,7 @@ def fuse_loops(
     ours = {kernel.symbol for kernel in kernels}
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
+    mod, bodies = _without_bodies(mod, ours)
     with profile.tvm_target():
         # Sorts and scans, for which LegalizeOps has nothing.
         mod = legalize(run_upstream(mod, relax.backend.DispatchSortScan()), generic.LEGALIZE)
@@ -106,11 +109,33 @@ def fuse_loops(
         mod = run_upstream(mod, relax.transform.FuseOps())
         sources = function_sources(mod)
         routines = numerics_of(mod)
-        mod = run_upstream(mod, relax.transform.FuseTIR())
+        mod = _with_bodies(run_upstream(mod, relax.transform.FuseTIR()), bodies)
     ours |= {check.symbol for check in checks}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
     numerics = numerics_of_calls([func for _, func in _callers(mod)], routines)
     return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
+
+
+def _without_bodies(
+    mod: tvm.IRModule, symbols: Collection[str]
+) -> tuple[tvm.IRModule, dict[str, tirx.PrimFunc]]:
+    """Empty kernels, which passes over the other loops would hash, compare and copy; return what they were, too.
+
+    The attribute keeps kernels of one signature apart: passes merge functions that are equal.
+    """
+    kernels = {gvar: func for gvar, func in mod.functions_items() if gvar.name_hint in symbols}
+    mod = mod.clone()
+    for gvar, func in kernels.items():
+        mod.update_func(gvar, func.with_body(tirx.Evaluate(0)).with_attr(_EMPTY, gvar.name_hint))
+    return mod, {gvar.name_hint: func for gvar, func in kernels.items()}
+
+
+def _with_bodies(mod: tvm.IRModule, bodies: Mapping[str, tirx.PrimFunc]) -> tvm.IRModule:
+    mod = mod.clone()
+    for gvar, func in mod.functions_items():
+        if func.attrs and _EMPTY in func.attrs:
+            mod.update_func(gvar, bodies[str(func.attrs[_EMPTY])])
+    return mod
 
 
 def _wide_alone(mod: tvm.IRModule) -> tvm.IRModule:

@@ -42,6 +42,7 @@ from relay_passes.rewriter.record import Record
 from relay_passes.rules.registry import PRODUCT_RULES
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
+from schedules.generic.schedule import FIRST
 from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import Costs
 from schedules.numerics.grouped import linear_grouped_routine
@@ -239,7 +240,10 @@ def plan(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
     ]
-    mod = result.mod if options.length is None else _bounded(result.mod, options.length)
+    if options.length is None:
+        mod = relay_passes.view_slices(result.mod, FIRST)
+    else:
+        mod = _bounded(result.mod, options.length)
     with options.profile.tvm_target():
         for upstream in passes:
             mod = relay_passes.run_upstream(mod, upstream)
@@ -265,7 +269,7 @@ def _bounded(mod: tvm.IRModule, length: BoundedLength) -> tvm.IRModule:
     return mod
 
 
-# A reshape that the planner turned into another look at the same bytes.
+# A reshape or slice that the planner turned into another look at the same bytes.
 _VIEW = {"kernel": "view", "numerics": "-", "reason": "shares its input's bytes", "rejected": ()}
 
 

@@ -14,6 +14,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerSymSection
+from elftools.elf.sections import SymbolTableSection
+
 from arm_ext.common.cache import ASIDE, cache_folder
 from arm_ext.common.faults import disk_fault
 from arm_ext.common.scratch import temporary
@@ -33,6 +37,10 @@ _DISCARD_DEBUG = "SECTIONS { /DISCARD/ : { *(.debug_*) *(.comment) } } INSERT AF
 
 # Nothing reads a build id. -O2 keeps zig's debug-mode sanitizer runtime out.
 _SHARED_FLAGS = ("-shared", "-fPIC", "-O2", "-Wl,--build-id=none")
+# Zig compiles its compiler-rt for a target when it first links with it: ten times the time of its libc stubs.
+_WITHOUT_BUILTINS = "--rtlib=none"
+# Names that compilers give to its routines, such as __truncsfhf2; those of TVM's runtime are found when it loads.
+_BUILTIN = re.compile(r"__(?!tvm)", re.IGNORECASE)
 # As words of their own: a comma in the path would end it.
 _LINKER_SCRIPT = ("-Xlinker", "-T", "-Xlinker")
 
@@ -94,7 +102,7 @@ def zig(
 ) -> subprocess.CompletedProcess[str]:
     """Runs `zig args...` of the pinned ziglang; its own cache lies in the cache folder.
 
-    The first link or compile for a target takes some 15 s (zig builds its libc stubs), later ones are cached.
+    The first link for a target takes longer, as zig builds its libc stubs, and compiler-rt if it is linked with it.
 
     Args:
         args: Such as ["cc", "-target", zig_target(triple), "-c", source].
@@ -181,7 +189,10 @@ def link_shared(
         at = output.parent
         args = [*_SHARED_FLAGS, *_LINKER_SCRIPT, str(script), "-o", output.name, *map(str, objects), "-lm"]
         if cc is None:
-            zig(["cc", "-target", zig_target(triple), *args], cwd=at, outputs=[at])
+            compiler = ["cc", "-target", zig_target(triple)]
+            zig([*compiler, _WITHOUT_BUILTINS, *args], cwd=at, outputs=[at])
+            if _needs_builtins(output):
+                zig([*compiler, *args], cwd=at, outputs=[at])
             record = ziglang_record()
         else:
             command = _split_command(cc)
@@ -191,6 +202,28 @@ def link_shared(
         if not output.is_file():
             raise EnvError(f"the linker {cc or record.name} reported no error, but wrote no library")
         return record
+
+
+def _needs_builtins(library: Path) -> bool:
+    """Whether a library calls routines of compiler-rt that it does not have; what libc and libm have has a version."""
+    if not library.is_file():
+        return False
+    with library.open("rb") as file:
+        elf = ELFFile(file)
+        symbols, versions = map(elf.get_section_by_name, (".dynsym", ".gnu.version"))
+        if not isinstance(symbols, SymbolTableSection):
+            return False
+        return any(
+            symbol.entry["st_shndx"] == "SHN_UNDEF"
+            and symbol.entry["st_info"]["bind"] == "STB_GLOBAL"
+            and _BUILTIN.match(symbol.name)
+            and not (isinstance(versions, GNUVerSymSection) and _has_version(versions, index))
+            for index, symbol in enumerate(symbols.iter_symbols())
+        )
+
+
+def _has_version(versions: GNUVerSymSection, index: int) -> bool:
+    return isinstance(versions.get_symbol(index).entry["ndx"], int)
 
 
 def ziglang_record() -> LinkerRecord:

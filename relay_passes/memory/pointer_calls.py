@@ -40,6 +40,8 @@ _ALLOC_TENSOR = ("relax.memory.alloc_tensor",)
 # Operators whose result has the address of their first operand.
 _SAME_ADDRESS = ("relax.reshape", "relax.memory.ensure_zero_offset")
 
+_VIEW = ("relax.memory.view",)
+
 _NOTHING = relax.TupleType([])
 
 _Address = tuple[Expr, int]
@@ -169,6 +171,9 @@ class _Addresses:
             return self._address(self._tuples[value.tuple_value].fields[value.index])
         if _is_op(value, _SAME_ADDRESS):
             return self._address(value.args[0])
+        if _is_op(value, _VIEW) and isinstance(value.args[-1], tirx.IntImm):
+            within, start = self._address(value.args[0]) or (value.args[0], 0)
+            return within, start + int(value.args[-1])
         if _is_op(value, _ALLOC_TENSOR):
             storage, offset = value.args[:2]
             return self._arena(storage), int(offset)

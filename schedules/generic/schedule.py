@@ -5,11 +5,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tvm import ir, target, tirx
+from tvm import ir, sym, target, tirx
 from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
-from tvm_ffi import structural_equal
 
 from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, families, reduce
@@ -22,6 +21,9 @@ from schedules.generic.stages import Axis, Program, Stage, shape_of
 from schedules.generic.vector import Place
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each_of
 from schedules.tir.emit import i64, in_root_block, kernel_function
+
+FIRST = "arm_ext.first_element"
+"""Attribute of a function that copies some consecutive elements of its only input: the index of the first of them."""
 
 _AARCH64 = "aarch64"
 
@@ -65,7 +67,8 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
     """
     try:
         program = fuse(parse(func))
-        if _is_reshape(program):
+        first = _first_element(program)
+        if first is not None and _count(program.params[0]) == _count(program.params[-1]):
             # As it is, so that the memory planner sees it.
             return Scheduled(func, "unscheduled: a copy of consecutive elements", moves=True)
         rows = share_rows(program)
@@ -73,6 +76,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
     except UnsupportedError as reason:
         return Scheduled(func, f"unscheduled: {reason}")
     kept = {str(name): func.attrs[name] for name in func.attrs.keys()} if func.attrs else {}  # noqa: SIM118
+    kept |= {} if first is None else {FIRST: first}
     scheduled = scheduled.without_attr("global_symbol").with_attrs({**kept, "tirx.noalias": True})
     where = families.Where(math.prod(axis.extent for axis in rows.axes), emitter.neon)
     kernel, rejected = families.name_of(emitter.nests, where)
@@ -88,14 +92,22 @@ def _is_move(value: ir.Expr) -> bool:
     return isinstance(value, (TensorLoad, prim.IntImm, prim.FloatImm))
 
 
-def _is_reshape(program: Program) -> bool:
-    """Whether the elements of the one input are those of the output, in order."""
+def _first_element(program: Program) -> int | None:
+    """Return the index of the first element that is copied; None unless consecutive ones of one input are, in order."""
     stage = program.stages[0]
     if len(program.stages) > 1 or not isinstance(stage.value, TensorLoad) or program.temporaries:
-        return False
-    flat = {t: tirx.decl_buffer((math.prod(shape_of(t)),), str(t.ty.dtype), t.name) for t in program.params}
+        return None
+    flat = {t: tirx.decl_buffer((_count(t),), str(t.ty.dtype), t.name) for t in program.params}
     found = list(nests(stage, flat))
-    return len(found) == 1 and structural_equal(list(found[0].indices), list(found[0].value.indices))
+    if len(found) != 1 or not isinstance(found[0].value, TensorLoad):
+        return None
+    (to,), (place,) = found[0].indices, found[0].value.indices
+    distance = sym.Analyzer().simplify(place - to)
+    return int(distance) if isinstance(distance, tirx.IntImm) else None
+
+
+def _count(tensor: ir.Var) -> int:
+    return math.prod(shape_of(tensor))
 
 
 def _emitted(rows: Rows, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":

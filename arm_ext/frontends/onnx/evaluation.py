@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
@@ -30,6 +29,9 @@ def evaluate_node(
         return [_divided(node, *(feeds[name] for name in node.input))]
     if node.op_type == "Cast" and (whole := _whole_type(node)) is not None:
         return [cast(feeds[node.input[0]], whole)]
+    # Not above: few models have such constants, and it takes long.
+    from onnx.reference import ReferenceEvaluator
+
     graph = helper.make_graph(
         [node],
         "node",

@@ -55,16 +55,17 @@ def _magnitude(
     others = tuple(axis for axis in range(sums[0].ndim) if axis != column_axis)
     low = high = np.zeros((), np.int64)
     for weights in sums:
-        # Each product is greatest at one end of the data and least at the other.
-        ends = np.stack([weights.astype(np.int64) * end for end in data])
-        low = np.minimum(low, ends.min(0).sum(others))
-        high = np.maximum(high, ends.max(0).sum(others))
+        # Each product is greatest at one end of the data and least at the other, by the sign of the weight.
+        above = np.maximum(weights, 0).sum(others, dtype=np.int64)
+        below = np.minimum(weights, 0).sum(others, dtype=np.int64)
+        low = np.minimum(low, above * data[0] + below * data[1])
+        high = np.maximum(high, above * data[1] + below * data[0])
     if offset is not None:
         shift = offset.astype(np.int64).ravel()
         low, high = low + shift, high + shift
     total = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
     scaled = total * np.abs(multiplier.astype(np.float64)).ravel()
-    weight = max(int(np.abs(w.astype(np.int64)).max(initial=0)) for w in sums)
+    weight = max(max(int(w.max(initial=0)), -int(w.min(initial=0))) for w in sums)
     span = max(_span(w, others) for w in sums)
     return Magnitude(
         _power_above(total.max(initial=0.0)), _power_above(scaled.max(initial=0.0)), weight, span

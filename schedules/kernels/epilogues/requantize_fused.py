@@ -17,6 +17,7 @@ the channel has no fused form.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,8 @@ Ints = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class Fused:
     """Constants of the fused form, each [channels].
+
+    The arrays cannot be written to: calls with equal arguments share them.
 
     Attributes:
         proven: Whether the channel has a fused form; the others hold zeros in `m` and `addend`.
@@ -73,7 +76,13 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
         raise ValueError(
             f"accumulators below {bound} are not integers of binary32 around one base; limit 2**22"
         )
-    multipliers = np.asarray(m, np.float32).ravel()
+    return _fused_constants(np.asarray(m, np.float32).tobytes(), bound, zero_point, low, high)
+
+
+# A kernel is chosen by what is proven of a layer, and its constants are packed after that.
+@lru_cache(256)
+def _fused_constants(m: bytes, bound: int, zero_point: int, low: int, high: int) -> Fused:
+    multipliers = np.frombuffer(m, np.float32)
     significand, exponent = decompose(multipliers)
     usable = np.isfinite(multipliers) & (multipliers > 0) & (exponent > 0) & (exponent <= LARGEST_EXPONENT)
     channels = np.flatnonzero(usable)
@@ -97,6 +106,8 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
                 found.base[channel], found.m[channel], found.addend[channel] = constants
         left = ~found.proven[channels]
         channels, begins = channels[left], begins[left]
+    for array in (found.proven, found.base, found.m, found.addend):
+        array.flags.writeable = False
     return found
 
 

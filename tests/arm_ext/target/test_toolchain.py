@@ -68,6 +68,28 @@ def test_a_folder_with_a_comma_is_one_name(tmp_path, monkeypatch):
     assert needed(export(tmp_path / "a, b")) == {"libm.so.6"}
 
 
+def test_routines_of_compilers_are_built_only_where_they_are_called(tmp_path, monkeypatch):
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "cache"))
+    calls_libc_and_runtime = """#include <math.h>
+                                #include <string.h>
+                                void TVMFFIErrorMoveFromRaised(void);
+                                double f(char *x, int n) {
+                                    TVMFFIErrorMoveFromRaised(); memcpy(x, x + n, n); return exp(n);
+                                }"""
+    link_shared([c_object(tmp_path, calls_libc_and_runtime)], tmp_path / "x.so", triple=TRIPLE)
+    assert not list((tmp_path / "cache").rglob("libcompiler_rt.a"))
+    # No instruction divides numbers of 128 bits.
+    link_shared(
+        [c_object(tmp_path, "__int128 f(__int128 a, __int128 b) { return a / b; }")],
+        tmp_path / "y.so",
+        triple=TRIPLE,
+    )
+    assert list((tmp_path / "cache").rglob("libcompiler_rt.a"))
+    with (tmp_path / "y.so").open("rb") as file:
+        (routine,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name("__divti3")
+        assert routine.entry["st_shndx"] != "SHN_UNDEF"
+
+
 def test_keeps_local_kernel_symbols_and_drops_debug_sections(tmp_path):
     source = """__attribute__((noinline)) static int kernel(int *x) { return ++*x; }
                 int f(int *x) { return kernel(x); }"""

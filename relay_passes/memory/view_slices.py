@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices of consecutive elements as views of what they are taken from.
+
+    y = call_tir(slice, x)    →    y = memory.view(x, offset)
+
+Such slices are the outputs of a recurrent layer without its last states, or the halves of a tensor along its outermost
+axis. What a function returns stays a copy, and so does a slice that begins between two aligned addresses.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, TupleGetItem, Var
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+from tvm_ffi import structural_map
+
+from relay_passes.ir.shapes import static_shape
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, with_source
+from relay_passes.memory.plan_arena import ALIGNMENT
+
+
+def view_slices(mod: IRModule, first: str) -> IRModule:
+    """Replace calls of PrimFuncs that copy consecutive elements of their argument.
+
+    Args:
+        mod: Its Relax functions call PrimFuncs by call_tir.
+        first: Attribute of these PrimFuncs: the index of the first element.
+    """
+    out = mod.clone()
+    for gv, func in relax_functions(mod):
+        bound = {binding.var: binding.value for binding in bindings_of(func)}
+        # What the caller passes lies where the caller says, and what is returned is the caller's.
+        computed = {var for var, value in bound.items() if isinstance(value, Call)}
+        returned = _returned(func.body.body, bound)
+
+        def changed(
+            binding: relax.VarBinding, computed: set[Var] = computed, returned: set[Var] = returned
+        ) -> relax.VarBinding:
+            # What is not of a dataflow block may be the result of a branch.
+            stays = binding.var in returned or not isinstance(binding.var, relax.DataflowVar)
+            view = None if stays else _view(mod, first, binding.value, computed)
+            return binding if view is None else relax.VarBinding(binding.var, view, binding.span)
+
+        out.update_func(gv, structural_map(func, [(relax.VarBinding, changed)]))
+    return out
+
+
+def _returned(result: Expr, bound: Mapping[Var, Expr]) -> set[Var]:
+    """Return the variables that are returned, or that a reshape that is returned may be a view of."""
+    found: set[Var] = set()
+    left = [result]
+    while left:
+        expr = left.pop()
+        if isinstance(expr, Var):
+            found.add(expr)
+            expr = bound.get(expr, expr)
+        if isinstance(expr, relax.Tuple):
+            left.extend(expr.fields)
+        elif isinstance(expr, TupleGetItem):
+            left.append(expr.tuple_value)
+        elif _is_call_tir(expr) and len(expr.args[1].fields) == 1:
+            left.extend(expr.args[1].fields)
+    return found
+
+
+def _is_call_tir(expr: Expr) -> bool:
+    return isinstance(expr, Call) and getattr(expr.op, "name", "") == "relax.call_tir"
+
+
+def _view(mod: IRModule, first: str, call: Expr, computed: set[Var]) -> Expr | None:
+    """Return the view that a call can be; None for what stays."""
+    if not (_is_call_tir(call) and len(call.args[1].fields) == 1):
+        return None
+    func, x, shape = mod[call.args[0]], call.args[1].fields[0], static_shape(call)
+    if x not in computed or shape is None or static_shape(x) is None or first not in (func.attrs or {}):
+        return None
+    offset = int(func.attrs[first]) * np.dtype(str(call.ty.dtype)).itemsize
+    if offset % ALIGNMENT:
+        return None
+    view = R.memory.view(x, relax.ShapeExpr(shape), str(call.ty.dtype), relax.prim_value(offset))
+    typed = Call(view.op, view.args, view.attrs, view.ty_args, ret_ty=call.ty)
+    return with_source(typed, sources_of(call))
