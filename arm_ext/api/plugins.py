@@ -121,12 +121,12 @@ def _module(path: Path) -> Any:
         spec.loader.exec_module(module)
     except ArmExtError:
         raise
-    except Exception as err:  # plugin code can raise any type
+    except (Exception, SystemExit) as err:  # plugin code can raise any type
         raise UsageError(f"plugin {path}, line {_line(err, path)}: {type(err).__name__}: {err}") from err
     return module
 
 
-def _line(err: Exception, path: Path) -> int:
+def _line(err: BaseException, path: Path) -> int:
     if isinstance(err, SyntaxError) and err.lineno is not None:
         return err.lineno
     own = [f.lineno for f in traceback.extract_tb(err.__traceback__) if Path(f.filename) == path]

@@ -43,6 +43,8 @@ STEPS = ("quantize", "search", "compare")
 
 GROUP = 32
 """Weights of 4 bits that share a scale, by default: 5 bits a weight with it."""
+_MOST_OF_GROUP = 1 << 16
+"""As matrices are filled up to whole groups."""
 
 
 @dataclass(frozen=True)
@@ -164,15 +166,18 @@ def quantize(
     made = quantizer.quantized(fixed, kept)
     if how is not None:
         made = with_dims_of(made, read_onnx(source)[0])
-    write_file(path, made.SerializeToString(), "-o")
     progress("compare")
     with temporary() as folder:
+        quantized = folder / "quantized" / path.name
+        quantized.parent.mkdir()
+        write_file(quantized, made.SerializeToString(), "-o")
         # Channels that were rescaled are compared with those of a float model that has them so, too.
         against = float_model
         if {"equalize", "smooth"} & set(correct):
             against = folder / source.name
             write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
-        report = accuracy(path, against, arrays, metric=metric, plugins=plugins, shapes=shapes)
+        report = accuracy(quantized, against, arrays, metric=metric, plugins=plugins, shapes=shapes)
+    write_file(path, made.SerializeToString(), "-o")
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
 
 
@@ -186,6 +191,10 @@ def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | 
     check_type("group", group, int)
     if group < 1:
         raise UsageError(f"--group {group}: a group has one weight or more; {GROUP} and 128 are usual")
+    if group > _MOST_OF_GROUP:
+        raise UsageError(
+            f"--group {group}: a group has {_MOST_OF_GROUP} weights at most; {GROUP} and 128 are usual"
+        )
     return WeightOnly(weights, group)
 
 

@@ -138,6 +138,14 @@ def _end_at_once(code: int) -> NoReturn:
 
 
 def _kill_descendants() -> None:
+    found: set[int] = set()
+    while new := _descendants() - found:
+        found |= new
+        _send(new, signal.SIGSTOP)  # so that they start no others meanwhile
+    _send(found, signal.SIGKILL)
+
+
+def _descendants() -> set[int]:
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -145,9 +153,13 @@ def _kill_descendants() -> None:
     ours = {os.getpid()}
     while found := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= found
-    for pid in ours - {os.getpid()}:
+    return ours - {os.getpid()}
+
+
+def _send(processes: set[int], number: signal.Signals) -> None:
+    for pid in processes:
         with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
 
 
 class _Stdout(io.FileIO):

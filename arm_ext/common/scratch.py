@@ -23,6 +23,7 @@ BESIDE = ".arm-ext-"
 TEMPORARY = "arm-ext-"
 """Prefix of the name of a scratch folder in TMPDIR."""
 _SUFFIX = ".scratch"
+_ATTEMPTS = 5
 _own: set[Path] = set()
 """Scratch folders that this process has now."""
 _PAGE = bytes(4096)
@@ -122,9 +123,12 @@ def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
 
 def remove_own() -> None:
     """Remove the scratch folders of this process, for one that ends at once; put back what it had moved aside."""
-    for folder in tuple(_own):
-        with suppress(OSError):
-            _remove(folder)
+    for _ in range(_ATTEMPTS):  # other threads may still write in them
+        for folder in tuple(_own):
+            with suppress(OSError):
+                _remove(folder)
+        if not any(folder.exists() for folder in tuple(_own)):
+            return
 
 
 def _remove(folder: Path) -> None:

@@ -153,6 +153,8 @@ def _sample(file: Path, chain: Chain) -> Array:
 def _pixels(file: Path, size: tuple[int, int], mode: str) -> Array:
     with loading("PIL", "Images are read by Pillow, which", "pip install 'tvm-arm-ext[images]'"):
         from PIL import Image, ImageOps
+    if not file.is_file():  # a reader waits for the writer of a pipe
+        raise UsageError(f"{file}: is no file; expected an image")
     try:
         with Image.open(file) as image:
             wide, pixels = image.mode.startswith(_WIDE_MODES), image.convert(mode)

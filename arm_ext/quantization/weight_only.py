@@ -80,7 +80,7 @@ def quantize_weights(
         keep_float: Nodes that stay in float.
 
     Raises:
-        ModelError: There is none.
+        ModelError: There is none; some are not finite.
     """
     graph = Graph(source)
     found = {node.name: axis for node, axis in products(graph) if node.name not in keep_float}
@@ -90,6 +90,12 @@ def quantize_weights(
             f"{' besides those of --keep-float' if keep_float else ''} has a constant matrix of float32 as its second "
             "input; leave --weights out to quantise activations too, by --data"
         )
+    for node in source.graph.node:
+        if node.name in found and not np.isfinite(graph.constants[node.input[1]]).all():
+            raise ModelError(
+                f"{source.graph.name}: {node.op_type} node '{node.name}': weights '{node.input[1]}' are not "
+                "finite; mend them, or keep the node in float by --keep-float"
+            )
     model = onnx.ModelProto()
     model.CopyFrom(source)
     model.ir_version = max(model.ir_version, _IR_VERSION)

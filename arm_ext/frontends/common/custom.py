@@ -153,7 +153,7 @@ def blaming(function: Any, doing: str) -> Iterator[None]:
         yield
     except ArmExtError:
         raise
-    except Exception as err:  # plugin code can raise any type
+    except (Exception, SystemExit) as err:  # plugin code can raise any type
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         path = code.co_filename if code is not None else ""
         lines = [frame.lineno for frame in traceback.extract_tb(err.__traceback__) if frame.filename == path]

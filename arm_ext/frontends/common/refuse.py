@@ -59,7 +59,7 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> Mod
     return ModelError(f"{operators.get(node, '?')} node '{node}' cannot be imported: {reason}")
 
 
-def reason_of(err: Exception, line: int = -1) -> str:
+def reason_of(err: BaseException, line: int = -1) -> str:
     """Return a line of an exception's message, the last by default; the exception's type if it has no message."""
     lines = str(err).strip().splitlines()
     return lines[line] if lines else type(err).__name__

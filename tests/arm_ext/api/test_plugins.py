@@ -154,6 +154,7 @@ def test_operators_of_stablehlo(plugin: Callable[[str], Path], tmp_path: Path):
 WRONG: dict[str, tuple[str, str]] = {
     "syntax": ("x = (", r"my_ops.py, line 1: SyntaxError: '\(' was never closed"),
     "import": ("\nimport not_there", "my_ops.py, line 2: ModuleNotFoundError: No module named 'not_there'"),
+    "exit": ("import sys\nsys.exit(0)", "my_ops.py, line 2: SystemExit: 0"),
     "nothing": ("x = 1", "my_ops.py: it has none of CONVERTERS, RULES, KERNELS, so that it brings nothing"),
     "kind": ("CONVERTERS = [1]", "CONVERTERS is no dict of operators' names to functions"),
     "rule": ("RULES = [1]", "RULES holds what is no relay_passes.Rule"),
@@ -184,6 +185,7 @@ FAILING: dict[str, tuple[str, str]] = {
         r"my_ops.py, line 3 \(return op.inputs\[0\] \+ undefined\): swirl fails at com.example.Swirl node 'one': "
         "NameError: name 'undefined' is not defined",
     ),
+    "exit": ("raise SystemExit(0)", r"line 3 \(raise SystemExit\(0\)\): swirl fails at .*: SystemExit: 0"),
     "nothing": ("return None", "TypeError: it returns NoneType, and expressions of Relax are taken"),
     "two": ("return [op.inputs[0], op.inputs[0]]", "ValueError: it returns 2 values, and the node has 1"),
     "shapes": (

@@ -113,6 +113,14 @@ def test_what_is_wrong_is_told(
     assert not list(files.glob("q.*")), "what is wrong is told before a file is written"
 
 
+def test_a_comparison_that_fails_leaves_no_model(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    images, _ = digits.held_out()
+    np.savez("bad.npz", inputs=images[:2], labels=[3, 10])
+    assert cli.invoke(["quantize", FLOAT, "--data", "bad.npz", "-o", "q.onnx"]) == 2
+    assert "labels go to 10" in capsys.readouterr().err
+    assert not Path("q.onnx").exists()
+
+
 def test_pruned_weights_are_compared_with_all_of_them(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +182,10 @@ def test_weights_alone_need_no_samples(files: Path, capsys: pytest.CaptureFixtur
         ([], "--data: activations take calibration samples"),
         (["--weights", "int3"], "'int3' is not one of 'int8', 'int4'"),
         (["--weights", "int4", "--group", "0"], "--group 0: a group has one weight or more"),
+        (
+            ["--weights", "int4", "--group", "99999999999"],
+            "--group 99999999999: a group has 65536 weights at most",
+        ),
         (["--weights", "int8", "--group", "32"], "--group is of --weights int4"),
         (["--group", "32"], "--group is of --weights int4"),
         (["--weights", "int4", "--correct", "bias"], "--data: --correct takes calibration samples"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders of images as samples: the same arrays as by hand, and a sentence for each fault."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,13 @@ def test_sub_folders_are_classes_and_bytes_become_0_to_1(classes: Path):
     for number in range(3):
         expected = pixels(number, 8, 8).astype(np.float32)[None] * np.float32(1 / 255)
         np.testing.assert_array_equal(arrays["image"][number], expected)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("gone")])
+def test_what_is_no_file_is_refused(classes: Path, make: Callable[[Path], None]):
+    make(classes / "a/z.png")
+    with pytest.raises(UsageError, match=r"a/z\.png: is no file; expected an image"):
+        read_images(classes, GREY, None)
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,16 @@ def test_without_such_weights_it_says_so() -> None:
         quantize_weights(products(nodes, w=np.ones((5, 5), np.float32)), WeightOnly("int8", 32))
 
 
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused_by_node(kind: WeightType, value: float) -> None:
+    weights = matrix(9, 7)
+    weights[3, 2] = value
+    model = products([helper.make_node("MatMul", ["x", "w"], ["y"], "fc")], w=weights)
+    with pytest.raises(ModelError, match="products: MatMul node 'fc': weights 'w' are not finite"):
+        quantize_weights(model, WeightOnly(kind, 32))
+
+
 @pytest.mark.parametrize(("kind", "kernel", "sqnr"), [("int8", "gemm_w8", 35), ("int4", "gemm_w4", 15)])
 def test_narrow_weights_reach_the_kernel_that_reads_them(
     tmp_path: Path, kind: WeightType, kernel: str, sqnr: float
