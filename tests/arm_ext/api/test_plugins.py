@@ -184,7 +184,7 @@ FAILING: dict[str, tuple[str, str]] = {
         r"my_ops.py, line 3 \(return op.inputs\[0\] \+ undefined\): swirl fails at com.example.Swirl node 'one': "
         "NameError: name 'undefined' is not defined",
     ),
-    "nothing": ("return None", "TypeError: it returns NoneType, and expressions of Relax are taken"),
+    "nothing": ("return None", "TypeError: it returns NoneType instead of Relax expressions"),
     "two": ("return [op.inputs[0], op.inputs[0]]", "ValueError: it returns 2 values, and the node has 1"),
     "shapes": (
         "return relax.op.matmul(op.inputs[0], relax.const([[1.0] * 3] * 3, 'float32'))",
