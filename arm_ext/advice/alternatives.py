@@ -5,8 +5,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from arm_ext.advice.record import Alternative
-from arm_ext.measure.call_costs import MACS_OF
-from arm_ext.measure.classify import InsnClass
 from arm_ext.report.calls import KernelCall
 from arm_ext.report.profile.record import ProfileReport
 from arm_ext.report.report import CompileReport
@@ -48,13 +46,12 @@ def alternatives(
         tuned: Options that take a tuning database, where there is one.
     """
     if not is_quantized(report) and any(call.macs for call in profile.calls):
-        yield from _precisions(profile, features, int8)
+        yield from _precisions(features, int8)
     if any(call.kernel == winograd_f32.NAME for call in profile.calls):
         yield Alternative(
             name="no winograd",
             options={"winograd": False},
             why="the transforms of Winograd's convolutions cost more than a plain sum where there are few channels",
-            predicted=None,
         )
     yield from _other_kernels(profile, report)
     if tuned is not None:
@@ -62,47 +59,28 @@ def alternatives(
             name="tuned",
             options=dict(tuned),
             why="the database may have faster parameters",
-            predicted=None,
         )
 
 
-def _precisions(
-    profile: ProfileReport, features: Collection[str], int8: Mapping[str, str] | None
-) -> Iterator[Alternative]:
+def _precisions(features: Collection[str], int8: Mapping[str, str] | None) -> Iterator[Alternative]:
     if "fullfp16" in features:
         yield Alternative(
             name="fp16",
             options={"precision": "fp16"},
             why="an instruction has twice the products, and tensors half the bytes",
-            predicted=_saved(profile, InsnClass.FP16_FMLA, 0.5),
         )
     if "bf16" in features:
         yield Alternative(
             name="bf16",
             options={"precision": "bf16"},
             why="an instruction has four times the products, and weights half the bytes",
-            predicted=_saved(profile, InsnClass.BF16, 0.5),
         )
     if int8 is not None:
-        widest = InsnClass.SMMLA if "i8mm" in features else InsnClass.SDOT
-        has_products = {"i8mm", "dotprod"} & set(features)
         yield Alternative(
             name="int8",
             options=dict(int8),
             why="tensors have a quarter of the bytes, and an instruction more products",
-            predicted=_saved(profile, widest if has_products else InsnClass.FP16_FMLA, 0.25),
         )
-
-
-def _saved(profile: ProfileReport, kind: InsnClass, bytes_ratio: float) -> float:
-    """Return the share of the cost that calls with products could save: of bytes where memory bounds, else of MACs."""
-    macs_ratio = MACS_OF[InsnClass.FMLA] / MACS_OF[kind]
-    return sum(
-        call.share
-        * (1 - (bytes_ratio if call.counts and call.counts.bound in ("L2", "memory") else macs_ratio))
-        for call in profile.calls
-        if call.macs
-    )
 
 
 def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Alternative]:
@@ -110,7 +88,7 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
     costly = [call.kernel for call in profile.costliest()[:_COSTLIEST]]
     for name in dict.fromkeys(costly):
         kernels = [kernel for kernel in report.kernels if kernel.kernel == name]
-        if name == winograd_f32.NAME or not kernels or not all(map(_has_other, kernels)):
+        if name == winograd_f32.NAME or not kernels or not all(kernel.other_kernels for kernel in kernels):
             continue
         shares = {
             kernel.symbol: sum(call.share for call in profile.calls if call.symbol == kernel.symbol)
@@ -119,23 +97,17 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
         now = sum(shares.values())
         then = sum(shares[kernel.symbol] * _ratio(kernel) for kernel in kernels)
         if now and then / now <= _WORTH_BUILDING:
-            others = ", ".join(sorted({k.runner_up.kernel for k in kernels if k.runner_up}))
+            others = ", ".join(sorted({kernel.other_kernels[0].kernel for kernel in kernels}))
             yield Alternative(
                 name=f"without {name}",
                 options={WITHOUT_KERNEL: [name]},
                 why=f"{others} would take its place, and costs {then / now:.2f} times by the kernels' formulas",
-                predicted=now - then,
             )
 
 
-def _has_other(kernel: KernelCall) -> bool:
-    return kernel.runner_up is not None and kernel.runner_up.kernel != kernel.kernel
-
-
 def _ratio(kernel: KernelCall) -> float:
-    """The runner-up's cost over the kernel's."""
-    assert kernel.runner_up is not None
-    return kernel.runner_up.selection_cost / (kernel.selection_cost or 1)
+    """The next best kernel's cost over the kernel's."""
+    return kernel.other_kernels[0].selection_cost / (kernel.selection_cost or 1)
 
 
 def exclude(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:

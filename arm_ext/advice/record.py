@@ -36,7 +36,9 @@ class Alternative(_Record):
     options: dict[str, Any] = Field(description="Command-line options that turn it on, and their values.")
     why: str = Field(description="Why it could help.")
     predicted: float | None = Field(
-        description="Share of the whole cost that it saves according to the profile; negative if it costs more."
+        default=None,
+        description="Share of the whole cost that it saves, by the estimates of the kernels that it would have, before "
+        "it is built; negative if it costs more.",
     )
     status: Status = "not built"
     failure: Failure = Field(default="", description="Cause of the failure, if it could not be measured.")

@@ -11,6 +11,8 @@ from arm_ext.common.text import clipped, columns
 _NAME = 40
 """Columns of a source node's name."""
 _WIDTH = 118
+_OTHERS = 2
+"""Next best kernels beside one."""
 
 
 def text(report: AdviceReport) -> str:
@@ -85,8 +87,8 @@ def _calls(report: AdviceReport) -> str:
 
 
 def _next_best(call: CostlyCall) -> str:
-    """The kernel, and the next best one with its price by the formulas that kernels are chosen by."""
-    others = (f"{each.kernel} x{each.ratio:.2f}" for each in call.alternatives if not each.params)
+    """The kernel, and the next best ones with their prices by the formulas that kernels are chosen by."""
+    others = [f"{each.kernel} x{each.ratio:.2f}" for each in call.alternatives if not each.params][:_OTHERS]
     return ", ".join([call.kernel, *others])
 
 

@@ -16,10 +16,12 @@ import onnx
 
 from arm_ext.advice.alternatives import WITHOUT_KERNEL, alternatives, exclude, is_part, united
 from arm_ext.advice.failure import Failure, told
+from arm_ext.advice.prediction import predicted_gain
 from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall, Declined
 from arm_ext.advice.rules import LEAST_GAIN, Finding, Subject, findings
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
+from arm_ext.api.estimated_calls import estimated_calls
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.profile import profile
 from arm_ext.api.run import run
@@ -32,6 +34,7 @@ from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.package import Package
 from arm_ext.package.manifest import Method
 from arm_ext.quantization.samples import read_calibration, split_samples
+from arm_ext.report.calls import CallRow
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import Given, dims_text
@@ -95,13 +98,20 @@ class _Bench:
 
     def measure(self, options: Mapping[str, Any], model: onnx.ModelProto | None = None) -> _Build:
         """Compile a model with options of `compile`, by their names on the command line, and measure the package."""
-        arguments = {_ARGUMENTS.get(name, name): value for name, value in options.items()}
         source = self.model if model is None else model
         with temporary() as folder:
-            result = compile_model(source, self.target, folder / "model.armpkg", **self.options, **arguments)
+            result = compile_model(source, self.target, folder / "model.armpkg", **self._all(options))
             measured = profile(result, self.board)
             outputs = run(result, self.board, inputs=self._inputs(result.package)).outputs
         return _Build(result.report, measured, outputs)
+
+    def calls(self, options: Mapping[str, Any]) -> tuple[CallRow, ...]:
+        """Return the kernel calls that the package would have, without building it."""
+        return estimated_calls(self.model, self.target, **self._all(options))
+
+    def _all(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `compile` for options, and those that all builds have."""
+        return {**self.options, **{_ARGUMENTS.get(name, name): value for name, value in options.items()}}
 
     def _inputs(self, package: Package) -> Arrays:
         if self.samples is None:
@@ -201,7 +211,8 @@ def advise(
     int8 = None if quantize is None else _int8(quantize, calibration)
     records = None if tuned is None else {"tuned": str(tuned)}
     found = alternatives(present.profile, present.report, features, int8, records)
-    tried = [advisor.tried(alternative) for alternative in found]
+    predicted = [advisor.predicted(alternative) for alternative in found]
+    tried = [advisor.tried(each) for each in sorted(predicted, key=_promise)]
     progress(STEPS[2])
     together = advisor.together(tried)
     progress(STEPS[3])
@@ -256,15 +267,27 @@ class _Advisor:
             note=measured.note,
         )
 
+    def predicted(self, alternative: Alternative) -> Alternative:
+        """Return an alternative with the gain that the estimates of its kernels promise, or why there are none."""
+        if self.bench.spent:
+            return alternative
+        try:
+            calls = self.bench.calls(alternative.options)
+        except Exception as error:
+            return _failed(alternative, error)
+        gain = predicted_gain(self.present.profile, self.present.report.calls, calls)
+        return alternative.model_copy(update={"predicted": gain})
+
     def tried(self, alternative: Alternative) -> Alternative:
         """Return an alternative as it was measured, or why it was not."""
+        if alternative.status == "failed":
+            return alternative
         if self.bench.spent:
             return alternative.model_copy(update={"note": _SPENT})
         try:
             build = self.bench.measure(alternative.options)
         except Exception as error:
-            fault, said = told(error)
-            return alternative.model_copy(update={"status": "failed", "failure": fault, "note": said})
+            return _failed(alternative, error)
         gain, at_outputs = self._gain(build), self._error(build)
         note = ""
         if gain < self._least_gain:
@@ -365,6 +388,16 @@ def _cost_of(anchor: str, measured: ProfileReport) -> float | None:
         for call in calls
     ]
     return sum(costs) if calls else None
+
+
+def _failed(alternative: Alternative, error: Exception) -> Alternative:
+    fault, said = told(error)
+    return alternative.model_copy(update={"status": "failed", "failure": fault, "note": said})
+
+
+def _promise(alternative: Alternative) -> float:
+    """Sort by it what is built first, should the budget be used up: the greatest predicted gain."""
+    return -math.inf if alternative.predicted is None else -alternative.predicted
 
 
 def _helps(alternative: Alternative) -> bool:

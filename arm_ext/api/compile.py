@@ -36,7 +36,7 @@ from arm_ext.report.report import CompileReport
 from arm_ext.shapes.bounded_length import refuse_with_length
 from arm_ext.shapes.given import Bucket, Given, buckets_of
 from arm_ext.shapes.variants import Variant, unite
-from arm_ext.target.profiles import resolve
+from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.tuned import Tuned
 from relay_passes import Rule
 from schedules.kernels.common.contract import Kernel
@@ -211,8 +211,7 @@ def compile(
     uses = nullcontext() if cache else without_entries()
     with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
-        unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
-        known = None if tuned is None else Tuned(tuned, profile, unused)
+        unused, known = kernel_choice(profile, without, tuned, winograd=winograd)
         given = prepared(model, values, trust=trust)
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
@@ -262,6 +261,14 @@ def refuse_names_of_ours(kernels: Sequence[Kernel]) -> None:
     """Refuse kernels of the user's with names of ours."""
     if taken := sorted({kernel.NAME for kernel in kernels} & {kernel.NAME for kernel in KERNELS}):
         raise UsageError(f"kernels: {taken[0]} is the name of a kernel of arm-ext; choose another NAME")
+
+
+def kernel_choice(
+    profile: Profile, without: Sequence[str], tuned: str | Path | None, *, winograd: bool
+) -> tuple[tuple[str, ...], Tuned | None]:
+    """Return the names of kernels that are not to be used, and the tuning database, if there is one."""
+    unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
+    return unused, None if tuned is None else Tuned(tuned, profile, unused)
 
 
 def refuse_unknown_kernels(without: Sequence[str]) -> None:

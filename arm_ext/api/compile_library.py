@@ -15,6 +15,7 @@ from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.compile import (
     CompileResult,
     check_budget,
+    kernel_choice,
     refuse_for_library,
     refuse_names_of_ours,
     refuse_unknown_kernels,
@@ -38,10 +39,8 @@ from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import Given, buckets_of
 from arm_ext.shapes.variants import unite
 from arm_ext.target.profiles import resolve
-from arm_ext.tune.tuned import Tuned
 from relay_passes import Rule
 from schedules.kernels.common.contract import Kernel
-from schedules.kernels.winograd import winograd_f32
 from schedules.numerics import qdq
 
 if TYPE_CHECKING:
@@ -171,8 +170,7 @@ def compile_library(
     uses = nullcontext() if cache else without_entries()
     with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
-        unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
-        known = None if tuned is None else Tuned(tuned, profile, unused)
+        unused, known = kernel_choice(profile, without, tuned, winograd=winograd)
         options = PhaseOptions(
             profile, precision, unused, qdq.NUMERICS, known, rules, kernels, serial=threads == 1
         )

@@ -2,7 +2,6 @@
 """The last step of `compile`: linking, and writing of the files of a package, or of models of a C library."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +16,7 @@ from arm_ext.clibrary.library import Entry, Planned, Weights, selftest_file, wri
 from arm_ext.clibrary.memory import Region
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
+from arm_ext.common.workers import threads
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
@@ -285,7 +285,7 @@ def _made(
     weight_bytes = sum(each.united.memory.weight_bytes for each in models)
     require_file_size(_CODE_BYTES * len(models) + 2 * weight_bytes)
     # The self-tests compile the model for this machine, which takes about as long: each has a core.
-    with ThreadPoolExecutor(max_workers=1) as beside:
+    with threads(1) as beside:
         pending = [
             [beside.submit(copy_context().run, selftest) for selftest in each.selftests()] for each in models
         ]

@@ -262,14 +262,17 @@ def _why(kernel: KernelCall) -> tuple[tuple[str, str], ...]:
 
 
 def _alternatives(kernel: KernelCall) -> tuple[KernelOption, ...]:
-    other = kernel.runner_up
-    if other is None or not kernel.selection_cost:
-        return ()
-    ratio = other.selection_cost / kernel.selection_cost
-    return (
+    """The other kernels that take the workload; if there is none, the best other parameters."""
+    cost = kernel.selection_cost
+    return tuple(
         KernelOption(
-            kernel=other.kernel, params=kernel.other_params(), cycles=other.selection_cost, ratio=ratio
-        ),
+            kernel=other.kernel,
+            params=other.describe_params() if other.kernel == kernel.kernel else "",
+            cycles=other.selection_cost,
+            ratio=other.selection_cost / cost,
+        )
+        for other in kernel.other_kernels or kernel.others[:1]
+        if cost
     )
 
 

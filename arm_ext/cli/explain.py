@@ -197,10 +197,12 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
             yield from wrapped(
                 "  with      ", ", ".join(f"{name} {value}" for name, value in kernel.params.items())
             )
-        if kernel.runner_up is not None:
-            yield from wrapped("  next best ", kernel.next_best())
-        for other in kernel.rejected:
-            yield from wrapped("  declined  ", f"{other.asked}: {other.why()}")
+        for other in kernel.others:
+            same = other.kernel == kernel.kernel
+            name = f"with {other.describe_params()}" if same else other.kernel
+            yield from wrapped("  not taken ", f"{name}: {other.selection_cost:,} cycles, {other.lost}")
+        for why in kernel.rejected:
+            yield from wrapped("  declined  ", f"{why.asked}: {why.why()}")
         for said in dict.fromkeys(kernel.indices.values()):
             yield from wrapped("  indices   ", said)
 

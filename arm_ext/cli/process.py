@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of a command: signals end it by an exception, so that all is tidied up, and its streams may be closed."""
+"""The process of a command: signals end it by an exception, so that all is tidied up, and its streams may be closed.
+
+Python handles a signal between two of its instructions, so not while the main thread is in native code, such as a
+compilation by LLVM, or waits for a thread that is. A second thread ends such a process, since native code that takes
+long releases the interpreter's lock.
+"""
 
 import io
 import os
 import signal
 import sys
+from contextlib import suppress
+from pathlib import Path
+from threading import RLock, Thread
+from time import monotonic, sleep
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from arm_ext.common.faults import why
+from arm_ext.common.scratch import remove_own
 from arm_ext.errors import EnvError
 
 _ENDING = (
@@ -17,7 +27,12 @@ _ENDING = (
 )
 """Besides SIGINT, all that by default end a process and that it can catch, but for its own faults."""
 _STDOUT, _STDERR = 1, 2
+_GRACE_SECONDS = 1.0
+"""What the main thread has from a signal on, to tidy up or, where that only interrupts it, to begin to."""
+_SHOW_CURSOR = b"\x1b[?25h"
 _ended_by: signal.Signals | None = None
+_interrupted_at = float("-inf")
+_ending = RLock()  # who holds it decides how the process ends; a handler may interrupt another one
 
 
 class EndedError(BaseException):
@@ -46,6 +61,11 @@ def prepare() -> None:
         signal.signal(
             signal.SIGINT, _interrupt
         )  # it is noted, as TVM makes other errors of a KeyboardInterrupt
+    signals, written = os.pipe()
+    os.set_blocking(written, False)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    with suppress(RuntimeError):  # no memory for a thread, which the command will say
+        Thread(target=_watch, args=(signals,), name="signals", daemon=True).start()
 
 
 def interrupt_on_signals() -> None:
@@ -64,25 +84,70 @@ def leave(code: int) -> NoReturn:
         code = error.exit_code
     if was_ended():
         sys.stderr.flush()
-        os._exit(code)  # threads may be in the middle of work that nobody waits for
+        _end_at_once(code)  # threads may be in the middle of work that nobody waits for
     sys.exit(code)
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:
     for each in (*_ENDING, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)  # a second one would break into the tidying
-    _note(number)
+    with _ending:
+        _note(number)
     raise EndedError
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-    _note(number)
+    global _interrupted_at
+    with _ending:
+        _note(number)
+        _interrupted_at = monotonic()
     raise KeyboardInterrupt
 
 
 def _note(number: int) -> None:
     global _ended_by
     _ended_by = signal.Signals(number)
+
+
+def _watch(signals: int) -> None:
+    """End the process after a signal if the main thread does not in time; it keeps on where it was interrupted.
+
+    Args:
+        signals: Where the numbers of signals are read, as soon as they come.
+    """
+    while True:
+        number = os.read(signals, 1)[0]
+        if number not in (*_ENDING, signal.SIGINT):
+            continue
+        sleep(_GRACE_SECONDS)
+        with _ending:  # from here on the main thread does not go on after its handler
+            if monotonic() - _interrupted_at > 2 * _GRACE_SECONDS:
+                _note(number)
+                if os.isatty(_STDERR):
+                    os.write(_STDERR, _SHOW_CURSOR)  # the progress bar has hidden it
+                with suppress(OSError):
+                    os.write(_STDERR, b"aborted\n")
+                _end_at_once(code_of_end())
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """End without waiting for threads, with all that they hold: processes and scratch folders."""
+    _kill_descendants()
+    remove_own()
+    os._exit(code)
+
+
+def _kill_descendants() -> None:
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    ours = {os.getpid()}
+    while found := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= found
+    for pid in ours - {os.getpid()}:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class _Stdout(io.FileIO):

@@ -23,6 +23,8 @@ BESIDE = ".arm-ext-"
 TEMPORARY = "arm-ext-"
 """Prefix of the name of a scratch folder in TMPDIR."""
 _SUFFIX = ".scratch"
+_own: set[Path] = set()
+"""Scratch folders that this process has now."""
 _PAGE = bytes(4096)
 
 NEW, OLD = "new", "old"
@@ -39,11 +41,14 @@ def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
     """
     remove_dead(parent, prefix)
     folder, lock = _locked(parent, prefix)
+    _own.add(folder)
     try:
         yield folder
     finally:
         _delete(folder)
         os.close(lock)
+        if not folder.exists():  # a thread may have written in it: `remove_own`
+            _own.discard(folder)
 
 
 @contextmanager
@@ -113,6 +118,13 @@ def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
                     _remove(folder)
             finally:
                 os.close(lock)
+
+
+def remove_own() -> None:
+    """Remove the scratch folders of this process, for one that ends at once; put back what it had moved aside."""
+    for folder in tuple(_own):
+        with suppress(OSError):
+            _remove(folder)
 
 
 def _remove(folder: Path) -> None:

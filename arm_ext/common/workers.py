@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pool of worker processes; a worker that dies or exceeds its time loses its job and is replaced."""
+"""Pools of threads, and of worker processes; one that dies or exceeds its time loses its job and is replaced."""
 
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Generic, Literal, Protocol, TypeVar
@@ -18,6 +20,18 @@ Lost = Literal["died", "timeout"]
 # Threads and locks of the parent would not survive a fork.
 _START = multiprocessing.get_context("spawn")
 _STOP_SECONDS = 5
+
+
+@contextmanager
+def threads(size: int) -> Iterator[ThreadPoolExecutor]:
+    """Give a pool of threads; who is interrupted does not wait for those that are at work."""
+    pool = ThreadPoolExecutor(size)
+    try:
+        yield pool
+    except BaseException as error:
+        pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 class Handler(Protocol[Taken, Given]):

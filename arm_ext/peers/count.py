@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,13 @@ from arm_ext.peers.wheels import wheels
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
+Part = Literal["inference", "start"]
+"""What is counted: one warm inference, or all from the opening of the model to its first outputs."""
+
+
 @dataclass(frozen=True)
 class PeerRun:
-    """The counts and outputs of one warm inference.
+    """The counts and outputs of an inference.
 
     Attributes:
         blocks: All executed, each named by its library.
@@ -50,7 +54,15 @@ class Guest:
     root: Path
     site: Path
 
-    def count(self, model: Path, inputs: Sequence[npt.NDArray[Any]], *, cpu: str, core: str) -> PeerRun:
+    def count(
+        self,
+        model: Path,
+        inputs: Sequence[npt.NDArray[Any]],
+        *,
+        cpu: str,
+        core: str,
+        part: Part = "inference",
+    ) -> PeerRun:
         """Count an inference.
 
         Args:
@@ -58,6 +70,7 @@ class Guest:
             inputs: Inputs in the model's order.
             cpu: QEMU's -cpu.
             core: Core of `schedules.cores.CORES`, which the peer takes the machine for.
+            part: What is counted.
 
         Raises:
             ModelError: The peer refuses the model, or crashes.
@@ -67,13 +80,13 @@ class Guest:
             work = Path(scratch)
             arrays: dict[str, Any] = {str(k): value for k, value in enumerate(inputs)}
             np.savez(work / "inputs.npz", **arrays)
-            self._run(self._command(model.absolute(), work, cpu=cpu, core=core))
+            self._run(self._command(model.absolute(), work, part, cpu=cpu, core=core))
             with np.load(work / "outputs.npz") as held:
                 outputs = [held[str(k)] for k in range(len(held))]
             maps = (work / "maps").read_text()
             return PeerRun(_blocks(work / "dump", maps), outputs, self._library_bytes(maps))
 
-    def _command(self, model: Path, work: Path, *, cpu: str, core: str) -> list[str]:
+    def _command(self, model: Path, work: Path, counted: Part, *, cpu: str, core: str) -> list[str]:
         qemu, _ = emulator()
         # The emulator looks for each path of the guest below this folder first.
         view = work / "root"
@@ -83,7 +96,7 @@ class Guest:
             (view / part).symlink_to(self.root / part)
         python = self.root / "usr/bin" / f"python{python_version(self.root)}"
         emulated = [qemu, "-cpu", cpu, "-L", str(view), "-plugin", f"{qemu_plugin()},out={work / 'dump'}"]
-        return [*emulated, str(python), "-sP", guest.__file__, self.peer.name, str(model), str(work)]
+        return [*emulated, str(python), "-sP", guest.__file__, self.peer.name, str(model), str(work), counted]
 
     def _run(self, command: Sequence[str]) -> None:
         env = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(self.site)}

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in the emulated arm64 Python, alone: `guest.py PEER MODEL FOLDER` counts one warm inference of a peer.
+"""Runs in the emulated arm64 Python, alone: `guest.py PEER MODEL FOLDER PART` counts a part of a peer's work.
 
-FOLDER holds inputs.npz (arrays "0", "1", ... in the model's order) and gets outputs.npz likewise, and maps, the
-process's memory map, for whoever reads the counts.
+PART is "inference", one that is warm, or "start": from the opening of the model, with the peer's libraries loaded, to
+its first outputs. FOLDER holds inputs.npz (arrays "0", "1", ... in the model's order) and gets outputs.npz likewise,
+and maps, the process's memory map, for whoever reads the counts.
 """
 
 import gc
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -53,6 +55,10 @@ def litert(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
     return interpreter.invoke, outputs
 
 
+_PEERS = {"onnxruntime": (onnxruntime, "onnxruntime"), "litert": (litert, "ai_edge_litert.interpreter")}
+"""Name → what prepares an inference, and the module that it imports."""
+
+
 def _mark(number: int) -> None:
     try:  # noqa: SIM105 - contextlib.suppress runs 4,600 instructions more, and these are counted
         os.close(number)
@@ -60,14 +66,19 @@ def _mark(number: int) -> None:
         pass
 
 
-def _main(peer: str, model: str, folder: Path) -> None:
+def _main(peer: str, model: str, folder: Path, part: str) -> None:
     with np.load(folder / "inputs.npz") as file:
         inputs = [file[str(k)] for k in range(len(file))]
-    run, outputs = {"onnxruntime": onnxruntime, "litert": litert}[peer](model, inputs)
-    for _ in range(WARMUP):
-        run()
+    prepare, module = _PEERS[peer]
+    importlib.import_module(module)
     gc.disable()
-    _mark(BEGIN)
+    if part == "start":
+        _mark(BEGIN)
+    run, outputs = prepare(model, inputs)
+    if part == "inference":
+        for _ in range(WARMUP):
+            run()
+        _mark(BEGIN)
     run()
     _mark(END)
     held: dict[str, Any] = {str(k): value for k, value in enumerate(outputs())}
@@ -76,4 +87,4 @@ def _main(peer: str, model: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    _main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4])

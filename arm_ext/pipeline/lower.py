@@ -11,7 +11,7 @@ from arm_ext.common.timings import section
 from arm_ext.pipeline.kernel_numerics import numerics_of, numerics_of_calls
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
-from arm_ext.report.calls import CHECK, KernelCall, RunnerUp
+from arm_ext.report.calls import CHECK, KernelCall, OtherChoice
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
@@ -273,10 +273,26 @@ def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) ->
         rejected=_alternatives(choice.rejected),
         params=asdict(choice.params),
         selection_cost=round(choice.estimate),
-        runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),
+        others=tuple(_other(option, choice) for option in choice.others),
         tuned=choice.known,
     )
 
 
-def _runner_up(option: Option) -> RunnerUp:
-    return RunnerUp(kernel=option.kernel, params=asdict(option.params), selection_cost=round(option.estimate))
+def _other(option: Option, choice: Choice) -> OtherChoice:
+    params, chosen = asdict(option.params), asdict(choice.params)
+    if option.kernel == choice.kernel:
+        params = {name: value for name, value in params.items() if chosen.get(name) != value}
+    return OtherChoice(
+        kernel=option.kernel,
+        params=params,
+        selection_cost=round(option.estimate),
+        lost=_why_lost(option, choice),
+    )
+
+
+def _why_lost(option: Option, choice: Choice) -> str:
+    ratio = option.estimate / (choice.estimate or 1)
+    price = f"{ratio:.2f} times the estimated cycles"
+    if choice.known:
+        return f"{price}, and a tuning record decides"
+    return price if ratio > 1 else f"{price}: a tie within the estimate's error"

@@ -9,7 +9,6 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +22,7 @@ from tvm import relax, tirx
 from arm_ext import native
 from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
+from arm_ext.common.workers import threads
 from arm_ext.frontends.common import loops
 from arm_ext.pipeline import codegen, fingerprint
 from arm_ext.pipeline.caches import KERNELS
@@ -143,13 +143,12 @@ def _objects(functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, 
             key = hashlib.sha256(made_from.encode()).hexdigest()
             return KERNELS.get(key, lambda: _compiled(build(named, target)))
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        try:
+    try:
+        with threads(len(os.sched_getaffinity(0))) as pool:
             pending = [pool.submit(copy_context().run, object_of, *named) for named in functions.items()]
             return [each.result() for each in pending]
-        finally:  # after an interrupt nobody waits for the others
-            pool.shutdown(wait=False, cancel_futures=True)
-            KERNELS.tidy()
+    finally:
+        KERNELS.tidy()
 
 
 def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:

@@ -12,7 +12,6 @@ from tvm.ir import GenericConst
 from tvm.s_tir.stmt import SBlock
 from tvm_ffi import structural_walk
 
-from arm_ext.errors import ModelError
 from arm_ext.package.manifest import Memory, WideLayer
 from arm_ext.pipeline.codegen import allocations
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
@@ -28,7 +27,6 @@ def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
         planned: The same module after StaticPlanBlockMemory.
     """
     straight = _in_one(lowered)
-    _refuse_open_sizes(straight)
     workspace = _most_workspace(
         func for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)
     )
@@ -39,27 +37,6 @@ def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
         weight_bytes=sum(_constants(straight)),
         widest=_widest(straight),
     )
-
-
-def _refuse_open_sizes(functions: Iterable[relax.Function]) -> None:
-    """Refuse values that nobody can set memory aside for.
-
-    Raises:
-        ModelError: How large one is depends on what is computed.
-    """
-    for binding in (binding for func in functions for binding in bindings_of(func)):
-        ty = binding.var.ty
-        for field in ty.fields if isinstance(ty, relax.TupleType) else [ty]:
-            if isinstance(field, relax.TensorType) and not _is_static(field):
-                names = ", ".join(sources_of(binding.value)) or str(binding.var.name)
-                raise ModelError(
-                    f"node '{names}' gives a tensor whose size depends on the data, {field}: a compiled model has "
-                    "static shapes; end the model before it, or bound its size"
-                )
-
-
-def _is_static(ty: relax.TensorType) -> bool:
-    return ty.shape is not None and all(isinstance(dim, tirx.IntImm) for dim in ty.shape.values)
 
 
 def _in_one(mod: tvm.IRModule) -> list[relax.Function]:

@@ -20,6 +20,7 @@ from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.timings import section
 from arm_ext.errors import ModelError
 from arm_ext.frontends.common.loops import mark_loops
+from arm_ext.frontends.common.open_sizes import refuse_open_sizes
 from arm_ext.package.manifest import Precision
 from arm_ext.pipeline import codegen
 from arm_ext.pipeline.call_sites import call_sites
@@ -210,7 +211,11 @@ def fuse(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def lower_kernels(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Make every call a TensorIR kernel: hand-written where one matches, TVM's fused loops elsewhere."""
+    """Make every call a TensorIR kernel: hand-written where one matches, TVM's fused loops elsewhere.
+
+    Raises:
+        ModelError: A size depends on the data.
+    """
     profile, without, length = options.profile, options.without, options.length
     if length is None:
         sizes = FixedSizes(result.mod, profile, without, options.more_kernels)
@@ -221,6 +226,7 @@ def lower_kernels(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
         mod, kernels = lower(result.mod, profile, without, options.choose, lengths)
         static = at_length(mod, length.largest)
         mod = copy_ends(mod) if lengths.chunked else mod
+    refuse_open_sizes(static)
     copies = {kernel.symbol for kernel in kernels if kernel.kernel in ("elementwise", "transpose")}
     return replace(result, mod=mod, kernels=tuple(kernels), calls=tuple(call_sites(static, copies)))
 

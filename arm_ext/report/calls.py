@@ -16,14 +16,21 @@ CHECK = "check"
 """The name that reports give the code that checks indices before another kernel reads by them."""
 
 
-class RunnerUp(BaseModel):
-    """The next best kernel or parameters for a workload."""
+class OtherChoice(BaseModel):
+    """Another kernel that takes a workload, or the chosen kernel with other parameters."""
 
     model_config = ConfigDict(frozen=True)
 
     kernel: str = Field(description="Name of the kernel.")
-    params: dict[str, Any] = Field(description="Parameters of the kernel.")
+    params: dict[str, Any] = Field(
+        description="Parameters of the kernel; of the chosen kernel those that differ."
+    )
     selection_cost: int = Field(description="Estimated cycles of one call on one core.")
+    lost: str = Field(default="", description="Why it was not chosen.")
+
+    def describe_params(self) -> str:
+        """Return the parameters, such as "rows 4, vectors 2"."""
+        return ", ".join(f"{name} {value}" for name, value in self.params.items())
 
 
 class KernelCall(BaseModel):
@@ -47,8 +54,10 @@ class KernelCall(BaseModel):
         description="Estimated cycles of one call on one core, by which kernels are chosen; null for "
         "loops that have no estimate.",
     )
-    runner_up: RunnerUp | None = Field(
-        default=None, description="The next best kernel, or the same kernel with the next best parameters."
+    others: tuple[OtherChoice, ...] = Field(
+        default=(),
+        description="The other kernels that take the workload, then this kernel with other parameters, each the "
+        "cheapest first.",
     )
     tuned: str = Field(
         default="", description="Record of the tuning database that its parameters are from, else empty."
@@ -59,18 +68,10 @@ class KernelCall(BaseModel):
     )
     moves: bool = Field(default=False, description="Whether it only copies or rearranges elements.")
 
-    def other_params(self) -> str:
-        """Return the parameters of the runner-up that differ, where it is the same kernel."""
-        if self.runner_up is None or self.runner_up.kernel != self.kernel:
-            return ""
-        other = self.runner_up.params.items()
-        return ", ".join(f"{name} {value}" for name, value in other if self.params.get(name) != value)
-
-    def next_best(self) -> str:
-        """Return the runner-up: its name, or the parameters that it has other ones of, and its cost."""
-        if self.runner_up is None:
-            return "-"
-        return f"{self.other_params() or self.runner_up.kernel}: {self.runner_up.selection_cost:,}"
+    @property
+    def other_kernels(self) -> tuple[OtherChoice, ...]:
+        """Other kernels that take the workload, the cheapest first."""
+        return tuple(other for other in self.others if other.kernel != self.kernel)
 
 
 @dataclass(frozen=True)

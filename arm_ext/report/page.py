@@ -29,7 +29,7 @@ _VECTOR_FEATURES = ("neon", "dotprod", "i8mm", "fullfp16", "bf16", "sve", "sve2"
 
 _ESTIMATES = (
     "Cycles are estimates for one core, by the formula that kernels are chosen by; none is measured. "
-    "`arm-ext bench` counts instructions and models cycles of what is executed."
+    "`arm-ext profile PACKAGE` counts what each layer executes, and says what bounds it."
 )
 
 
@@ -44,7 +44,8 @@ _NOTHING = {
 
 _FURTHER = (
     "More: `arm-ext explain MODEL --node LAYER` tells all about one layer, `arm-ext explain MODEL` what rewrites did "
-    "and what they nearly matched, `arm-ext tune` measures other parameters; report.json has everything."
+    "and what they nearly matched. What would help: `arm-ext advise MODEL --target TARGET` builds and measures other "
+    "options, `arm-ext tune` other parameters. report.json has everything."
 )
 
 
@@ -220,6 +221,8 @@ class _Page:
             "CPU); Vela's layers and estimates:"
         )
         for layer in region.layers:
+            if not layer.cycles:  # part of the layer before it
+                continue
             share = 100 * layer.cycles / mhz / self.total
             # Vela counts look-ups and sums of pools, too.
             products = any(self.nodes.macs.get(source) for source in layer.sources)
@@ -384,9 +387,9 @@ class _Page:
         slowest = sorted(self.on_cpu, key=self._cost, reverse=True)[:MOST]
         for call in slowest:
             kernel = self.kernels[call.symbol]
-            if kernel.runner_up is not None and kernel.runner_up.kernel != kernel.kernel:
-                price = kernel.runner_up.selection_cost / (kernel.selection_cost or 1)
-                said = f"{kernel.runner_up.kernel} at {price:.2f} times the cycles of {kernel.kernel}"
+            if other := next(iter(kernel.other_kernels), None):
+                price = other.selection_cost / (kernel.selection_cost or 1)
+                said = f"{other.kernel} at {price:.2f} times the cycles of {kernel.kernel}"
                 yield _Finding(self._share(call), call.anchor, said)
 
     # Figures.

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that grow with the length, such as position embeddings, as slices of the longest one.
+"""Constants that depend on the length, as what is computed from constants that do not.
 
     length 40: x + positions[40, 8], length 48: x + positions[48, 8]
         →    length 40: x + strided_slice(positions[48, 8], end = 40), length 48: x + strided_slice(…, end = 48)
+    length 40: i + [40, 8], length 48: i + [48, 8]
+        →    length 40: i + ([0, 8] + [1, 0] * arange(40, 41)), length 48: i + ([0, 8] + [1, 0] * arange(48, 49))
 
-So are embeddings of positions, and masks of what comes later. Exact.
+The first are embeddings of positions and masks of what comes later, the second what is added to indices that count from
+the end of an axis. Exact.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tvm import IRModule, relax
@@ -47,13 +52,13 @@ def _inside(call: Call) -> Call:
 
 
 def slice_growing(modules: Mapping[int, IRModule]) -> dict[int, IRModule]:
-    """Return the modules with growing constants replaced by slices of the greatest length's.
+    """Return the modules with growing constants replaced by slices of the greatest length's, linear ones by sums.
 
     Args:
         modules: Length → module, whose `main` is one dataflow block. What differs otherwise stays as it is.
     """
     largest = max(modules)
-    grown: dict[int, dict[tuple[int, int], Expr]] = {length: {} for length in modules}
+    grown: dict[int, dict[tuple[int, int], Call]] = {length: {} for length in modules}
     each = {length: bindings_of(mod["main"]) for length, mod in modules.items()}
     for at, group in enumerate(zip(*each.values(), strict=False)):
         found = [tensors_of(binding.value) for binding in group]
@@ -64,6 +69,9 @@ def slice_growing(modules: Mapping[int, IRModule]) -> dict[int, IRModule]:
             if _grows(by_length, by_length[largest]):
                 for length, value in by_length.items():
                     grown[length][at, position] = _beginning(by_length[largest], value)
+            elif (form := _linear(by_length)) is not None:
+                for length in by_length:
+                    grown[length][at, position] = _sum(form, length)
     return {length: _replaced(mod, grown[length]) for length, mod in modules.items()}
 
 
@@ -101,13 +109,61 @@ def _grows(values: Mapping[int, GenericConst], longest: GenericConst) -> bool:
 
 def _beginning(longest: GenericConst, value: GenericConst) -> Call:
     sizes = [int(size) for size in value.ty.shape.values]
-    call = relax.op.strided_slice(
+    return relax.op.strided_slice(
         longest, list(range(len(sizes))), [0] * len(sizes), sizes, assume_inbound=True
     )
-    return relax.BlockBuilder().normalize(call)
 
 
-def _replaced(mod: IRModule, grown: Mapping[tuple[int, int], Expr]) -> IRModule:
+@dataclass(frozen=True)
+class _Linear:
+    """An array of integers, plus + times * length."""
+
+    plus: np.ndarray[Any, Any]
+    times: np.ndarray[Any, Any]
+
+
+def _linear(values: Mapping[int, GenericConst]) -> _Linear | None:
+    """The form of integers that differ; None if they have none."""
+    arrays = {length: value.value.numpy() for length, value in values.items()}
+    first, second, *_ = arrays
+    one, other = arrays[first], arrays[second]
+    alike = all(array.dtype == one.dtype and array.shape == one.shape for array in arrays.values())
+    if one.dtype.kind != "i" or not alike or np.array_equal(one, other):
+        return None
+    times = (one - other) // (first - second)
+    form = _Linear(one - times * first, times)
+    fits = all(np.array_equal(form.plus + times * length, array) for length, array in arrays.items())
+    return form if fits else None
+
+
+def _sum(form: _Linear, length: int) -> Call:
+    dtype = str(form.plus.dtype)
+    value = relax.op.arange(length, length + 1, dtype=dtype)
+    if form.plus.shape == ():
+        value = relax.op.reshape(value, [])
+    if (form.times != 1).any():
+        value = relax.op.multiply(relax.const(form.times, dtype), value)
+    if form.plus.any():
+        value = relax.op.add(relax.const(form.plus, dtype), value)
+    return value
+
+
+def _steps(value: Call, names: Sequence[str]) -> list[relax.VarBinding]:
+    """Return a binding for each call of an expression, its own at the end."""
+    bindings: list[relax.VarBinding] = []
+    args: list[Expr] = []
+    for arg in value.args:
+        if isinstance(arg, Call):
+            bindings += _steps(arg, names)
+            args.append(bindings[-1].var)
+        else:
+            args.append(arg)
+    call = relax.BlockBuilder().normalize(Call(value.op, args, value.attrs))
+    var = relax.DataflowVar("of_length", call.ty)
+    return [*bindings, relax.VarBinding(var, with_source(call, names))]
+
+
+def _replaced(mod: IRModule, grown: Mapping[tuple[int, int], Call]) -> IRModule:
     if not grown:
         return mod
     main = mod["main"]
@@ -118,10 +174,8 @@ def _replaced(mod: IRModule, grown: Mapping[tuple[int, int], Expr]) -> IRModule:
         inside: list[tuple[GenericConst, Var]] = []
         for position, constant in enumerate(constants):
             if (at, position) in grown:
-                part = grown[at, position]
-                var = relax.DataflowVar("beginning", part.ty)
-                bindings.append(relax.VarBinding(var, with_source(part, sources_of(binding.value))))
-                inside.append((constant, var))
+                bindings += _steps(grown[at, position], sources_of(binding.value))
+                inside.append((constant, bindings[-1].var))
         bindings.append(_reading(binding, inside) if inside else binding)
     body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
     out = mod.clone()

@@ -5,7 +5,8 @@
     add(y, c)        →    add(f16(y), f16(c))        where y is such a convolution, or follows one
     softmax(h)       →    softmax(f32(h))
 
-Convolutions and matrix products of weights take 16 bits and add up in binary32; those of two computed tensors stay.
+Convolutions and matrix products of weights take 16 bits and add up in binary32; those of two computed tensors stay, and
+transposed convolutions.
 In binary16, elementwise operators and those that move data follow their operands. All others stay in binary32:
 softmax, means, sums and norms, since they add up, and what leaves the range of binary16 early, such as exp and
 squares. What they give is rounded before it is moved to where 16 bits are read, so that a kernel can round it.
@@ -29,7 +30,7 @@ from relay_passes.ir.calls import name_of, with_attrs
 from relay_passes.ir.sources import Names, sources_of, with_source
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.rewriter.engine import apply_rules
-from relay_passes.rules.common.linear_calls import ANCHORS
+from relay_passes.rules.common.linear_calls import CONVOLUTIONS
 from relay_passes.rules.registry import HALF_PRECISION_RULES
 
 FULL = "float32"
@@ -48,6 +49,9 @@ FOLLOWING = frozenset(
         *("nn.pixel_shuffle", "image.resize2d"),
     )
 )
+
+# Transposed convolutions have kernels of float32 and integers alone: loops of 16 bits take eight times the cycles.
+_PRODUCTS = (*CONVOLUTIONS, "relax.matmul")
 
 # bfloat16 has binary32's exponents and 7 bits of its fraction.
 _LARGEST = {"float16": float(np.finfo(np.float16).max), "bfloat16": (2 - 2.0**-7) * 2.0**127}
@@ -99,7 +103,7 @@ class _Converter:
         halves = any(operand in self._half for operand in operands)
         if all(operand in self._weights for operand in operands):
             self._weights.add(var)
-        if name_of(value) in ANCHORS and is_full(value) and self._is_weight(value.args[1]):
+        if name_of(value) in _PRODUCTS and is_full(value) and self._is_weight(value.args[1]):
             self._half.add(var)
             halved = [self._read(a, self._type) for a in value.args]
             self._emit(var, FULL, with_attrs(value, halved, out_dtype=FULL))

@@ -19,6 +19,7 @@ from relay_passes.rules import (
     fold_scale,
     fold_scale_before,
     fold_shift_before,
+    gather_one_hot,
     join_slices,
     join_split,
     merge_clips,
@@ -108,7 +109,8 @@ FLOAT: tuple[Rule, ...] = (
 NOT_IF_QUANTIZED: tuple[Rule, ...] = (*FLOAT, recognize_hard_sigmoid.RULE)
 # Operators are recognised in the forms that exporters write, before other rules give these another form.
 RULES: tuple[Rule, ...] = (*TIDY, *RECOGNIZE, *FOLD, divide_by_power_of_two.RULE, *FLOAT)
-# Applied to products before composites are formed: in 16 bits with sums of 32, and with int8 weights that stay int8.
-PRODUCT_RULES: tuple[Rule, ...] = (sum_halves_in_full.RULE, scale_after_product.RULE)
+# Applied to products before composites are formed: those that are gathers, in 16 bits with sums of 32, and with int8
+# weights that stay int8.
+PRODUCT_RULES: tuple[Rule, ...] = (gather_one_hot.RULE, sum_halves_in_full.RULE, scale_after_product.RULE)
 # After operators were moved to 16 bits.
 HALF_PRECISION_RULES: tuple[Rule, ...] = (round_before_move.RULE,)

@@ -5,13 +5,22 @@ t = f(x); y = g(t)      →  y = g(f(x))      where f is not computed much more 
 s = sum(x); y = f(s)    →  y = f(sum(x))    where each element of s has one reader
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tvm import ir
 from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 
-from schedules.generic.expressions import CONDITIONAL, call_name, children, loads, rebuild, substitute, walk
+from schedules.generic.expressions import (
+    CONDITIONAL,
+    call_name,
+    children,
+    loads,
+    rebuild,
+    substitute,
+    uses,
+    walk,
+)
 from schedules.generic.stages import Program, Stage, shape_of
 
 _CHEAP = 2
@@ -22,6 +31,9 @@ _GROWTH = 2
 
 FUNCTION_COST = 10
 """Operations of a polynomial for exp, tanh and the like."""
+
+_ONE_OPERATION = {"", CONDITIONAL, "nearbyint", "round", "sqrt", "rsqrt"}
+"""Names of functions that are one operation; the empty one is that of what is no call."""
 
 
 def fuse(program: Program) -> Program:
@@ -58,13 +70,45 @@ def values_of(stage: Stage) -> tuple[ir.Expr, ...]:
 
 def cost(expr: ir.Expr) -> int:
     """Count the operations of an elementwise expression, without loads, casts and index arithmetic."""
-    if isinstance(expr, TensorLoad | ir.Var | prim.IntImm | prim.FloatImm):
+    if isinstance(expr, TensorLoad):
         return 0
-    if isinstance(expr, prim.Cast):
-        return cost(expr.value)
-    inside = sum(cost(child) for child in children(expr))
-    simple = call_name(expr) in {"", CONDITIONAL, "nearbyint", "round", "sqrt", "rsqrt"}
-    return inside + (1 if simple else FUNCTION_COST)
+    return _own_cost(expr) + sum(cost(child) for child in children(expr))
+
+
+def _own_cost(expr: ir.Expr) -> int:
+    if isinstance(expr, ir.Var | prim.IntImm | prim.FloatImm | prim.Cast):
+        return 0
+    return 1 if call_name(expr) in _ONE_OPERATION else FUNCTION_COST
+
+
+@dataclass(frozen=True)
+class LoopCost:
+    """The operations and loads of an expression in the innermost loop.
+
+    Attributes:
+        inside: Those that depend on the loop's variable.
+        hoisted: Those that do not, and are computed before the loop.
+        varies: Whether the expression depends on the loop's variable.
+    """
+
+    inside: int
+    hoisted: int
+    varies: bool
+
+
+def loop_cost(expr: ir.Expr, var: ir.Var) -> LoopCost:
+    """Count the operations and loads of an elementwise expression in a loop over `var`."""
+    if isinstance(expr, TensorLoad):
+        varies, own, parts = uses(expr, var), len(loads(expr)), []
+    else:
+        parts = [loop_cost(child, var) for child in children(expr)]
+        own = _own_cost(expr)
+        varies = any(part.varies for part in parts) or (isinstance(expr, ir.Var) and expr.same_as(var))
+    return LoopCost(
+        inside=sum(part.inside for part in parts) + (own if varies else 0),
+        hoisted=sum(part.hoisted for part in parts) + (0 if varies else own),
+        varies=varies,
+    )
 
 
 class _Reads:

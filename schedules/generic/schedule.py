@@ -14,11 +14,11 @@ from tvm_ffi import structural_equal
 from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, families, reduce
 from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, element, loads
-from schedules.generic.fusion import cost, fuse, values_of
+from schedules.generic.fusion import cost, fuse, loop_cost, values_of
 from schedules.generic.nest import nests
 from schedules.generic.parse import parse
 from schedules.generic.rows import Rows, share_rows
-from schedules.generic.stages import Program, Stage, shape_of
+from schedules.generic.stages import Axis, Program, Stage, shape_of
 from schedules.generic.vector import Place
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each_of
 from schedules.tir.emit import i64, in_root_block, kernel_function
@@ -166,8 +166,23 @@ class _Emitter:
 
 
 def _cycles(stage: Stage) -> float:
-    """Cycles of a stage on one core, roughly: whether threads are worth waking."""
+    """Cycles of a stage on one core, roughly: for reports, and whether threads are worth waking."""
     values = values_of(stage)
-    instructions = 2 + sum(cost(value) + len(loads(value)) for value in values)
+    instructions = 2 + sum(_instructions(value, _innermost(stage)) for value in values)
     bits = max(int("".join(filter(str.isdigit, element(value))) or 8) for value in values)
     return stage.work * instructions * (bits / 8 / _VECTOR_BYTES) / _INSTRUCTIONS_PER_CYCLE
+
+
+def _instructions(value: ir.Expr, along: Axis | None) -> float:
+    """Instructions of an expression for each step of the innermost loop, along an axis if that is known."""
+    if along is None:
+        return cost(value) + len(loads(value))
+    spent = loop_cost(value, along.var)
+    return spent.inside + spent.hoisted / along.extent
+
+
+def _innermost(stage: Stage) -> Axis | None:
+    """Return the axis of an elementwise stage's innermost loop; None for a reduction, or if no index is an axis."""
+    long = {axis.var: axis for axis in stage.axes if axis.extent > 1}
+    found = [long[index] for index in stage.indices if isinstance(index, ir.Var) and index in long]
+    return None if stage.reduction or not found else found[-1]

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper
+from onnx import helper
 
 from tests.fuzz.memory_graphs import WRONG, Array, Graph
 
-_TYPES = {np.dtype("f4"): TensorProto.FLOAT, np.dtype("i8"): TensorProto.INT64}
 Call = list[Array]
 
 
@@ -78,7 +77,7 @@ class Program:
 
 
 def _value(name: str, dtype: str, shape: list[int | str]) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, _TYPES[np.dtype(dtype)], shape)
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
 
 def _model(
@@ -179,7 +178,9 @@ def _wrong_in(
         n = int(g.rng.integers(1, bound + 1))
         calls = [draw(n), draw(n), draw(bound)]
         high = n - 1 if low < 0 else low
-        calls[1][place].reshape(-1)[-1] = int(np.clip(float(WRONG[kind](-high - 1, high)), -(2**63), 2**62))
+        limits = np.iinfo(calls[1][place].dtype)
+        value = float(WRONG[kind](-high - 1, high))
+        calls[1][place].reshape(-1)[-1] = int(np.clip(value, limits.min, limits.max // 2))
         program.wrong[len(program.calls), 1] = str(kind)
         program.calls.append(calls)
 
@@ -209,18 +210,25 @@ def length_embedding(g: Graph) -> Program:
 
 
 def length_gather(g: Graph) -> Program:
-    """Rows taken from an axis of any length: what is out of bounds follows from the length."""
+    """Elements taken from an axis of any length: what is out of bounds follows from the length."""
     width, count, bound = g.pick([1, 4, 6]), g.size(4), g.pick([8, 9, 24])
+    op, kind = g.pick(["Gather", "GatherElements", "GatherND"]), g.pick(["i4", "i8"])
+    if op == "GatherND":
+        kind, places, taken, axis = "i8", [1, count, 1], [1, count, width], {"batch_dims": 1}
+    else:
+        places = [count] if op == "Gather" else [1, count, width]
+        taken, axis = [1, count, width], {"axis": g.pick([1, -2])}
     nodes = [
         helper.make_node("Relu", ["x"], ["r"], "relu"),
-        helper.make_node("Gather", ["r", "at"], ["y"], "rows", axis=1),
+        helper.make_node(op, ["r", "at"], ["y"], "rows", **axis),
     ]
-    inputs = [_value("x", "f4", [1, "n", width]), _value("at", "i8", [count])]
-    model = _model(g, nodes, inputs, [_value("y", "f4", [1, count, width])])
-    program = Program("length: gather", model, shapes={"x": (1, f"n<={bound}", width)})
+    inputs = [_value("x", "f4", [1, "n", width]), _value("at", kind, places)]
+    model = _model(g, nodes, inputs, [_value("y", "f4", taken)])
+    program = Program(f"length: {op}", model, shapes={"x": (1, f"n<={bound}", width)})
 
     def draw(n: int) -> Call:
-        return [g.rng.standard_normal((1, n, width)).astype("f4"), g.rng.integers(-n, n, count)]
+        at = g.rng.integers(-n, n, places).astype(kind)
+        return [g.rng.standard_normal((1, n, width)).astype("f4"), at]
 
     _lengths(g, program, draw, bound)
     _wrong_in(g, program, draw, 1, -1, bound)
@@ -229,15 +237,18 @@ def length_gather(g: Graph) -> Program:
 
 def length_scatter(g: Graph) -> Program:
     """Elements put into an axis of any length."""
-    bound = g.pick([8, 9, 24])
-    nodes = [helper.make_node("ScatterElements", ["x", "at", "u"], ["y"], "put", axis=1)]
-    inputs = [_value("x", "f4", [1, "n"]), _value("at", "i8", [1, 1]), _value("u", "f4", [1, 1])]
-    model = _model(g, nodes, inputs, [_value("y", "f4", [1, "n"])])
-    program = Program("length: scatter", model, shapes={"x": (1, f"n<={bound}")})
+    bound, width = g.pick([8, 9, 24]), g.pick([1, 5])
+    op = g.pick(["ScatterElements", "ScatterND"])
+    put = [1, width]
+    places = put if op == "ScatterElements" else [1, 1]
+    nodes = [helper.make_node(op, ["x", "at", "u"], ["y"], "put")]
+    inputs = [_value("x", "f4", ["n", width]), _value("at", "i8", places), _value("u", "f4", put)]
+    model = _model(g, nodes, inputs, [_value("y", "f4", ["n", width])])
+    program = Program(f"length: {op}", model, shapes={"x": (f"n<={bound}", width)})
 
     def draw(n: int) -> Call:
-        x, u = (g.rng.standard_normal((1, k)).astype("f4") for k in (n, 1))
-        return [x, g.rng.integers(-n, n, (1, 1)), u]
+        x, u = (g.rng.standard_normal((k, width)).astype("f4") for k in (n, 1))
+        return [x, g.rng.integers(-n, n, places), u]
 
     _lengths(g, program, draw, bound)
     _wrong_in(g, program, draw, 1, -1, bound)

@@ -56,7 +56,8 @@ def _leave(path: Path) -> None:
 )
 def test_other_effects_are_defects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effect: object, why: str):
     monkeypatch.setattr(importing, "import_model", effect)
-    monkeypatch.setattr(importing, "TIMEOUT_SECONDS", 0.5)
+    if effect is _hang:  # the others end by themselves, which takes its time on a busy machine
+        monkeypatch.setattr(importing, "TIMEOUT_SECONDS", 0.5)
     outcomes = list(import_damaged(whole_files("tflite"), "tflite", 0, range(2), tmp_path))
     assert [o.number for o in outcomes] == [0, 1]
     assert all(o.what == "defect" and why in o.why for o in outcomes)

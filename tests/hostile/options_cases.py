@@ -265,7 +265,8 @@ def _npy_header(text: str, version: bytes = b"\x01\x00") -> bytes:
     return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text.encode()
 
 
-def _zip(entries: dict[str, bytes], deflate: bool = True) -> object:
+def _zip(entries: dict[str, bytes], deflate: bool = True, zeros: int = 0) -> object:
+    """Return a `make` that writes q.npz; `zeros` bytes of 0 follow each entry, made only when it is written."""
     import zipfile
 
     def make(work: Path) -> None:
@@ -273,7 +274,7 @@ def _zip(entries: dict[str, bytes], deflate: bool = True) -> object:
             work / "q.npz", "w", zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
         ) as file:
             for name, data in entries.items():
-                file.writestr(name, data)
+                file.writestr(name, data + bytes(zeros))
 
     return make
 
@@ -306,7 +307,7 @@ CALIBRATION = cases(
         ("shape-2-to-62", _quantize(), r"q\.npz|x", {"make": _zip({"x.npy": _npy_header(_BIG % f"{1 << 62}, 2, 31")})}),
         ("shape-negative", _quantize(), r"q\.npz|x", {"make": _zip({"x.npy": _npy_header(_BIG % "-4, 2, 31") + b"0" * 992})}),
         ("shape-of-a-gib", _quantize(), r"q\.npz|x", {"make": _zip({"x.npy": _npy_header(_BIG % f"{1 << 22}, 2, 31")}), "memory": 3 << 30}),
-        ("bomb", _quantize(), r"q\.npz|x", {"make": _zip({"x.npy": _npy_header(_BIG % "13000000, 2, 31") + bytes(1 << 30)}), "memory": 2500 << 20}),
+        ("bomb", _quantize(), r"q\.npz|x", {"make": _zip({"x.npy": _npy_header(_BIG % "13000000, 2, 31")}, zeros=1 << 30), "memory": 2500 << 20}),
         ("header-nested", _quantize(), r"q\.npz|x", {"make": _zip({"x.npy": _npy_header("(" * 9000 + ")" * 9000 + "\n")})}),
         ("header-version", _quantize(), r"q\.npz|x", {"make": _zip({"x.npy": _npy_header(_BIG % "1", b"\x63\x00")})}),
         ("header-latin", _quantize(), r"q\.npz|x", {"make": _zip({"x.npy": b"\x93NUMPY\x01\x00\x04\x00\xff\xfe\n\n"})}),

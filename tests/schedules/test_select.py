@@ -23,25 +23,29 @@ def test_choice_carries_the_kernels_own_parameters_estimate_and_reason():
     assert choice.reason == "float32 product 31 x 8 x 9"
 
 
-def test_runner_up_is_the_best_other_kernel():
+def test_other_kernels_come_with_their_parameters_and_estimates():
     workload = conv2d((1, 28, 28, 64), 64, (3, 3), ("bias",), padding=(1, 1, 1, 1))
     choice = select(workload, CORE)
     assert isinstance(choice, Choice)
-    assert (choice.kernel, choice.runner_up and choice.runner_up.kernel) == ("winograd_f32", "gemm_f32")
-    assert choice.runner_up.estimate == gemm_f32.estimate(workload, choice.runner_up.params, CORE)
-    assert choice.runner_up.estimate > choice.estimate
+    assert (choice.kernel, choice.others[0].kernel) == ("winograd_f32", "gemm_f32")
+    other = choice.others[0]
+    assert other.estimate == gemm_f32.estimate(workload, other.params, CORE)
+    assert other.estimate > choice.estimate
     without = select(workload, CORE, without=["winograd_f32"])
     assert isinstance(without, Choice)
-    assert (without.kernel, without.params) == ("gemm_f32", choice.runner_up.params)
+    assert (without.kernel, without.params) == ("gemm_f32", other.params)
 
 
-def test_runner_up_where_one_kernel_takes_it_has_other_parameters():
-    choice = select(WORKLOAD, CORE)
+def test_all_that_was_considered_is_kept_the_cheapest_first():
+    workload = conv2d((1, 28, 28, 64), 64, (3, 3), ("bias",), padding=(1, 1, 1, 1))
+    choice = select(workload, CORE, without=["winograd_f32"])
     assert isinstance(choice, Choice)
-    assert choice.runner_up is not None
-    assert choice.runner_up.kernel == "gemm_f32"
-    others = [p for p in gemm_f32.candidates(WORKLOAD, CORE) if p != choice.params]
-    assert choice.runner_up.estimate == min(gemm_f32.estimate(WORKLOAD, p, CORE) for p in others)
+    assert {option.kernel for option in choice.others} == {"gemm_f32"}
+    candidates = [p for p in gemm_f32.candidates(workload, CORE) if p != choice.params]
+    assert len(candidates) > 3
+    assert {option.params for option in choice.others} == set(candidates)
+    estimates = [option.estimate for option in choice.others]
+    assert estimates == sorted(estimates)
 
 
 def test_every_kernel_says_why_it_does_not_take_a_workload():
@@ -104,7 +108,7 @@ def test_a_kernel_from_outside_is_chosen_among_ours():
     kernel = Cheaper()
     choice = select(WORKLOAD, CORE, more=[kernel])
     assert isinstance(choice, Choice)
-    assert (choice.kernel, choice.runner_up and choice.runner_up.kernel) == ("cheaper", "gemm_f32")
+    assert (choice.kernel, choice.others[0].kernel) == ("cheaper", "gemm_f32")
     assert kernel_named("cheaper", [kernel]) is kernel
     ours = select(WORKLOAD, CORE)
     assert isinstance(ours, Choice)

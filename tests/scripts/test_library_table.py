@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
 import library_table
 import pytest
 
@@ -19,3 +21,12 @@ def test_a_library_takes_less_than_a_package(capsys: pytest.CaptureFixture[str])
     assert 0 < run < package
     # Seven kernels are called: the rest is checks of buffers, and addresses.
     assert 0 < own < 300
+
+
+def test_a_library_starts_with_less_than_a_package(tmp_path: Path) -> None:
+    compiled = library_table._Compiled(digits.model_path(), "cortex-a76", tmp_path)
+    rows = [[int(text.replace(",", "")) for text in row[2:]] for row in compiled.rows([])]
+    (no_libraries, size, _, _, library), (libraries, so, _, _, package) = rows
+    assert no_libraries == 0
+    assert size < so < libraries
+    assert library < 1000 < package

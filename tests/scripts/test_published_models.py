@@ -8,7 +8,7 @@ from pathlib import Path
 
 import published_models
 import pytest
-from published_models import LIST, Published
+from published_models import LIST, Published, Record
 
 from arm_ext.api import digits
 
@@ -39,20 +39,32 @@ def test_models_come_out_of_archives_of_all_kinds(tmp_path: Path):
     assert published_models.member(tmp_path / "b.tgz", "package/m.onnx") == b"model"
 
 
-def test_a_row_tells_of_a_model_that_is_here_or_why_there_is_none(
+def test_a_record_tells_of_a_model_that_is_here_or_why_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("PYTHONPATH", raising=False)  # in which tests/arm_ext would be the command's package
     data = digits.model_path().read_bytes()
     model = Published("pip:numbers==1.0", "numbers/digits.onnx", hashlib.sha256(data).hexdigest())
     (tmp_path / f"{model.sha256[:8]}-digits.onnx").write_bytes(data)
-    path = published_models.fetched(model, tmp_path)
-    row = published_models.row(model, path, "cortex-a53", peers=False)
-    name, runtime, cold, warm, generic, *_, says = row
+    path, file = published_models.fetched(model, tmp_path), published_models.kept(model, tmp_path, "a53")
+    record = published_models.measure(model, path, file, "cortex-a53", parts=("compile",), again=False)
+    name, runtime, cold, warm, generic, *_, says = record.cells(model)
     assert (name, runtime, says) == ("numbers digits", "onnxruntime", "")
     assert float(cold) >= 0  # CPU seconds of child processes, which some sandboxes do not count
     assert float(warm) >= 0
-    assert generic == "0 %"
+    assert generic == "0.0 %"
     path.write_bytes(b"none")
-    says = published_models.row(model, path, "cortex-a53", peers=False)[-1]
-    assert says.startswith("error: ")
+    kept = published_models.measure(model, path, file, "cortex-a53", parts=("compile",), again=False)
+    assert kept == record
+    lost = published_models.measure(model, path, file, "cortex-a53", parts=published_models.PARTS, again=True)
+    assert lost.cells(model)[-1].startswith("error: ")
+    assert not lost.compared
+
+
+def test_the_ranking_lists_kernels_by_their_share_of_a_model():
+    small = Record(generic=[("Pad 1x4 float32", 30.0), ("Sin 1x4 float32", 1.0)], cycles=100.0)
+    large = Record(generic=[("Pow 1x9 float32", 200.0)], cycles=1000.0)
+    assert list(published_models.ranking([("small", small), ("large", large)], 2)) == [
+        ("30.0 %", "small", "Pad 1x4 float32"),
+        ("20.0 %", "large", "Pow 1x9 float32"),
+    ]

@@ -16,7 +16,7 @@ from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions, OnNpuErro
 from arm_ext.ethosu.partition.borders import borders
 from arm_ext.ethosu.partition.cpu_cost import cpu_cycles
 from arm_ext.ethosu.partition.demands import check_fallbacks, check_sram
-from arm_ext.ethosu.partition.layers import owned
+from arm_ext.ethosu.partition.layers import layer_sources
 from arm_ext.ethosu.partition.offload import Offload, Offloader, Region, compile_part
 from arm_ext.ethosu.partition.offload_cost import Clocks
 from arm_ext.ethosu.partition.parts import Part, Wishes
@@ -232,13 +232,13 @@ def _region(number: int, region: Region, ends: tuple[NpuBorder, ...], options: V
         layers=tuple(
             NpuLayer(
                 operator=layer.operator,
-                sources=() if operator is None else operator.nodes,
+                sources=sources,
                 cycles=layer.cycles,
                 npu_cycles=layer.npu_cycles,
                 macs=layer.macs,
                 staging_bytes=layer.staging_bytes,
             )
-            for layer, operator in owned(part, compiled.layers)
+            for layer, sources in layer_sources(part, compiled.layers)
         ),
         borders=ends,
         sparsity=sparsity(part, compiled, options),

@@ -7,6 +7,7 @@ from typing import Any
 from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.partition.parts import Part
 from arm_ext.ethosu.vela.compiler import LayerCost
+from relay_passes.ir.sources import Names, union
 
 _INPUT = "input-"  # the prefix of a graph's inputs in the TOSA serializer; a number follows
 
@@ -27,6 +28,30 @@ def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, 
             by_source[layer.source] = operator
     for layer in layers:
         yield layer, by_source.get(layer.source)
+
+
+def layer_sources(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Names]]:
+    """Yield each layer with its source nodes.
+
+    Vela names a product that it fused with the operators after it by the last of them. Its nodes go to the first layer
+    of that operator that multiplies, so that the layer is known by the product.
+    """
+    owners = list(owned(part, layers))
+    with_layer = {operator for _, operator in owners}
+    makers = {operator.output.name: operator for operator in part.operators}
+    told: set[Operator[Any]] = set()
+    for layer, operator in owners:
+        if operator is None:
+            yield layer, ()
+            continue
+        chain = [operator]
+        while layer.macs and not chain[0].macs:
+            maker = next((makers[tensor.name] for tensor in chain[0].inputs if tensor.name in makers), None)
+            if maker is None or maker in with_layer or maker in told:
+                break
+            chain.insert(0, maker)
+        told |= {*chain[:-1]}
+        yield layer, union(each.nodes for each in chain)
 
 
 def cycles_by_operator(part: Part, layers: Sequence[LayerCost]) -> Mapping[Operator[Any], int]:

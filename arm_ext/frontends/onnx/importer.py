@@ -21,6 +21,7 @@ from arm_ext.frontends.common.apart import run_apart
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_values
+from arm_ext.frontends.common.open_sizes import refuse_open_sizes
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.empty import telling_of_empty
@@ -137,11 +138,13 @@ def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec
             raise no_tensor("output", value.name)
     for value, field in zip(graph.output, fields, strict=True):
         if not isinstance(field, relax.TensorType) or field.shape is None:
+            refuse_open_sizes(mod)
             raise ModelError(
                 f"output '{value.name}' has no static shape; give the inputs a --shape that fixes it"
             )
         dims = [int(dim) if isinstance(dim, tvm.tirx.IntImm) else None for dim in field.shape.values]
         if None in dims:
+            refuse_open_sizes(mod)
             raise ModelError(f"output '{value.name}' has a shape that depends on the data: {field.shape}")
         specs.append(TensorSpec(value.name, tuple(d for d in dims if d is not None), str(field.dtype)))
     return tuple(specs)

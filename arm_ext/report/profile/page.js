@@ -81,6 +81,7 @@ function aliveAt(last) {
 const lanes = lanesOf();
 const alive = aliveAt(lanes.last);
 let order = "index";
+let chosen = calls.length ? [...calls].sort((a, b) => b.share - a.share)[0].index : 0;
 
 const COLUMNS = [
   ["", "graph", null],
@@ -106,7 +107,11 @@ function drawCalls() {
     const sorts = { layer: "index", share: "share" }[name];
     if (sorts) {
       const button = element("button", `${name}${order === sorts ? " ▾" : ""}`, { title: `Sort by ${sorts}` });
-      button.addEventListener("click", () => { order = sorts; drawCalls(); });
+      button.addEventListener("click", () => {
+        order = sorts;
+        drawCalls();
+        byId("calls").querySelector(`button[title="${button.title}"]`).focus(); // it was drawn anew
+      });
       cell.append(button);
     } else cell.textContent = name;
     line.append(cell);
@@ -114,7 +119,7 @@ function drawCalls() {
   const body = element("tbody");
   const sorted = order === "index" ? calls : [...calls].sort((a, b) => b.share - a.share);
   for (const call of sorted) {
-    const row = element("tr", undefined, { tabindex: 0, "data-index": call.index });
+    const row = element("tr", undefined, { tabindex: -1, "data-index": call.index });
     for (const [, kind, text] of COLUMNS) {
       const cell = element("td", text ? text(call) : undefined, { class: kind });
       if (!text && order === "index") cell.append(graphCell(call, lanes));
@@ -127,13 +132,17 @@ function drawCalls() {
     body.append(row);
   }
   body.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
-    const next = step && event.target.closest("tr")[step];
+    const row = event.target.closest("tr");
+    const next = {
+      ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling,
+      Home: body.firstElementChild, End: body.lastElementChild,
+    }[event.key];
     if (next) { event.preventDefault(); next.focus(); }
   });
   const top = element("thead");
   top.append(line);
   table.replaceChildren(top, body);
+  if (calls.length) choose(chosen);
 }
 
 function facts(rows) {
@@ -157,8 +166,12 @@ const WHY = {
 
 function choose(index) {
   const call = calls[index], panel = byId("detail");
-  for (const row of byId("calls").querySelectorAll("tbody tr"))
-    row.setAttribute("aria-selected", String(Number(row.dataset.index) === index));
+  chosen = index;
+  for (const row of byId("calls").querySelectorAll("tbody tr")) {
+    const own = Number(row.dataset.index) === index;
+    row.setAttribute("aria-selected", String(own));
+    row.tabIndex = own ? 0 : -1; // Tab goes past the table; arrow keys, Home and End move inside.
+  }
   const rows = [
     ["kernel", call.kernel], ["output", call.output], ["share", percent(call.share)],
     [unit, cost(costOf(call))], ["MAC", number(call.macs)], ["function", call.symbol],
@@ -364,4 +377,3 @@ for (const [view, name] of Object.entries(VIEWS)) {
   byId("tabs").append(tab);
 }
 show("layers");
-if (calls.length) choose([...calls].sort((a, b) => b.share - a.share)[0].index);

@@ -27,20 +27,19 @@ def requantized(product: IntegerProduct, *, anew: bool) -> IntegerProduct:
     return replace(product, fused=product.fused and anew)
 
 
-def headers_of(product: IntegerProduct) -> Headers:
-    """Return the headers of the blocks of a product."""
-    return Headers(product, HALVES)
+def headers_of(product: IntegerProduct, rows: int = 1) -> Headers:
+    """Return the headers of the blocks of a product; see `Headers` for the rows."""
+    return Headers(product, HALVES, rows)
 
 
-def pack_headers(
-    workload: Workload, product: IntegerProduct, constants: Sequence[Array], channels: Array
-) -> Array:
+def pack_headers(workload: Workload, headers: Headers, constants: Sequence[Array], channels: Array) -> Array:
     """Pack the header of each block, of the channels [block, 8] that it holds; flat int8."""
+    product = headers.product
     offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
     real = np.ones(channels.size, np.bool_)
     cut = offset[channels].ravel(), m[channels].ravel()
     columns = fused_by_panel(workload, product, CHANNELS, *cut, real)
-    return Headers.pack(columns, len(channels))
+    return headers.pack(columns, len(channels))
 
 
 def finish(

@@ -19,13 +19,13 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Match, declined, taken
-from schedules.kernels.depthwise.accumulators_s8 import finish, headers_of
+from schedules.kernels.depthwise.accumulators_s8 import finish
 from schedules.kernels.depthwise.geometry import is_depthwise
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS
 from schedules.kernels.epilogues.requantize import Form
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.packed_columns_s8 import Addends, Header
+from schedules.kernels.gemm.packed_columns_s8 import Addends, Header, Headers
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import i64, load, store
 
@@ -154,6 +154,7 @@ class Block(ABC):
         window: Window,
         unroll: int,
         anew: bool,
+        headers: Headers,
         buffers: Sequence[tirx.Buffer],
         rows: int,
         valid: tuple[bool, ...],
@@ -167,6 +168,7 @@ class Block(ABC):
             window: The window that is iterated over.
             unroll: Output columns of one loop iteration.
             anew: Whether constants that an instruction overwrites are loaded for each instruction.
+            headers: Layout of the blocks' headers.
             buffers: Buffers of the kernel: data, weights, headers, output.
             rows: Output rows of the band.
             valid: Which input rows of the band are data and not border.
@@ -174,8 +176,8 @@ class Block(ABC):
             block: Index of the channel block.
         """
         self.product, self.window, self.unroll, self.rows, self.valid = product, window, unroll, rows, valid
-        (self.x, self.w, headers, self.output), (self.source, self.target) = buffers, where
-        self.header = Header(headers_of(product), headers, block, 0, anew)
+        (self.x, self.w, constants, self.output), (self.source, self.target) = buffers, where
+        self.header = Header(headers, constants, block, 0, anew, headers.rows > 1)
 
     @abstractmethod
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:

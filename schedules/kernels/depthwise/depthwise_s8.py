@@ -20,6 +20,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.quad import quads
 from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE
@@ -31,6 +32,7 @@ from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers
 from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of
 from schedules.kernels.depthwise.input_rows_s8 import GROUP, Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Sdot
+from schedules.kernels.gemm.packed_columns_s8 import Headers
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.tir.emit import kernel_function
 
@@ -90,8 +92,8 @@ def cost(workload: Workload, params: Params) -> Cost:
     new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups.firsts)
     # A group of rows takes four loads and four permutations.
     column = (scalar(GROUP) + arithmetic(GROUP * (2 if product.flipped else 1))) * new_columns
-    # Accumulators start as copies, or by one load for two; of an output row eight channels are requantised and stored.
-    column += scalar(window.band) if params.anew else arithmetic(HALVES * window.band)
+    # Accumulators start as copies, or by one load for two rows; eight channels of a row are requantised and stored.
+    column += scalar(-(-window.band // 2)) if params.anew else arithmetic(HALVES * window.band)
     column += arithmetic(HALVES * len(list(window.products())) + window.band)
     column += requantization_cost(product, window.band * CHANNELS, anew=params.anew)
     column += scalar(COLUMN_OVERHEAD / params.unroll)
@@ -106,7 +108,9 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     # [block][8 channels][row][column]
     w = constants[workload.operands[1].index][channels][..., 0]
     weights = [ENGINE.pack(w[..., column], taps) for _, column, _, taps in window.products()]
-    return np.stack(weights, axis=1).ravel(), pack_headers(workload, product, constants, channels)
+    return np.stack(weights, axis=1).ravel(), pack_headers(
+        workload, _headers(product, params), constants, channels
+    )
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
@@ -115,10 +119,11 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     blocks = len(starts_of(window))
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [((blocks * len(list(window.products())) * CHANNELS * GROUP,), "int8")]
-    arguments += [((blocks * headers_of(product).bytes,), "int8")]
+    arguments += [((blocks * _headers(product, params).bytes,), "int8")]
     arguments.append((workload.output_shape, workload.output_dtype))
-    with kernel_function("arm_depthwise_s8", arguments) as function, pins(), reloads():
-        block = partial(_Block, product, window, params.unroll, params.anew, function.buffers)
+    with kernel_function("arm_depthwise_s8", arguments) as function, pins(), reloads(), quads():
+        headers = _headers(product, params)
+        block = partial(_Block, product, window, params.unroll, params.anew, headers, function.buffers)
         bands(window, params.parallel, block)
     return function.prim_func
 
@@ -158,7 +163,7 @@ class _Block(Block):
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
         """See `band_loops.Block`."""
-        totals = [self.header.starts() for _ in range(self.rows)]
+        totals = self.header.starts_of(self.rows)
         for column, values in enumerate(columns):
             for row in range(self.rows):
                 for group, taps in self.window.groups.cover(row):
@@ -169,6 +174,11 @@ class _Block(Block):
                 if self.header.anew and self.window.strides[1] > 1:
                     totals[row] = [T.Bind(pinned(each)) for each in totals[row]]
         return totals
+
+
+def _headers(product: IntegerProduct, params: Params) -> Headers:
+    """Headers whose accumulators are loaded for two rows at once, unless they are copied."""
+    return headers_of(product, 2 if params.anew else 1)
 
 
 def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, Window]:

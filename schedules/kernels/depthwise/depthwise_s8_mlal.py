@@ -115,7 +115,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
         raise ValueError(f"{NAME}: two weights of -128 meet, whose products do not fit; take chain 1")
     channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
     weights = np.ascontiguousarray(w[channels].transpose(0, 2, 1))
-    return weights.ravel(), pack_headers(workload, product, constants, channels)
+    return weights.ravel(), pack_headers(workload, headers_of(product), constants, channels)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
@@ -129,7 +129,16 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     ]
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function("arm_depthwise_s8_mlal", arguments) as function, pins(), reloads():
-        block = partial(_Block, params.chain, product, window, params.unroll, params.anew, function.buffers)
+        block = partial(
+            _Block,
+            params.chain,
+            product,
+            window,
+            params.unroll,
+            params.anew,
+            headers_of(product),
+            function.buffers,
+        )
         bands(window, params.parallel, block)
     return function.prim_func
 

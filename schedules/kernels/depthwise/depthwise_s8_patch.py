@@ -153,7 +153,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     w = (w.transpose(0, 2, 1) if _is_turned(workload) else w)[lanes]
     products = _groups(field, engine).products(field.across.kernel)
     vectors = [engine.pack(w[..., column], taps) for _, column, _, taps in products]
-    return np.stack(vectors, axis=1).ravel(), pack_headers(workload, product, constants, lanes)
+    return np.stack(vectors, axis=1).ravel(), pack_headers(workload, headers_of(product), constants, lanes)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:

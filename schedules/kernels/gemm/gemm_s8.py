@@ -78,11 +78,13 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         suffix: Suffix of the function's symbol.
         finish: Requantises and stores the accumulators of a tile.
         lines: Rows per accumulator.
+        by_quads: Whether headers are loaded four vectors at a time, inside the scope `quads`.
     """
 
     suffix: str
     finish: Finish
     lines: int = 1
+    by_quads: bool = False
     tie = TILES_TIE
 
     @abstractmethod
@@ -251,7 +253,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         b, headers, *_ = call.packed
 
         def tile(a: Ready, index: ir.Expr, place: Place) -> None:
-            header = Header(panels.headers, headers, index, call.before[1], params.anew)
+            header = Header(panels.headers, headers, index, call.before[1], params.anew, self.by_quads)
             panel = index * panels.weight_bytes + call.before[0]
             start: Starts = Zeros(params.tile.vectors) if product.dynamic else header
             acc = self.multiply(product, params, a, (b, panel), start, params.tile.vectors)
@@ -319,13 +321,17 @@ class InPlace(IntegerUnit[C]):
 
     Attributes:
         step: Bytes of k that a lane of it sums over.
+        gathers: Whether it takes short rows from registers.
     """
 
     step: int
+    gathers: bool = False
 
     def reading(self, product: IntegerProduct) -> Reading:
         """Return the plan by which rows are loaded."""
-        return Reading.in_vectors(product.rows, self.step)
+        # A padded copy has a vector behind it.
+        may_gather = self.gathers and product.pad is not None
+        return Reading.in_vectors(product.rows, self.step, may_gather=may_gather)
 
     def order(self, product: IntegerProduct) -> Array:
         """Return the k index of each byte of a row, in the order in which it is loaded."""
@@ -333,9 +339,12 @@ class InPlace(IntegerUnit[C]):
 
     def rows_cost(self, product: IntegerProduct, rows: int) -> Cost:
         """Return the cost of staging rows and of computing their offsets."""
-        staging = self.reading(product).staging()
-        return (arithmetic(staging) + scalar(staging + ROW_OVERHEAD)) * rows
+        staging, (loads, insertions) = self.reading(product).staging(), self.reading(product).gathering()
+        return (arithmetic(staging + insertions) + scalar(staging + loads + ROW_OVERHEAD)) * rows
 
     def rows(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
-        """Emit the staging of rows, if they need it."""
-        return Ready(*self.reading(call.product).source(call.x, starts[:count]))
+        """Emit the staging or gathering of rows, if they need it."""
+        reading, starts = self.reading(call.product), starts[:count]
+        if reading.is_gathered:
+            return Ready(call.x, starts, vectors=[reading.gather(call.x, start) for start in starts])
+        return Ready(*reading.source(call.x, starts))

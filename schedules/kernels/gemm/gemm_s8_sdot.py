@@ -14,6 +14,7 @@ from tvm import ir, tirx
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.quad import quads
 from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE, K_STEP
@@ -29,7 +30,7 @@ from schedules.tir.emit import i64
 
 NAME = "gemm_s8_sdot"
 
-TILES = ((6, 4), (5, 4), (4, 4), (3, 4), (2, 4), (1, 4), (8, 2), (4, 2), (2, 8), (1, 8))
+TILES = ((6, 4), (5, 4), (4, 4), (3, 4), (2, 4), (1, 4), (8, 2), (4, 2), (4, 6), (3, 6), (2, 8), (1, 8))
 """(rows, vectors of four columns) of the register tiles worth considering."""
 
 LATENCY = 3
@@ -62,6 +63,7 @@ class Params(Cut):
 
 class _Sdot(InPlace[Params]):
     name, suffix, feature, step = NAME, "sdot", FEATURE, K_STEP
+    by_quads = gathers = True
     finish = staticmethod(of_rows)
 
     def register_tiles(self, workload: Workload) -> Sequence[Params]:
@@ -74,13 +76,15 @@ class _Sdot(InPlace[Params]):
         outputs = rows * params.tile.columns
         # Each row has vectors of 16 outputs, and perhaps one of eight: half of a vector that two rows share.
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
-        loop = sdot_tile.cost(rows, params.vectors, self.reading(product), core, anew=params.anew)
+        loop = sdot_tile.cost(
+            rows, params.vectors, self.reading(product), core, anew=params.anew, by_quads=params.anew
+        )
         loop = chained(loop, rows * params.vectors, LATENCY, core)
         return loop + requantization_cost(product, outputs, anew=params.anew) + arithmetic(stores)
 
     @contextmanager
     def registers(self) -> Iterator[None]:
-        with pins(), reloads():
+        with pins(), reloads(), quads():
             yield
 
     def multiply(
@@ -94,7 +98,15 @@ class _Sdot(InPlace[Params]):
     ) -> Accumulator:
         chunks = self.reading(product).chunks()
         acc = sdot_tile.multiply(
-            a.source, a.starts, *b, vectors, chunks, header.starts, flipped=product.flipped
+            a.source,
+            a.starts,
+            *b,
+            vectors,
+            chunks,
+            header.starts,
+            flipped=product.flipped,
+            by_quads=params.anew,
+            loaded=a.vectors,
         )
         return lambda row, v: acc.vload([i64((row * vectors + v) * LANES)], "int32x4")
 

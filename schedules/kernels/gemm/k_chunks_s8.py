@@ -3,7 +3,8 @@
 
 k may come in any order that the weights are packed in; what is read twice meets weights of zero, and nothing outside
 of the data is read. The last chunk of a segment reaches back instead of past its end. Segments that are too short for
-that are copied side by side first.
+that are copied side by side first, or gathered in registers: where the data has a vector behind it, each is one vector,
+and the bytes behind whole lanes of several segments share a lane.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm.implicit_rows import Rows
 from schedules.kernels.gemm.product import NOTHING
-from schedules.tir.emit import i64
+from schedules.tir.emit import i64, load
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,22 @@ class Chunk:
         size: Number of bytes: 16, 8 or 4.
         first: The first byte that is used; a multiple of the unit, all behind it are used.
         at: Bytes that are used before it, in the order that weights are packed in.
+        end: Bytes up to the last one that is used; 0 for all of them.
+        tails: Of a gathered chunk, the (offset from the row's start, length) of the bytes of other chunks that are
+            inserted in its last lane, behind its own ones.
     """
 
     offset: int
     size: int
     first: int
     at: int
+    end: int = 0
+    tails: tuple[tuple[int, int], ...] = ()
 
     @property
     def used(self) -> int:
         """Number of bytes that are used."""
-        return self.size - self.first
+        return (self.end or self.size) - self.first
 
 
 @dataclass(frozen=True)
@@ -52,17 +58,27 @@ class Reading:
         rows: The matrix whose rows are loaded.
         unit: Bytes of k that a lane of the product's instruction sums over.
         is_staged: Whether the segments of a row are copied side by side first.
+        is_gathered: Whether they are gathered in registers.
     """
 
     rows: Rows
     unit: int
     is_staged: bool
+    is_gathered: bool = False
 
     @classmethod
-    def in_vectors(cls, rows: Rows, unit: int) -> "Reading":
-        """Staged where a segment is shorter than a vector and no multiple of the unit."""
-        short = any(length < VECTOR and length % unit for _, length in rows.segments)
-        return cls(rows, unit, short)
+    def in_vectors(cls, rows: Rows, unit: int, *, may_gather: bool = False) -> "Reading":
+        """Staged where a segment is shorter than a vector and no multiple of the unit.
+
+        Args:
+            rows: The matrix.
+            unit: Bytes of k that a lane of the product's instruction sums over.
+            may_gather: Whether there is a vector behind the data: such segments of one length are gathered.
+        """
+        lengths = {length for _, length in rows.segments}
+        short = any(length < VECTOR and length % unit for length in lengths)
+        gathered = short and may_gather and len(lengths) == 1
+        return cls(rows, unit, short and not gathered, gathered)
 
     @property
     def depth(self) -> int:
@@ -71,16 +87,42 @@ class Reading:
 
     def chunks(self) -> tuple[tuple[Chunk, ...], ...]:
         """Return the loads of each segment of a row, or of a staged row."""
+        if self.is_gathered:
+            return (_gathered(self.rows.segments, self.unit),)
         return _chunks_of(self._segments(), self.unit)
 
     def order(self) -> Array:
         """Return the k index of each byte that is used, or `NOTHING`."""
+        if self.is_gathered:
+            return _gathered_order(self.rows.segments, self.unit)
         return _order(self._segments(), self.unit, self.rows.depth)
 
     def staging(self) -> int:
         """Count the loads that stage one row; there are as many stores."""
         segments = self.rows.segments if self.is_staged else ()
         return sum(len(copies.pieces(length, VECTOR)) for _, length in segments)
+
+    def gathering(self) -> tuple[int, int]:
+        """Count the loads and the insertions that gather one row."""
+        if not self.is_gathered:
+            return 0, 0
+        (chunks,) = self.chunks()
+        return len(self.rows.segments), sum(len(chunk.tails) for chunk in chunks)
+
+    def gather(self, x: tirx.Buffer, start: ir.Expr) -> list[ir.Expr]:
+        """Emit the gathering of a row: a vector for each chunk."""
+        loaded = {at: load(x, start + at, VECTOR) for at, _ in self.rows.segments}
+        found, (chunks,) = [], self.chunks()
+        for chunk in chunks:
+            value, to = loaded[chunk.offset], chunk.end - self.unit
+            for offset, length in chunk.tails:
+                to += length
+                own = next(at for at, size in self.rows.segments if at <= offset < at + size)
+                lanes = list(range(VECTOR))
+                lanes[to : to + length] = range(VECTOR + offset - own, VECTOR + offset - own + length)
+                value = T.Bind(tirx.Shuffle([value, loaded[own]], lanes))
+            found.append(value)
+        return found
 
     def source(self, x: tirx.Buffer, starts: Sequence[ir.Expr]) -> tuple[tirx.Buffer, Sequence[ir.Expr]]:
         """Return the buffer that rows are loaded from and each row's offset, emitting the staging copy if needed."""
@@ -135,6 +177,35 @@ def _order(segments: tuple[tuple[int, int], ...], unit: int, depth: int) -> Arra
         before += length
     found = np.concatenate(order)
     found = np.where(found < depth, found, NOTHING)
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(_REMEMBERED)
+def _gathered(segments: tuple[tuple[int, int], ...], unit: int) -> tuple[Chunk, ...]:
+    whole, tail = divmod(segments[0][1], unit)
+    sharing, at, found = unit // tail, 0, []
+    for number, (offset, _) in enumerate(segments):
+        # The first of those that share a lane has it.
+        others = segments[number + 1 : number + sharing] if number % sharing == 0 else ()
+        end = (whole + (number % sharing == 0)) * unit
+        tails = tuple((other + whole * unit, tail) for other, _ in others)
+        if end:
+            found.append(Chunk(offset, VECTOR, 0, at, end, tails))
+        at += end
+    return tuple(found)
+
+
+@lru_cache(_REMEMBERED)
+def _gathered_order(segments: tuple[tuple[int, int], ...], unit: int) -> Array:
+    before = np.cumsum([0, *(length for _, length in segments)])
+    k_of = {offset + i: before[n] + i for n, (offset, length) in enumerate(segments) for i in range(length)}
+    order: list[int] = []
+    for chunk in _gathered(segments, unit):
+        read = [*range(chunk.offset, chunk.offset + min(chunk.end, segments[0][1]))]
+        read += [each for offset, length in chunk.tails for each in range(offset, offset + length)]
+        order += [*map(k_of.__getitem__, read), *[NOTHING] * (chunk.end - len(read))]
+    found = np.array(order)
     found.flags.writeable = False
     return found
 

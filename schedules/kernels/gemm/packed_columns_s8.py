@@ -17,6 +17,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Workload
+from schedules.intrinsics.quad import LAST, QUAD, quad
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.reload import reloaded
 from schedules.kernels.common import tiling
@@ -45,20 +46,30 @@ class Headers:
     Attributes:
         product: The product, for its requantisation.
         vectors: Number of vectors of four accumulators that a row, or a pair of rows, has in a panel.
+        rows: Number of rows whose accumulators and addends one load reads: the header repeats them as often.
     """
 
     product: IntegerProduct
     vectors: int
+    rows: int = 1
 
     @property
     def bytes(self) -> int:
         """Bytes of one panel's header."""
-        return self.vectors * VECTOR * (HEADER + self.product.shifted)
+        return self.at(HEADER + self.product.shifted)
 
-    @staticmethod
-    def pack(columns: Sequence[Array], panels: int) -> Array:
+    def at(self, number: int) -> int:
+        """Return the offset in bytes of the vectors of this number in a panel's header."""
+        return sum(self.vectors * self._times(before) * VECTOR for before in range(number))
+
+    def pack(self, columns: Sequence[Array], panels: int) -> Array:
         """Pack constants of 32 bits, one a column each, into headers, flat int8."""
-        return np.concatenate([each.reshape(panels, -1).view(np.int8) for each in columns], axis=1).ravel()
+        of_panels = (each.reshape(panels, -1).view(np.int8) for each in columns)
+        parts = [np.tile(each, self._times(number)) for number, each in enumerate(of_panels)]
+        return np.concatenate(parts, axis=1).ravel()
+
+    def _times(self, number: int) -> int:
+        return self.rows if number in (OFFSETS, ADDENDS) else 1
 
 
 @dataclass(frozen=True)
@@ -172,8 +183,8 @@ class Starts(Protocol):
     def offsets(self) -> list[ir.Expr]:
         """Return an int32x4 for each vector of columns."""
 
-    def starts(self) -> list[ir.Expr]:
-        """Return the same vectors, for accumulators that are overwritten."""
+    def starts(self, row: int) -> list[ir.Expr]:
+        """Return the same vectors for the accumulators of a row, or of a pair of rows, which are overwritten."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +197,9 @@ class Zeros:
         """Return `vectors` zero vectors."""
         return [tirx.Broadcast(tirx.IntImm("int32", 0), LANES)] * self.vectors
 
-    starts = offsets
+    def starts(self, row: int) -> list[ir.Expr]:
+        """Return the same, for any row."""
+        return self.offsets()
 
 
 class Header:
@@ -194,12 +207,21 @@ class Header:
 
     Attributes:
         anew: Whether what instructions overwrite is loaded where it is needed, each time.
+        by_quads: Whether four vectors of it are one load, inside the scope `quads`: where accumulators are in the
+            first registers, in their order.
     """
 
     def __init__(
-        self, headers: Headers, buffer: tirx.Buffer, panel: ir.Expr, before: int, anew: bool
+        self,
+        headers: Headers,
+        buffer: tirx.Buffer,
+        panel: ir.Expr,
+        before: int,
+        anew: bool,
+        by_quads: bool = False,
     ) -> None:
-        self.product, self.vectors, self.buffer, self.anew = headers.product, headers.vectors, buffer, anew
+        self.headers, self.product, self.vectors = headers, headers.product, headers.vectors
+        self.buffer, self.anew, self.by_quads = buffer, anew, by_quads and anew
         self.start = T.Bind(panel * headers.bytes + before)
         # Once, before there are branches that would each have their own.
         self._kept = [] if anew else self.offsets()
@@ -208,12 +230,28 @@ class Header:
         """Return the initial accumulators, int32x4."""
         return self._vectors(OFFSETS, "int32x4")
 
-    def starts(self) -> list[ir.Expr]:
-        """Return the initial accumulators, inside the scope `reloads`."""
+    def starts(self, row: int = 0) -> list[ir.Expr]:
+        """Return the initial accumulators of a row, inside the scope `reloads`."""
         if not self.anew:
             return self._kept
-        found = T.Bind(reloaded(self.buffer, self._at(OFFSETS), self.vectors))
-        return [take(found, LANES * v, LANES) for v in range(self.vectors)]
+        found: list[ir.Expr] = []
+        at, left = self._at(OFFSETS), self.vectors
+        while self.by_quads and left >= QUAD:
+            found += quad(self.buffer, at + VECTOR * len(found), row * self.vectors + len(found))
+            left -= QUAD
+        if left:
+            rest = T.Bind(reloaded(self.buffer, at + VECTOR * len(found), left))
+            found += [take(rest, LANES * v, LANES) for v in range(left)]
+        return found
+
+    def starts_of(self, rows: int) -> list[list[ir.Expr]]:
+        """Return the initial accumulators of that many rows; of two rows at once where the header has them twice."""
+        together = self.headers.rows
+        found: list[list[ir.Expr]] = []
+        while self.by_quads and together * self.vectors == QUAD and len(found) + together <= rows:
+            both = quad(self.buffer, self._at(OFFSETS), len(found) * self.vectors)
+            found += [both[v : v + self.vectors] for v in range(0, QUAD, self.vectors)]
+        return found + [self.starts(row) for row in range(len(found), rows)]
 
     def of_columns(self, v: int) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
         """Return the weight sums (int32x4), scales and biases (float32x4) of four columns of a dynamic product."""
@@ -251,6 +289,8 @@ class Header:
     def _addends_anew(self, vectors: Sequence[int]) -> list[ir.Expr]:
         first, count = vectors[0], len(set(vectors))
         at = self._at(ADDENDS) + VECTOR * first
+        if self.by_quads and count * self.headers.rows == len(vectors) == QUAD:
+            return [tirx.reinterpret("float32x4", each) for each in quad(self.buffer, at, LAST)]
         found = [T.Bind(reloaded(self.buffer, at, count)) for _ in range(len(vectors) // count)]
         return [
             tirx.reinterpret("float32x4", take(each, LANES * v, LANES))
@@ -259,7 +299,7 @@ class Header:
         ]
 
     def _at(self, number: int) -> ir.Expr:
-        return self.start + number * self.vectors * VECTOR
+        return self.start + self.headers.at(number)
 
     def _vectors(self, number: int, dtype: str) -> list[ir.Expr]:
         loads = [load(self.buffer, self._at(number) + VECTOR * v, VECTOR) for v in range(self.vectors)]

@@ -395,7 +395,7 @@ class _Emitter(Emitter):
         if self.params.dot:
             begin = [self.less_zero(column + LANES * v) for v in range(count)]
             acc = sdot_tile.multiply(
-                self.q, starts, self.panels, panel, count, reading.chunks(), lambda: begin
+                self.q, starts, self.panels, panel, count, reading.chunks(), lambda _: begin
             )
             return lambda r, v: acc.vload([i64((r * count + v) * LANES)], "int32x4")
         width = count * LANES

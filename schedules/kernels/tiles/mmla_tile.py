@@ -53,7 +53,7 @@ def multiply(
     pairs: tuple[int, int],
     steps: int,
     unroll: int,
-    start: Callable[[], Sequence[ir.Expr]],
+    start: Callable[[int], Sequence[ir.Expr]],
 ) -> tirx.Buffer:
     """Emits the sum over k of one tile.
 
@@ -65,7 +65,7 @@ def multiply(
         pairs: Pairs of rows, of columns.
         steps: K / 8.
         unroll: Steps of one loop iteration.
-        start: Makes int32x4 for each column pair, what the accumulators of a row pair start from; called for each.
+        start: Makes int32x4 for each column pair, what the accumulators of a row pair start from.
 
     Returns:
         The accumulators, int32 [row pair][column pair][4], flat.
@@ -73,7 +73,7 @@ def multiply(
     tile = PackedTile(SMMLA, *pairs)
     acc = tile.accumulators()
     for row in range(tile.rows):
-        for column, value in enumerate(start()):
+        for column, value in enumerate(start(row)):
             store(acc, value, tile.place(row, column), LANES)
 
     def step(at: ir.Expr) -> None:

@@ -5,7 +5,7 @@ A panel of B is [k / 4][vectors][4 columns][4 k]; accumulator (r, v) holds row r
 packed: a load brings up to 16 k of a row, which are taken four by four as lanes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from tvm import ir, tirx
@@ -13,6 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.intrinsics.pin import barrier
+from schedules.intrinsics.quad import QUAD, Stream
 from schedules.intrinsics.registers import LANES, REGISTERS, STREAMING_PAIR, VECTOR, check_tile
 from schedules.intrinsics.sdot import K_STEP, sdot_lane
 from schedules.kernels.common.contract import Array
@@ -24,6 +25,9 @@ from schedules.tir.emit import i64, load, store
 UNROLL = ((20, 4), (0, 2))
 """(at least as many accumulators, vectors of k of one loop iteration), where registers are left for a second vector of
 each row; elsewhere one, or LLVM loads ahead of what the register file holds. B's panel is then in reach of one LDP."""
+
+STREAMED = 2
+"""Vectors of k of one loop iteration where B is streamed, and needs no offsets."""
 
 REACHED = 8
 """Vectors of columns up to which one or two vectors of k are within the offset range of LDP; beyond, only one is."""
@@ -38,6 +42,9 @@ STRAIGHT_REGISTERS = 6
 """Registers of such code beside accumulators and rows of few vectors, which LLVM loads once for all panels of columns:
 whole ones, or of rows that are staged each lane, in all lanes of a register."""
 
+GATHERED_REGISTERS = 12
+"""Registers beside accumulators and gathered rows: four vectors of B, of multipliers and of addends."""
+
 SPILL = 4
 """Cost of each further register in such code: stack accesses, and as many stall cycles."""
 
@@ -49,24 +56,39 @@ def check_registers(rows: int, vectors: int) -> None:
     )
 
 
-def _unroll(rows: int, vectors: int, count: int) -> int:
+def _streamed(rows: int, vectors: int) -> int:
+    """Vectors of B that a load of its stream brings: as many as leave registers for a vector of each row."""
+    return QUAD if rows * vectors + rows + QUAD <= REGISTERS else STREAMING_PAIR
+
+
+def _unroll(rows: int, vectors: int, count: int, *, by_quads: bool) -> int:
     """Vectors of k of one loop iteration, of `count` in all."""
+    if by_quads:
+        return STREAMED if count >= 2 * STREAMED else 1
     spare = rows * vectors + 2 * rows + STREAMING_PAIR <= REGISTERS
     unroll = next(unroll for least, unroll in UNROLL if rows * vectors >= least)
     unroll = 1 if vectors > REACHED else unroll
     return unroll if spare and count >= 2 * unroll else 1
 
 
-def cost(rows: int, vectors: int, reading: Reading, core: Core, *, anew: bool) -> Cost:
-    """The sum over k: accumulators that start, products, one load a row and chunk, loads of B in pairs, loops."""
+def cost(
+    rows: int, vectors: int, reading: Reading, core: Core, *, anew: bool, by_quads: bool = False
+) -> Cost:
+    """The sum over k: accumulators that start, products, one load a row and chunk, loads of B, loops."""
     segments = reading.chunks()
     chunks = [chunk for segment in segments for chunk in segment]
     steps = sum(chunk.used for chunk in chunks) // K_STEP
-    loops = sum(len(segment) / _unroll(rows, vectors, len(segment)) for segment in segments)
-    loads = len(chunks) * rows + steps * vectors / 2
-    starts = scalar(rows * vectors / 2) if anew else arithmetic(rows * vectors)
+    unrolls = [_unroll(rows, vectors, len(segment), by_quads=by_quads) for segment in segments]
+    loops = sum(len(segment) / unroll for segment, unroll in zip(segments, unrolls, strict=True))
+    loads = steps * vectors / (_streamed(rows, vectors) if by_quads else STREAMING_PAIR)
+    if not reading.is_gathered:
+        loads += len(chunks) * rows
+    loaded = vectors // QUAD + vectors % QUAD / 2 if by_quads else vectors / 2
+    starts = scalar(rows * loaded) if anew else arithmetic(rows * vectors)
     spilled = 0
-    if max(len(segment) for segment in segments) <= STRAIGHT_CHUNKS:
+    if reading.is_gathered:
+        spilled = max(0, rows * (vectors + len(chunks)) + GATHERED_REGISTERS - REGISTERS)
+    elif max(len(segment) for segment in segments) <= STRAIGHT_CHUNKS:
         kept = rows * (vectors + (steps if reading.is_staged else len(chunks))) + STRAIGHT_REGISTERS
         few = anew and len(chunks) <= STRAIGHT_CHUNKS
         spilled = max(0, kept - REGISTERS if few else rows * vectors - STRAIGHT_TILE)
@@ -88,9 +110,11 @@ def multiply(
     b_panel: ir.Expr,
     vectors: int,
     segments: Sequence[Sequence[Chunk]],
-    start: Callable[[], Sequence[ir.Expr]],
+    start: Callable[[int], Sequence[ir.Expr]],
     *,
     flipped: bool = False,
+    by_quads: bool = False,
+    loaded: Sequence[Sequence[ir.Expr]] = (),
 ) -> tirx.Buffer:
     """Emits the sum over k of one tile, inside of `pin.pins`.
 
@@ -103,9 +127,11 @@ def multiply(
         b_panel: Offset in `b` of the panel.
         vectors: Number of vectors of columns.
         segments: The loads of a row, in the order of k.
-        start: Returns the int32x4 that the accumulators of a row start from, for a vector of columns; called
+        start: Returns the int32x4 that the accumulators of a row start from, one for each vector of columns; called
             for each row.
         flipped: Whether the top bit of the data is flipped.
+        by_quads: Whether B is streamed, four vectors a load, inside the scope `quads`.
+        loaded: The vectors of each row, if they are in registers, one for each load of `segments`.
 
     Returns:
         The accumulators, int32 [row][vector][4], flat.
@@ -113,17 +139,33 @@ def multiply(
     # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
     acc = T.alloc_buffer((len(a_rows) * vectors * LANES,), "int32", layout=None)
     for row in range(len(a_rows)):
-        for column, value in enumerate(start()):
+        for column, value in enumerate(start(row)):
             store(acc, value, i64((row * vectors + column) * LANES), LANES)
+
+    stream = Stream(b, b_panel) if by_quads else None
+
+    def panel(first: ir.Expr | int, count: int) -> Iterator[ir.Expr]:
+        """B's vectors from `first` on, each loaded when it is asked for."""
+        if stream is None:
+            yield from (load(b, b_panel + (first + i) * VECTOR, VECTOR) for i in range(count))
+            return
+        size = _streamed(len(a_rows), vectors)
+        for done in range(0, count, size):
+            yield from map(T.Bind, stream.next(min(size, count - done)))
 
     def take(chunk: Chunk, later: ir.Expr | int) -> None:
         """A chunk, `later` vectors of k behind its place."""
         offset = later * VECTOR + chunk.offset
-        values = [T.Bind(flip(load(a, row + offset, chunk.size), flipped)) for row in a_rows]
-        for step in range(chunk.used // K_STEP):
-            at = later * (VECTOR // K_STEP) + (chunk.at // K_STEP + step)
+        if loaded:
+            found = [row[segments[0].index(chunk)] for row in loaded]
+        else:
+            found = [load(a, row + offset, chunk.size) for row in a_rows]
+        values = [T.Bind(flip(value, flipped)) for value in found]
+        at, steps = later * (VECTOR // K_STEP) + chunk.at // K_STEP, chunk.used // K_STEP
+        b_values = panel(at * vectors, steps * vectors)
+        for step in range(steps):
             for column in range(vectors):
-                b_value = load(b, b_panel + (at * vectors + column) * VECTOR, VECTOR)
+                b_value = next(b_values)
                 for row, value in enumerate(values):
                     place = i64((row * vectors + column) * LANES)
                     lane = chunk.first // K_STEP + step
@@ -132,13 +174,13 @@ def multiply(
 
     for chunks in segments:
         count = whole(chunks)
-        unroll = _unroll(len(a_rows), vectors, count)
+        unroll = _unroll(len(a_rows), vectors, count, by_quads=by_quads)
         trips = count // unroll
         if trips > 1:
             with T.serial(i64(0), i64(trips)) as outer:
                 for u in range(unroll):
                     take(chunks[u], outer * unroll)
-                if vectors > REACHED:
+                if vectors > REACHED and stream is None:
                     # For in-order cores, LLVM would unroll the loop beyond the offset range of LDP.
                     barrier()
         for chunk in chunks[trips * unroll if trips > 1 else 0 :]:

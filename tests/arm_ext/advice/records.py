@@ -2,7 +2,7 @@
 """Profiles and reports of a few calls, written by hand."""
 
 from arm_ext.measure.call_costs import Bound
-from arm_ext.report.calls import CallRow, KernelCall, RunnerUp
+from arm_ext.report.calls import CallRow, KernelCall, OtherChoice
 from arm_ext.report.profile.record import Around, Counts, ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 from schedules.diagnostic import Diagnostic
@@ -68,11 +68,9 @@ def profile_of(*calls: ProfiledCall) -> ProfileReport:
 
 
 def kernel_of(
-    found: ProfiledCall, numerics: str, cost: int | None = None, runner_up: tuple[str, int] | None = None
+    found: ProfiledCall, numerics: str, cost: int | None = None, other: tuple[str, int] | None = None
 ) -> KernelCall:
-    other = (
-        None if runner_up is None else RunnerUp(kernel=runner_up[0], params={}, selection_cost=runner_up[1])
-    )
+    others = () if other is None else (OtherChoice(kernel=other[0], params={}, selection_cost=other[1]),)
     return KernelCall(
         symbol=found.symbol,
         sources=found.sources,
@@ -80,7 +78,7 @@ def kernel_of(
         numerics=numerics,
         reason="",
         selection_cost=cost,
-        runner_up=other,
+        others=others,
     )
 
 

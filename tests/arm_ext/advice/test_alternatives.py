@@ -18,8 +18,6 @@ def test_float_models_try_what_the_target_has() -> None:
         )
     )
     assert [each.options for each in found] == [{"precision": "fp16"}, {"quantize": "s.npz"}]
-    # fp16: half the cycles of either. int8: a quarter of the products' and of the bytes'.
-    assert [each.predicted for each in found] == [pytest.approx(0.45), pytest.approx(0.675)]
 
 
 def test_quantised_models_try_no_precision() -> None:
@@ -37,7 +35,7 @@ def test_winograd_is_switched_off_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runner_up", "tried"),
+    ("other", "tried"),
     [
         (("depthwise_s8_patch", 12), ["without depthwise_s8"]),
         (("depthwise_s8_patch", 16), []),  # by its formula, not worth building
@@ -45,11 +43,10 @@ def test_winograd_is_switched_off_where_it_is() -> None:
         (None, []),  # without it, no kernel would take the call
     ],
 )
-def test_runner_ups_of_costly_calls_are_tried(runner_up: tuple[str, int] | None, tried: list[str]) -> None:
-    report = report_of(kernel_of(INTEGER, "qdq", 10), kernel_of(NARROW, "qdq", 10, runner_up))
+def test_next_best_kernels_of_costly_calls_are_tried(other: tuple[str, int] | None, tried: list[str]) -> None:
+    report = report_of(kernel_of(INTEGER, "qdq", 10), kernel_of(NARROW, "qdq", 10, other))
     found = list(alternatives(profile_of(INTEGER, NARROW), report, (), None, None))
     assert [each.name for each in found] == tried
-    assert [each.predicted for each in found] == [pytest.approx(0.4 - 0.48)] * len(tried)
 
 
 def test_options_that_decide_numbers_exclude_each_other() -> None:

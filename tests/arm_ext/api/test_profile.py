@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.api.bench import bench
 from arm_ext.api.profile import profile
-from arm_ext.errors import UsageError
+from arm_ext.errors import EnvError, UsageError
 from arm_ext.measure.profile import CountReport
 from arm_ext.report.profile.record import ProfileReport
+from tests.arm_ext.board.processes import processes_of
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,15 @@ def test_an_inference_is_pinned_to_a_core(tmp_path: Path) -> None:
     found = profile(package, "local", cores=[core])
     assert found.conditions["cores"] == f"pinned to {core}"
     assert found.conditions["threads"] == "1"
+
+
+def test_a_board_that_goes_away_in_the_middle_is_told(digits_package: Path) -> None:
+    def end_board(step: str) -> None:
+        if step == "measure":
+            os.killpg(processes_of(os.getpid())[-1], signal.SIGKILL)
+
+    with pytest.raises(EnvError, match="went away in the middle"):
+        profile(digits_package, progress=end_board)
 
 
 def test_a_virtual_board_has_no_cores(digits_package: Path) -> None:

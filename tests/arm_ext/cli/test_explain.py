@@ -98,6 +98,9 @@ def test_all_about_one_node(model: str, capsys: pytest.CaptureFixture[str]):
     assert re.search(r"import +nn.batch_norm.*\n +canonicalize +nn.conv2d", text)
     assert "applied   fold_batch_norm  to /conv1, /norm1" in text
     assert "Computed by gemm_f32 " in text
+    prices = [float(price) for price in re.findall(r"not taken with .*, ([\d.]+) times the estimated", text)]
+    assert len(prices) > 3
+    assert prices == sorted(prices)
     assert "declined  winograd_f32: " not in text  # of 1 x 1 or strided ones it is no alternative
     assert max(map(len, text.splitlines())) <= 120
 

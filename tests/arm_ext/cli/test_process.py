@@ -10,8 +10,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from tests.arm_ext.models import mlp
 
@@ -48,6 +50,56 @@ def test_a_signal_leaves_nothing(work: Path, number: signal.Signals):
     out, err = process.communicate(timeout=_SECONDS)
     assert (process.returncode, out) == (128 + number, "")
     assert "aborted" in err
+    assert names(work) == before
+
+
+def folds_for_minutes() -> onnx.ModelProto:
+    """A model whose constants are multiplied at compile time, in one native call."""
+    wide = 1024
+    weight = onnx.numpy_helper.from_array(np.full((wide, wide), 0.01, np.float32), "w")
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, wide]) for name in "xy")
+    nodes = [helper.make_node("MatMul", ["w", "w" if k == 0 else f"w{k}"], [f"w{k + 1}"]) for k in range(30)]
+    nodes.append(helper.make_node("MatMul", ["x", "w30"], ["y"]))
+    graph = helper.make_graph(nodes, "g", [x], [y], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_heard_in_native_code(work: Path, number: signal.Signals):
+    onnx.save(folds_for_minutes(), work / "m.onnx")
+    (work / "phases").mkdir()
+    process = started(work, "compile", "m.onnx", "--target", "host", "--dump-phases", "phases", "--no-cache")
+    end = monotonic() + _SECONDS
+    while not [*work.glob("phases/*import*")] and monotonic() < end:  # what follows is the folding
+        sleep(0.01)
+    sleep(1)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=_SECONDS)
+    assert (process.returncode, out, err) == (128 + number, "", "aborted\n")
+    assert [name for name in names(work) if not name.startswith("phases/")] == ["m.onnx", "phases", "tmp"]
+
+
+def test_what_a_command_started_ends_with_it(work: Path):
+    code = (
+        "import ctypes, subprocess; from arm_ext.cli import process; from arm_ext.common import scratch\n"
+        "process.prepare()\n"
+        "with scratch.temporary_files(), scratch.scratch(scratch.Path.cwd()):\n"
+        "    subprocess.Popen(['sh', '-c', 'sleep 100 & wait'], start_new_session=True)\n"
+        "    libc, lock = ctypes.CDLL(None), ctypes.create_string_buffer(64)\n"
+        "    libc.pthread_mutex_lock(lock)\n"
+        "    print('begun', flush=True)\n"
+        "    libc.pthread_mutex_lock(lock)"  # for ever, and no signal interrupts it
+    )
+    before = names(work)
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=work, text=True, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.terminate()
+    try:
+        process.communicate(timeout=_SECONDS)  # the other processes have this end of the pipe, too
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGTERM
     assert names(work) == before
 
 

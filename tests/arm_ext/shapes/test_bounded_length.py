@@ -76,6 +76,21 @@ def test_board_runs_any_length(tmp_path: Path):
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 
+def test_indices_are_checked_against_the_length(tmp_path: Path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[n, 4] x, int64[3] i) => (float[3, 4] y) { [pick] y = Gather<axis = 0>(x, i) }"""
+    )
+    call = main(arm_ext.compile(model, "host", tmp_path / "p", shapes={"x": ("n<=40", 4)}).package.path)
+    for length in LENGTHS:
+        x = np.random.default_rng(length).standard_normal((length, 4), np.float32)
+        (found,) = call(x, np.array([0, -length, length - 1]))
+        assert np.array_equal(found, x[[0, 0, -1]])
+        for wrong in (length, -length - 1):
+            with pytest.raises(IndexError, match="node 'pick': an index is out of bounds"):
+                call(x, np.array([0, 0, wrong]))
+
+
 def test_a_recurrent_layer_is_refused_by_node(tmp_path: Path):
     with pytest.raises(
         ModelError, match=r"'n' in shapes cannot be known.*: lstm: a recurrent layer has one.*\{20,40\}"

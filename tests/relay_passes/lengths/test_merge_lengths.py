@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules of some lengths become one of any length."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+import tvm
 import tvm_ffi
 from tvm import IRModule, relax
 
@@ -64,6 +68,35 @@ def test_constants_that_grow_become_a_beginning():
     united = unite(list(slice_growing(modules).values()), LENGTHS, "n")
     assert isinstance(united, IRModule)
     assert "strided_slice" in united.script()
+
+
+def adding(number: Any, length: int) -> IRModule:
+    builder = relax.BlockBuilder()
+    held = np.asarray(number)
+    x = relax.Var("x", relax.TensorType([length, 3], str(held.dtype)))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.add(x, relax.const(held, str(held.dtype))))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+@pytest.mark.parametrize("number", [lambda n: n, lambda n: [[n, 7, 3 * n - 2]], lambda n: np.int32([n * 6])])
+def test_integers_that_follow_from_the_length_are_computed(number: Callable[[int], Any]):
+    modules = {length: adding(number(length), length) for length in LENGTHS}
+    assert isinstance(unite(list(modules.values()), LENGTHS, "n"), Diagnostic)
+    united = unite(list(slice_growing(modules).values()), LENGTHS, "n")
+    assert isinstance(united, IRModule)
+    for length in (*LENGTHS, 7):
+        machine = relax.VirtualMachine(tvm.compile(at_length(united, length), "llvm"), tvm.cpu())
+        held = np.asarray(number(length))
+        x = np.arange(length * 3, dtype=held.dtype).reshape(length, 3)
+        assert np.array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), x + held)
+
+
+def test_integers_that_do_not_follow_from_the_length_stay():
+    modules = {length: adding(length * length, length) for length in LENGTHS}
+    assert isinstance(unite(list(slice_growing(modules).values()), LENGTHS, "n"), Diagnostic)
 
 
 def test_constants_that_only_differ_stay():

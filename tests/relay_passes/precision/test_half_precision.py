@@ -75,6 +75,17 @@ def test_products_of_two_computed_tensors_stay_full(dtype: Half) -> None:
     assert products == [[dtype, dtype, "float32"], ["float32"] * 3]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_transposed_convolutions_stay_full(dtype: Half) -> None:
+    half = to_half_precision(
+        after_conv(lambda net, y: net.emit("up", op.nn.conv2d_transpose(y, net.const(7, 5, 2, 2)))), dtype
+    )
+    assert calls(half) == [
+        ("nn.conv2d", [dtype, dtype, "float32"]),
+        ("nn.conv2d_transpose", ["float32"] * 3),
+    ]
+
+
 def test_bfloat16_is_for_products_alone() -> None:
     def body(net: Net, y: Expr) -> Expr:
         relu = net.emit("relu", op.nn.relu(y))

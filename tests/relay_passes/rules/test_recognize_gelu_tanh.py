@@ -23,6 +23,9 @@ ARGUMENTS: dict[str, Write] = {
     "cube with square": lambda ops, x: ops.multiply(
         ops.add(x, ops.multiply(ops.multiply(ops.square(x), x), CUBIC)), SCALE
     ),
+    "cube around its constant, as JAX exports it": lambda ops, x: ops.multiply(
+        SCALE, ops.add(x, ops.multiply(x, ops.multiply(x, ops.multiply(CUBIC, x))))
+    ),
     "gain, as transformers write their fast GELU": lambda ops, x: ops.multiply(
         ops.multiply(x, SCALE), ops.add(1.0, ops.multiply(ops.multiply(CUBIC, x), x))
     ),

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
 from arm_ext.ethosu.partition.emit import emit
-from arm_ext.ethosu.partition.layers import cycles_by_operator, owned
+from arm_ext.ethosu.partition.layers import cycles_by_operator, layer_sources, owned
 from arm_ext.ethosu.partition.parts import grow
 from arm_ext.ethosu.vela.compiler import LayerCost, compile_network
 from arm_ext.target.npu import resolve_npu
+from relay_passes.ir.sources import union
 from tests.arm_ext.ethosu.partition.divided import named, prepared
 
 
@@ -36,3 +39,17 @@ def test_a_layer_under_a_name_of_velas_own_goes_with_the_others_of_its_source():
         layer("#7", 3),
     ]
     assert [operator for _, operator in owned(part, layers)] == [conv, conv, first, None]
+
+
+def test_a_layer_that_multiplies_goes_by_the_product_that_was_fused_into_it():
+    graph = prepared("whole").graph
+    (part,) = grow(graph, graph.operators)
+    by_output = {operator.output.name: operator for operator in part.operators}
+    pairs = ((by_output.get(op.inputs[0].name), op) for op in part.operators)
+    conv, after = next((maker, op) for maker, op in pairs if maker and maker.macs and not op.macs)
+    name = f"{after.output.name}/3"
+    layers = [replace(layer(name, 3), macs=8), replace(layer(name, 4), macs=8), layer(name, 5)]
+    sources = [names for _, names in layer_sources(part, layers)]
+    assert sources == [union([conv.nodes, after.nodes]), after.nodes, after.nodes]
+    own = replace(layer(f"{conv.output.name}/1", 1), macs=8)
+    assert [names for _, names in layer_sources(part, [own, *layers])] == [conv.nodes, *[after.nodes] * 3]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page, opened in Chromium as a user would."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,48 @@ def test_rows_are_chosen_by_mouse_and_keys(browser: webdriver.Chrome, tmp_path: 
     assert "the core lacks i8mm" in detail.text
     browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
     assert "block8/conv" in detail.text
+
+
+def test_the_table_is_one_stop_of_the_tab_key(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    made = report(2000)
+    opened(browser, tmp_path, html(made))
+    stops = browser.find_elements(By.CSS_SELECTOR, '#calls tbody tr[tabindex="0"]')
+    costliest = str(made.costliest()[0].index)
+    assert [row.get_attribute("data-index") for row in stops] == [costliest]
+    browser.find_element(By.CSS_SELECTOR, 'th button[title="Sort by share"]').send_keys(Keys.ENTER, Keys.TAB)
+    focused = browser.switch_to.active_element
+    assert (focused.tag_name, focused.get_attribute("data-index")) == ("tr", costliest)
+    focused.send_keys(Keys.END)
+    assert browser.switch_to.active_element.get_attribute("data-index") == str(
+        min(made.calls, key=lambda call: (call.share, -call.index)).index
+    )
+    browser.switch_to.active_element.send_keys(Keys.HOME)
+    assert browser.switch_to.active_element.get_attribute("aria-selected") == "true"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_either_scheme(browser: webdriver.Chrome, tmp_path: Path, scheme: str) -> None:
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        opened(browser, tmp_path, html(report(50), report(50, faster=2)))
+        for view in VIEWS:
+            tab(browser, view).click()
+        text, ground = (
+            browser.find_element(By.TAG_NAME, "body").value_of_css_property(name)
+            for name in ("color", "background-color")
+        )
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert browser.get_log("browser") == []
+    assert (_brightness(text) > _brightness(ground)) == (scheme == "dark")
+    assert abs(_brightness(text) - _brightness(ground)) > 150
+
+
+def _brightness(color: str) -> float:
+    """Of a colour such as "rgba(17, 24, 32, 1)", 0 to 255."""
+    red, green, blue = (float(part) for part in re.findall(r"[\d.]+", color)[:3])
+    return 0.3 * red + 0.6 * green + 0.1 * blue
 
 
 def test_rows_are_sorted_by_share(browser: webdriver.Chrome, tmp_path: Path) -> None:

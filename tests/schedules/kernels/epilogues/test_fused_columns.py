@@ -11,7 +11,7 @@ from arm_ext.board import Board
 from schedules.kernels.common.contract import Kernel
 from schedules.kernels.depthwise import depthwise_s8, depthwise_s8_mlal, depthwise_s8_patch
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
-from schedules.kernels.gemm.packed_columns_s8 import HEADER, NOT_FUSED
+from schedules.kernels.gemm.packed_columns_s8 import NOT_FUSED
 from tests.schedules.products import I8MM, MIXED, SIGNED, Case, Quant, check, conv
 from tests.schedules.programs import BASELINE, DOTPROD
 
@@ -63,6 +63,7 @@ CASES: dict[str, tuple[Kernel, dict[str, Any], list[tuple[Case, Any]]]] = {
         [
             (pointwise(31, SIGNED), gemm_s8_sdot.Params(4, 4)),
             (pointwise(9, ODD), gemm_s8_sdot.Params(8, 2)),
+            (pointwise(7, ODD), gemm_s8_sdot.Params(4, 6)),
             (pointwise(7, MIXED), gemm_s8_sdot.Params(6, 4, anew=False)),
         ],
     ),
@@ -89,8 +90,10 @@ CASES: dict[str, tuple[Kernel, dict[str, Any], list[tuple[Case, Any]]]] = {
 def kinds(kernel: Kernel, case: Case, params: Any) -> set[bool]:
     """Whether panels have a fused form, of those that there are."""
     width = params.tile.vectors * 4 if hasattr(params, "tile") else 8
-    header = case.arguments(kernel, params)[-1].view(np.int32).reshape(-1, HEADER, width)
-    return {bool((addends != NOT_FUSED).all()) for _, _, addends in header}
+    # Of depthwise kernels on SDOT what two rows begin with is there twice.
+    addends = 2 * width if kernel is depthwise_s8 and params.anew else width
+    header = case.arguments(kernel, params)[-1].view(np.int32).reshape(-1, 2 * addends + width)
+    return {bool((panel[-addends:] != NOT_FUSED).all()) for panel in header}
 
 
 @pytest.mark.isa("i8mm")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,21 @@ from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_s8_sdot as kernel
+from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.gemm_s8_sdot import TILES, Params
-from tests.schedules.products import CONVOLUTIONS, LINEAR, SHAPES, Case, check, conv, linear
+from schedules.kernels.gemm.k_chunks_s8 import Reading
+from tests.schedules.products import (
+    CONVOLUTIONS,
+    LINEAR,
+    SHAPES,
+    SIGNED,
+    UNSIGNED,
+    Case,
+    Quant,
+    check,
+    conv,
+    linear,
+)
 from tests.schedules.programs import DOTPROD, TRIPLE, assembly, loops
 
 CORE = CORES["cortex-a76"]
@@ -23,10 +37,30 @@ def test_every_value_is_the_definitions(cases: Sequence[Case], tmp_path: Path, b
     check(kernel, [(case, kernel.default(case.workload, CORE)) for case in cases], DOTPROD, board, tmp_path)
 
 
+def gathered(channels: int, kernel: int, quant: Quant = SIGNED) -> Case:
+    """A convolution of few channels, whose rows are gathered in registers."""
+    pads = (kernel // 2,) * 4
+    return conv((1, 9, 7, channels), 20, (kernel, kernel), strides=(2, 1), pads=pads, quant=quant)
+
+
+@pytest.mark.isa("dotprod")
+def test_rows_that_are_gathered(tmp_path: Path, board: Board):
+    cases = [gathered(*each) for each in ((3, 3), (2, 3), (1, 3), (1, 5), (3, 5), (1, 7), (1, 9))]
+    cases += [gathered(3, 3, UNSIGNED), gathered(3, 3, replace(SIGNED, nine_bits=True))]
+    tiles = [(2, 4), (3, 4), (8, 2), (3, 6), (4, 6), (1, 8), (2, 4), (2, 4), (2, 4)]
+    params = [Params(*tile, anew=bool(i % 3)) for i, tile in enumerate(tiles)]
+    for case in cases:
+        products = product_s8.products_of(case.workload, kernel.NAME)
+        assert not isinstance(products, Diagnostic)
+        assert Reading.in_vectors(products[0].rows, 4, may_gather=True).is_gathered
+    check(kernel, list(zip(cases, params, strict=True)), DOTPROD, board, tmp_path)
+
+
 @pytest.mark.isa("dotprod")
 def test_every_tile_gives_the_same(tmp_path: Path, board: Board):
     case = conv((1, 7, 9, 9), 43, (3, 3), pads=(1, 1, 1, 1))
     params = [Params(*tile, column_blocks=1 + i % 3, parallel=bool(i % 2)) for i, tile in enumerate(TILES)]
+    params += [replace(each, anew=False) for each in params]
     check(kernel, [(case, p) for p in params], DOTPROD, board, tmp_path)
 
 
@@ -48,9 +82,9 @@ def test_inner_loops_leave_the_stack_alone(name: str):
     assert inner
     for loop in inner:
         assert not [line for line in loop if "[sp" in line]
-        # Of full tiles 320 of 376 or 96 of 114; the last rows of a tile have fewer products for the same loads.
+        # Of full tiles 160 of 180 or 192 of 215; the last rows of a tile have fewer products for the same loads.
         assert sum(line.startswith("sdot") for line in loop) / len(loop) >= 0.5
-    assert max(sum(line.startswith("sdot") for line in loop) / len(loop) for loop in inner) >= 0.84
+    assert max(sum(line.startswith("sdot") for line in loop) / len(loop) for loop in inner) >= 0.88
 
 
 # Estimated cycles of the whole operator, by llvm-mca over its counted blocks, one thread; and its instructions.

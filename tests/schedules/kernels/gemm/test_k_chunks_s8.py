@@ -38,6 +38,23 @@ def test_only_short_segments_are_staged():
     assert [convolution(channels, 8).is_staged for channels in (3, 4, 8)] == [True, True, False]
 
 
+@pytest.mark.parametrize(("channels", "lanes"), [(1, 3), (2, 5), (3, 7), (5, 12)])
+def test_gathered_segments_share_the_lanes_of_what_is_behind_whole_ones(channels: int, lanes: int):
+    rows = implicit.convolution((1, 9, 9, channels), (3, 3), (1, 1), (1, 1), 1)
+    reading = Reading.in_vectors(rows, 4, may_gather=True)
+    order, (chunks,) = reading.order(), reading.chunks()
+    assert reading.is_gathered
+    assert not reading.is_staged
+    assert order.size == reading.depth == sum(chunk.used for chunk in chunks) == 4 * lanes
+    assert sorted(order[order != NOTHING]) == list(range(9 * channels))
+    assert [chunk.at for chunk in chunks] == [sum(c.used for c in chunks[:i]) for i in range(len(chunks))]
+
+
+def test_segments_of_whole_lanes_or_of_several_lengths_are_not_gathered():
+    assert not Reading.in_vectors(implicit.linear(1, 12), 4, may_gather=True).is_gathered
+    assert not Reading.in_vectors(implicit.linear(1, 17), 4, may_gather=True).is_gathered
+
+
 def test_27_bytes_of_three_channels_take_whole_units():
     assert convolution(3, 4).order().size == 28
     assert convolution(3, 8).order().size == 32

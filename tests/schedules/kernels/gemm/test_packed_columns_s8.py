@@ -9,7 +9,7 @@ from schedules.kernels.epilogues.requantize import MAGIC_BITS
 from schedules.kernels.epilogues.requantize_fused import fused_constants
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.k_chunks_s8 import Reading
-from schedules.kernels.gemm.packed_columns_s8 import HEADER, NOT_FUSED, Panels
+from schedules.kernels.gemm.packed_columns_s8 import ADDENDS, HEADER, MULTIPLIERS, NOT_FUSED, Headers, Panels
 from schedules.kernels.gemm.product import reordered
 from schedules.kernels.tiles import sdot_tile
 from tests.schedules.products import WIDE, Case, conv
@@ -60,3 +60,13 @@ def test_other_forms_have_no_fused_panels():
     case = conv((1, 3, 3, 24), 31, (1, 1), quant=WIDE)
     assert product_s8.products_of(case.workload, "test")[0].form != "biased"
     assert (headers(case)[:, -1] == NOT_FUSED).all()
+
+
+def test_accumulators_and_addends_of_two_rows_are_there_twice():
+    product = product_s8.products_of(conv((1, 3, 3, 24), 31, (1, 1)).workload, "test")[0]
+    columns = [np.arange(16, dtype=np.int32) + 100 * number for number in range(HEADER)]
+    headers = Headers(product, VECTORS, rows=2)
+    first, second = headers.pack(columns, 2).reshape(2, headers.bytes).view(np.int32)
+    assert first.tolist() == [*range(8), *range(8), *range(100, 108), *range(200, 208), *range(200, 208)]
+    assert (second == first + 8).all()
+    assert [headers.at(number) for number in (MULTIPLIERS, ADDENDS)] == [64, 96]

@@ -26,7 +26,7 @@ def tile(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> tirx.Pri
         a, b, offset, output = function.buffers
         start = [load(offset, i64(4 * c), 4) for c in range(column_pairs)]
         pairs = (row_pairs, column_pairs)
-        acc = mmla_tile.multiply(a, i64(0), b, i64(0), pairs, steps, unroll, lambda: start)
+        acc = mmla_tile.multiply(a, i64(0), b, i64(0), pairs, steps, unroll, lambda _: start)
         for at in range(0, accumulators, 4):
             store(output, acc.vload([i64(at)], "int32x4"), i64(at), 4)
     return function.prim_func

@@ -8,6 +8,7 @@ from tvm import tirx
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.quad import quads
 from schedules.kernels.gemm import implicit_rows as implicit
 from schedules.kernels.gemm.gemm_s8_sdot import TILES
 from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading
@@ -23,7 +24,9 @@ def _reading(depth: int) -> Reading:
     return Reading.in_vectors(implicit.linear(1, depth), sdot_tile.K_STEP)
 
 
-def tile(rows: int, vectors: int, depth: int, chunks: list[list[Chunk]]) -> tirx.PrimFunc:
+def tile(
+    rows: int, vectors: int, depth: int, chunks: list[list[Chunk]], *, by_quads: bool = False
+) -> tirx.PrimFunc:
     """Dense rows by a panel, from accumulators that start at each column's offset."""
     steps = sum(chunk.used for segment in chunks for chunk in segment) // sdot_tile.K_STEP
     arguments = [
@@ -32,11 +35,11 @@ def tile(rows: int, vectors: int, depth: int, chunks: list[list[Chunk]]) -> tirx
         ((4 * vectors,), "int32"),
         ((rows * vectors * 4,), "int32"),
     ]
-    with kernel_function("tile", arguments) as function, pins():
+    with kernel_function("tile", arguments) as function, pins(), quads():
         a, b, offset, output = function.buffers
         start = [load(offset, i64(4 * v), 4) for v in range(vectors)]
         starts = [i64(row * depth) for row in range(rows)]
-        acc = sdot_tile.multiply(a, starts, b, i64(0), vectors, chunks, lambda: start)
+        acc = sdot_tile.multiply(a, starts, b, i64(0), vectors, chunks, lambda _: start, by_quads=by_quads)
         for at in range(0, rows * vectors * 4, 4):
             store(output, acc.vload([i64(at)], "int32x4"), i64(at), 4)
     return function.prim_func
@@ -53,8 +56,10 @@ def test_values_on_a_board(tmp_path: Path, board: Board):
         weights = reordered(b[None], reading.order())[0]
         operands = [a.ravel(), sdot_tile.pack_columns(weights, vectors).ravel(), offset]
         chunks = reading.chunks()
-        calls.append((tile(rows, vectors, depth, chunks), operands, (rows * vectors * 4,), "int32"))
-        expected.append((a.astype(np.int32) @ b.astype(np.int32).T + offset).ravel())
+        for by_quads in (False, True):
+            function = tile(rows, vectors, depth, chunks, by_quads=by_quads)
+            calls.append((function, operands, (rows * vectors * 4,), "int32"))
+            expected.append((a.astype(np.int32) @ b.astype(np.int32).T + offset).ravel())
     so = model_so(tmp_path / "model.so", calls, DOTPROD)
     outputs = board.load(so).run([array for _, arrays, _, _ in calls for array in arrays])
     for actual, wanted in zip(outputs, expected, strict=True):
@@ -62,16 +67,17 @@ def test_values_on_a_board(tmp_path: Path, board: Board):
 
 
 @pytest.mark.parametrize(("rows", "vectors"), [(6, 4), (5, 4), (8, 2)])
-def test_the_loop_is_what_is_estimated_and_leaves_the_stack_alone(rows: int, vectors: int):
+@pytest.mark.parametrize("by_quads", [False, True], ids=["pairs", "quads"])
+def test_the_loop_is_what_is_estimated_and_leaves_the_stack_alone(rows: int, vectors: int, by_quads: bool):
     depth = 16 * 4 * 33
     reading = _reading(depth)
-    (loop,) = loops(assembly(tile(rows, vectors, depth, reading.chunks()), A76))
+    (loop,) = loops(assembly(tile(rows, vectors, depth, reading.chunks(), by_quads=by_quads), A76))
     products = sum(line.startswith("sdot") for line in loop)
     assert products % (4 * rows * vectors) == 0
     assert not [line for line in loop if "[sp" in line]
     trips = depth / 16 / (products / (4 * rows * vectors))
-    whole = sdot_tile.cost(rows, vectors, reading, CORES["cortex-a76"], anew=True)
-    estimated = whole.instructions - rows * vectors / 2
+    whole = sdot_tile.cost(rows, vectors, reading, CORES["cortex-a76"], anew=True, by_quads=by_quads)
+    estimated = whole.instructions - rows * vectors / (4 if by_quads and vectors == 4 else 2)
     # Rows that lie too far apart for one register's offsets take an addition each.
     assert abs(estimated / trips - len(loop)) <= 2
 

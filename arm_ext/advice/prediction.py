@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predict what another build of a model would cost, from the profile of this one and the estimates of both."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from arm_ext.report.calls import CallRow
+from arm_ext.report.profile.record import ProfiledCall, ProfileReport
+
+
+def predicted_gain(profile: ProfileReport, now: Sequence[CallRow], then: Sequence[CallRow]) -> float:
+    """Return the share of the measured cost that another build would save; negative is slower.
+
+    A layer's cycles change as the estimates of the kernels that compute it, and the cycles in which it waits for cache
+    lines as the bytes that it reads and writes. The estimate of a layer that this build does not have is multiplied by
+    what this build measures for its estimates on average.
+
+    Args:
+        profile: Measurements of this build.
+        now: Its kernel calls.
+        then: The kernel calls that the other build would have.
+    """
+    measured, estimated, others = _measured(profile.calls), _estimated(now), _estimated(then)
+    compared = [name for name in measured if name in estimated]
+    average = _ratio(
+        sum(measured[name].cycles for name in compared), sum(estimated[name].cycles for name in compared)
+    )
+    cost = sum(measured[name].total for name in measured)
+    saved = cost
+    for name, other in others.items():
+        own = estimated.get(name)
+        if name not in measured or own is None:
+            saved -= other.cycles * average
+            continue
+        layer = measured[name]
+        saved -= layer.cycles * _ratio(other.cycles, own.cycles) + layer.waits * _ratio(
+            other.bytes, own.bytes
+        )
+    whole = float(profile.cycles or profile.median_us or 0)
+    return saved / whole if whole else 0.0
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Cost of all calls that one source node names: its layer.
+
+    Attributes:
+        cycles: Of the core; of a real board the microseconds.
+        waits: Cycles in which cache lines are carried, where that is known apart.
+        bytes: Operands and results, each once.
+    """
+
+    cycles: float = 0.0
+    waits: float = 0.0
+    bytes: int = 0
+
+    @property
+    def total(self) -> float:
+        return self.cycles + self.waits
+
+    def __add__(self, other: "_Cost") -> "_Cost":
+        return _Cost(self.cycles + other.cycles, self.waits + other.waits, self.bytes + other.bytes)
+
+
+def _measured(calls: Iterable[ProfiledCall]) -> dict[str, _Cost]:
+    return _by_layer((call.anchor, _of_call(call)) for call in calls)
+
+
+def _of_call(call: ProfiledCall) -> _Cost:
+    if call.counts is not None:
+        return _Cost(call.counts.core_cycles, call.counts.cycles - call.counts.core_cycles)
+    return _Cost(call.times.median_us if call.times else 0.0)
+
+
+def _estimated(rows: Iterable[CallRow]) -> dict[str, _Cost]:
+    return _by_layer((row.anchor, _Cost(row.cycles, bytes=row.bytes)) for row in rows)
+
+
+def _by_layer(costs: Iterable[tuple[str, _Cost]]) -> dict[str, _Cost]:
+    found: dict[str, _Cost] = {}
+    for name, cost in costs:
+        found[name] = found.get(name, _Cost()) + cost
+    return found
+
+
+def _ratio(other: float, own: float) -> float:
+    return other / own if own else 1.0

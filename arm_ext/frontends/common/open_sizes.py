@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors whose size depends on the data, as NonZero and NonMaxSuppression give them: nobody can plan their memory."""
+
+from tvm import IRModule, relax, tirx
+from tvm.ir import Var
+
+from arm_ext.errors import ModelError
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
+
+
+def refuse_open_sizes(mod: IRModule) -> None:
+    """Refuse a module with a tensor whose size the run decides.
+
+    Raises:
+        ModelError: Names the first node that gives one, and those that feed it.
+    """
+    for _, func in sorted(relax_functions(mod), key=lambda named: str(named[0].name_hint) != "main"):
+        for binding in bindings_of(func):
+            ty = binding.var.ty
+            for field in ty.fields if isinstance(ty, relax.TupleType) else [ty]:
+                if isinstance(field, relax.TensorType) and not _is_static(field):
+                    raise _refused(func, binding)
+
+
+def _is_static(ty: relax.TensorType) -> bool:
+    return ty.shape is not None and all(isinstance(dim, tirx.IntImm) for dim in ty.shape.values)
+
+
+def _refused(func: relax.Function, binding: relax.Binding) -> ModelError:
+    names = ", ".join(sources_of(binding.value)) or str(binding.var.name)
+    fed = ", ".join(f"'{name}'" for name in _fed_by(func, binding)) or "constants"
+    return ModelError(
+        f"node '{names}' gives a tensor whose size depends on the data, and a compiled model has static shapes: end "
+        f"the model at what feeds the node ({fed}), and compute it and what follows in the program that calls the "
+        "package; onnx.utils.extract_model cuts ONNX models"
+    )
+
+
+def _fed_by(func: relax.Function, binding: relax.Binding) -> list[str]:
+    """Return the source nodes and inputs that a binding's source nodes read."""
+    made = {each.var: each.value for each in bindings_of(func)}
+    own = set(sources_of(binding.value))
+    waiting = [value for value in made.values() if own.intersection(sources_of(value))] or [binding.value]
+    seen, names = set[Var](), dict[str, None]()
+    while waiting:
+        for var in relax.analysis.free_vars(waiting.pop()):
+            others = sources_of(made[var]) if var in made else (str(var.name),)
+            if others and not own.intersection(others):
+                names.update(dict.fromkeys(others))
+            elif not others and var not in seen:
+                seen.add(var)
+                waiting.append(made[var])
+    return sorted(names)
