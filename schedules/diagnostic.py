@@ -16,14 +16,14 @@ class Diagnostic:
 
     Attributes:
         reason: A sentence without full stop and without its numbers, such as "weight is not a constant".
-        limit: The allowed value; empty if it is no comparison.
+        limit: The expected value, or the bound in words, such as "at most 8"; empty if nothing was compared.
         actual: The value found instead.
-        nodes: Source nodes that it speaks of.
-        asked: Who was asked: a kernel, a rule, or a phase.
-        operator: Operator that it speaks of.
+        nodes: Source nodes that it is about.
+        asked: Kernel, rule or phase that was asked.
+        operator: Operator that it is about.
         hint: Change that would avoid the rejection, or the alternative it was compared with.
-        others: Source nodes that would be taken in, too, where the reason begins with them.
-        unfit: Whether who was asked is for another kind of thing, so that no other size, core or option would do.
+        others: Source nodes that a composite would also contain; the reason then begins with them.
+        unfit: Whether the kernel or rule is for another kind of operator, so that no other size, core or option helps.
     """
 
     reason: str
@@ -53,8 +53,8 @@ class Diagnostic:
         return cls(reason, allowed, found, nodes, hint=hint, others=others)
 
     def why(self) -> str:
-        """Return the reason with the actual value and the limit, and the hint."""
-        compared = f" (limit {self.limit}, actual {self.actual})" if self.limit else ""
+        """Return the reason with the expected and the actual value, and the hint."""
+        compared = f" (expected {self.limit}, found {self.actual})" if self.limit else ""
         return self.reason + compared + (f"; {self.hint}" if self.hint else "")
 
     def __str__(self) -> str:

@@ -30,9 +30,9 @@ from arm_ext.target.profiles import Profile, resolve
 from schedules.numerics import tosa
 
 NOTE = (
-    "All of it are estimates: of Vela for the NPU, of the kernels' formulas for one core of the CPU, at the clocks in "
-    "the table. NPU and CPU take turns. A hand-over and its copies are assumptions. They compare configurations, and "
-    "are no times on a board. Regions that would not gain stay on the CPU."
+    "All figures are estimates: by Vela for the NPU, by the kernels' formulas for one core of the CPU, at the clocks "
+    "in the table. NPU and CPU take turns. A hand-over and its copies are assumptions. The figures compare "
+    "configurations, and are no times on a board. Regions that would not gain stay on the CPU."
 )
 _MINUTE = 60
 

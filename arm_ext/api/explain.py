@@ -77,7 +77,7 @@ NAMES: tuple[str, ...] = (
     *_COMPOSITES,
 )
 
-_NOT_TRIED = "changes last bits of float results, which could move an integer, and the model quantises"
+_NOT_TRIED = "changes last bits of float results, which could move an integer, and the model is quantised"
 
 
 @serial

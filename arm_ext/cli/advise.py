@@ -49,7 +49,12 @@ _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "-
     metavar="X",
     help="Recommend nothing that changes an output by more than this, over the largest |output|.",
 )
-@click.option("--budget", type=Minutes(), metavar="30m", help="When to build nothing more: 30m, 2h, 90s.")
+@click.option(
+    "--budget",
+    type=Minutes(),
+    metavar="30m",
+    help="Time after which no further build is begun: 30m, 2h, 90s.",
+)
 @click.option(
     "--apply",
     "applied",

@@ -61,7 +61,7 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="How many threads of a pool share a kernel of a C library at most; a pool of POSIX threads comes with it.",
+    help="Most threads of a pool that share a kernel of a C library; a pool of POSIX threads comes with it.",
 )
 @click.option(
     "--memory",
@@ -126,8 +126,8 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
 @click.option(
     "--force",
     is_flag=True,
-    help="Write the package even where other files are, which stay, and replace files of an earlier package that "
-    "were changed.",
+    help="Write the package even if the folder has other files, which stay, and replace files of an earlier "
+    "package that were changed.",
 )
 @npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
@@ -174,7 +174,7 @@ def compile(
 ) -> None:
     """Compile MODEL (ONNX, TFLite, StableHLO or a .pt2 of torch.export, float or quantised) into a package.
 
-    Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext. Several become one C
+    Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext. Several models become one C
     library, in which weights that they share are stored once; options that name inputs then say of which model, as
     in --shape encoder:audio=1,16000.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--config FILE.yaml`: options of a command in a file; what stands on the command line goes before."""
+"""`--config FILE.yaml`: options of a command in a file; options on the command line take precedence."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ def config_option(command: _Command) -> _Command:
         callback=_read,
         metavar="FILE.yaml",
         help="Options by their names here, such as `precision: fp16`; one that may be given several times takes a "
-        "list. The command line goes before. `arm-ext advise --apply` writes such a file.",
+        "list. The command line takes precedence. `arm-ext advise --apply` writes such a file.",
     )
     return option(command)
 

@@ -45,8 +45,8 @@ value_option = click.option(
     type=Pair("NAME=NUMBER,…"),
     multiple=True,
     metavar="NAME=NUMBER,…",
-    help="Make this input of an ONNX model a constant, such as sr=16000: what it decides is decided when the model is "
-    "compiled, and the package has no such input.",
+    help="Make this input of an ONNX model a constant, such as sr=16000: what depends on it alone is computed when the "
+    "model is compiled, and the package has no such input.",
 )
 
 

@@ -50,7 +50,9 @@ _DB = "tuning"
     help="virtual[:cpu] estimates cycles; local, host:port and tracker-host:port/key time, the last one on all boards "
     "that the tracker has of the key.",
 )
-@click.option("--budget", type=Minutes(), metavar="30m", help="When to stop: 30m, 2h, 90s.")
+@click.option(
+    "--budget", type=Minutes(), metavar="30m", help="Time after which the search ends: 30m, 2h, 90s."
+)
 @click.option("--trials", type=click.IntRange(1), metavar="N", help="The most candidates that are tried.")
 @click.option("--tasks", metavar="NAME,NAME", help="Tune only these tasks, such as 'conv2d_s8.*'.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same trials.")

@@ -22,14 +22,14 @@ _WIDTH = 110  # columns of prose
 @click.option("--npu", is_flag=True, help="Verify the payloads for an NPU, by a functional model of it.")
 @json_option()
 def verify(package: Path, npu: bool, as_json: bool) -> None:
-    """Verify what is in PACKAGE.
+    """Verify the payloads for an NPU in PACKAGE.
 
     With --npu each region's payload runs on a functional model of the Ethos-U, and the region's TOSA graph on TOSA's
     reference model: on the self-test's values, where the CPU's results are compared too, on random ones, and on the
     least and greatest of their type. All bytes must be equal.
     """
     if not npu:
-        raise UsageError("say what to verify: --npu")
+        raise UsageError("verify needs --npu, which is all that it verifies so far: the payloads for an NPU")
     report = verify_package(package)
     click.echo(report.model_dump_json(indent=2) if as_json else "\n".join(_lines(report)))
     if not report.equal:

@@ -3,8 +3,8 @@
 
 the package       target, size, memory, numerics, MACs by kernel, the slowest layers
 the calls         a row a kernel call, in execution order; a layer of the NPU is a row, too
-worth knowing     what stayed float, what only moves data, what runs in plain loops or on the CPU instead of the NPU,
-and what might be faster, each with its reason, the costliest first
+worth knowing     what is left in float, what only moves data, what runs in scalar loops or on the CPU instead of
+                  the NPU, and what might be faster, each with its reason, the costliest first
 """
 
 from collections import Counter, defaultdict
@@ -33,13 +33,13 @@ _ESTIMATES = (
 )
 
 
-_FLOAT = "Stayed in float, though the model quantises"
-_GENERIC = "In plain loops, without vector code"
-_MOVED = "Laid out or copied"
+_FLOAT = "Left in float although the model is quantised"
+_GENERIC = "In scalar loops, without vector code"
+_MOVED = "Only copied or rearranged"
 _NOTHING = {
-    _FLOAT: "stayed in float",
-    _GENERIC: "runs in plain loops",
-    _MOVED: "is copied to another layout",
+    _FLOAT: "is left in float",
+    _GENERIC: "runs in scalar loops",
+    _MOVED: "is only copied or rearranged",
 }
 
 _FURTHER = (
@@ -134,7 +134,7 @@ class _Page:
             shares[on_npu] = shares.get(on_npu, 0.0) + region.npu_us / self.total
         said = ", ".join(f"{name} {_percent(share)}" for name, share in _greatest(shares))
         rounding = (
-            f"; integers round as {facts.numerics} does" if facts is not None and "integers" in said else ""
+            f"; integers {_ROUNDING[facts.numerics]}" if facts is not None and "integers" in said else ""
         )
         return f"by time: {said or 'no arithmetic'}{rounding}"
 
@@ -237,12 +237,12 @@ class _Page:
         sections: dict[str, Callable[[], Iterable[_Finding]]] = {
             _FLOAT: self._left_float,
             "On the CPU instead of the NPU": self._not_on_npu,
-            "Where regions for the NPU end": self._borders,
+            "Where the NPU's regions end": self._borders,
             "Share of MACs saved by channels that are constant or that nothing reads": self._removed,
             "Constant channels that stay": self._kept_channels,
             _GENERIC: self._generic,
             _MOVED: self._moved,
-            "Kernels that would take more layers, but for": self._nearly,
+            "Kernels that declined layers, and why": self._nearly,
             "Next best kernels of the slowest layers": self._runners_up,
             "With tuned parameters": self._tuned,
         }
@@ -415,6 +415,7 @@ class _Page:
 
 _NUMERICS = {"qdq": "integers", "tosa": "integers", "integer": "integers"}
 _BOTH = "integers and float"
+_ROUNDING = {"qdq": "round as QDQ form defines", "tosa": "round as TOSA defines"}
 
 _SHORT_TYPES = {"float": "f", "uint": "u", "int": "i"}
 

@@ -138,7 +138,11 @@ def _no_gain(parallel: _Parallel, costs: Costs) -> Diagnostic | None:
     )
     cost = f"{together:.0f} cycles of the product, {actual - together:.0f} of its split{where}"
     return Diagnostic.of(
-        "takes more cycles than apart", round(limit), round(actual), nodes=parallel.nodes, hint=cost
+        "takes more cycles than apart",
+        f"below {round(limit)}",
+        round(actual),
+        nodes=parallel.nodes,
+        hint=cost,
     )
 
 

@@ -73,7 +73,7 @@ def no_step(
     steps: Sequence[EpilogueStep],
     misfits: Sequence[Diagnostic | None],
 ) -> Diagnostic:
-    """Return why `follower` is none of `steps`."""
+    """Return why `follower` is not one of `steps`."""
     for step, misfit in zip(steps, misfits, strict=True):
         if _is_of(step, op) and misfit is not None:
             others = sources_of(follower.value)
@@ -81,7 +81,7 @@ def no_step(
                 f"{label(follower)}: {misfit.reason}", misfit.limit, misfit.actual, others=others
             )
     known = any(_is_of(step, op) for step in spec.epilogue)
-    what = "may not follow here, or not again" if known else f"is no step of {spec.name}"
+    what = "cannot follow here, or not twice" if known else f"is no epilogue step of {spec.name}"
     return Diagnostic.of(f"{label(follower)}: {op} {what}", others=sources_of(follower.value))
 
 

@@ -135,7 +135,8 @@ class _Finder:
                     f"{label(follower)}: {op} would spill: vector registers that it needs beside the tile's"
                 )
                 others = sources_of(follower.value)
-                end = Diagnostic.of(reason, spare + step.registers, step.registers, others=others)
+                limit = f"at most {spare + step.registers}"
+                end = Diagnostic.of(reason, limit, step.registers, others=others)
                 break
             if step.weighed and (dearer := self._dearer(spec, [*chain, follower])) is not None:
                 others = sources_of(follower.value)

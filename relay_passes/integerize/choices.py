@@ -74,7 +74,7 @@ def _with_constant(name: str, x: Quantized, constant: npt.NDArray[np.float64]) -
         return Diagnostic.of("a constant in it has several elements", 1, constant.size)
     info = np.iinfo(quantization.dtype)
     if info.bits > _MAX_BITS:
-        return Diagnostic.of("its input has too many bits", _MAX_BITS, info.bits)
+        return Diagnostic.of("its input has too many bits", f"at most {_MAX_BITS}", info.bits)
     values = np.arange(int(info.min), int(info.max) + 1)
     real = (values - quantization.zero_point).astype(np.float32) * np.float32(quantization.scale)
     holds = _COMPARISONS[name](real, np.float32(constant.item()))

@@ -285,9 +285,9 @@ def _misfit(data: _Data, weights: npt.NDArray[Any], window: Call | None) -> tupl
         return "zero point is neither per row nor a scalar", (*shape[:-1], 1), zero
     summed = 0 if window is None else tuple(range(1, weights.ndim))
     if (most := int(np.ptp(weights.astype(np.int64), axis=summed).max(initial=0))) > _REACH:
-        return "weights of a column differ by more than 8 bits can", _REACH, most
+        return "weights of a column differ by more than 8 bits can", f"at most {_REACH}", most
     if (most := _largest(weights, filters=window is not None)) > _LARGEST_SUM:
-        return "sums may overflow 32 bits", _LARGEST_SUM, most
+        return "sums may overflow 32 bits", f"at most {_LARGEST_SUM}", most
     return None
 
 

@@ -51,9 +51,7 @@ def _readers(func: relax.Function) -> Mapping[Var, list[str]]:
 def _default(var: Var, quantized: set[Var], readers: Mapping[Var, list[str]]) -> Diagnostic:
     if var not in quantized:
         actual = ", ".join(sorted(set(readers.get(var, ()))))
-        return Diagnostic.of(
-            "its result is not quantised", "read by quantize", f"read by {actual}" if actual else None
-        )
+        return Diagnostic.of("its result is not quantised", "quantize as its reader", actual or None)
     return Diagnostic.of("it has no integer form")
 
 

@@ -35,7 +35,9 @@ def check(match: Match) -> Match | Diagnostic:
         return match.reject("scales are no floating-point tensors", limit="float", actual=str(a.dtype))
     size = np.broadcast(a, b).size
     if size > max(a.size, b.size):
-        return match.reject("the product would be larger than both", limit=max(a.size, b.size), actual=size)
+        return match.reject(
+            "the product would be larger than both", limit=f"at most {max(a.size, b.size)}", actual=size
+        )
     if not all_normal(_product(match)):
         return match.reject("the product is not a normal number")
     return match

@@ -29,7 +29,9 @@ def check(match: Match) -> Match | Diagnostic:
         return match.reject("shifts are no floating-point tensors", limit="float", actual=str(a.dtype))
     size = np.broadcast(a, b).size
     if size > max(a.size, b.size):
-        return match.reject("the sum would be larger than both", limit=max(a.size, b.size), actual=size)
+        return match.reject(
+            "the sum would be larger than both", limit=f"at most {max(a.size, b.size)}", actual=size
+        )
     return match
 
 

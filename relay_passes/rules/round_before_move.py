@@ -28,7 +28,7 @@ def check(match: Match) -> Match | Diagnostic:
     """The cast makes elements smaller."""
     before, after = (_bits(match.values[part]) for part in ("moved", "rounded"))
     if after >= before:
-        return match.reject("the cast makes elements no smaller", limit=before - 1, actual=after)
+        return match.reject("the cast makes elements no smaller", limit=f"below {before}", actual=after)
     return match
 
 

@@ -85,7 +85,7 @@ class Costs:
         if both.estimate <= cycles:
             return None
         reason = "with it the kernel would spill, or wait: estimated cycles"
-        return reason, f"{cycles:.0f} of two kernels", f"{both.estimate:.0f}"
+        return reason, f"at most {cycles:.0f}, as of two kernels", f"{both.estimate:.0f}"
 
     def split(self, shape: Sequence[int]) -> float:
         """Estimate splitting a float32 value along its last axis: the copy, and the memory traffic beyond L2."""

@@ -4,8 +4,8 @@ from schedules.diagnostic import Diagnostic
 
 def test_a_record_reads_as_a_sentence():
     left = Diagnostic.of("its value is too large", 7, 9, nodes=("a", "b"), hint="clamp it")
-    assert left.why() == "its value is too large (limit 7, actual 9); clamp it"
-    assert str(left) == "a, b: its value is too large (limit 7, actual 9); clamp it"
+    assert left.why() == "its value is too large (expected 7, found 9); clamp it"
+    assert str(left) == "a, b: its value is too large (expected 7, found 9); clamp it"
     alone = Diagnostic("its result is not quantised", nodes=("a",), operator="sin")
     assert str(alone) == "a: sin: its result is not quantised"
 

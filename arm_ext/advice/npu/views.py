@@ -67,7 +67,7 @@ def _merged(prices: Sequence[NpuPrice]) -> Iterator[tuple[str, list[NpuPrice]]]:
 def _cells(same: Sequence[NpuPrice]) -> tuple[str, ...]:
     first, more = same[0], len(same) - 1
     if first.price is not None and not first.price.regions:
-        return (f"nothing gains, {len(same)} of them", "", "", *_figures(first))
+        return (f"no gain in any of {len(same)}", "", "", *_figures(first))
     return (
         first.system_config.partition("_")[2].partition("_")[2] or first.system_config,
         first.memory_mode + (f" +{more}" if more else ""),
@@ -96,20 +96,20 @@ def _figures(each: NpuPrice) -> tuple[str, ...]:
 def _summary(advice: NpuAdvice, groups: Sequence[tuple[str, list[NpuPrice]]]) -> Iterator[str]:
     yield "Systems are Vela's, without the Ethos_U55_ and the like before them; hand-overs in us, SRAM in KiB."
     if any(len(found) > 1 and found[0].price and found[0].price.regions for _, found in groups):
-        yield "+N: so many more memory modes with the same figures."
+        yield "+N: N further memory modes have the same figures."
     left = sum(each.price is None for each in advice.prices)
     if left:
         yield f"{left} of {len(advice.prices)} configurations have no price; their rows say why."
     fastest = advice.fastest()
     if not fastest:
-        yield "Nothing of the model runs faster on any of these: the hand-over costs more, or limits are in the way."
+        yield "No region runs faster on any of these: the hand-over costs too much, or constraints forbid it."
     for each in fastest:
         yield from _fastest(each, f"fastest {each.family}{' of these with a price' if left else ''}")
 
 
 def _fastest(each: NpuPrice, begin: str) -> list[str]:
     assert each.price is not None
-    kept = f"On the CPU stays: {each.price.kept}." if each.price.kept else "Nothing stays on the CPU."
+    kept = f"Stays on the CPU: {each.price.kept}." if each.price.kept else "Nothing stays on the CPU."
     return [
         f"{begin}: {each.price.us:,.1f} us, {100 * each.price.gain:.1f} % less than the CPU alone",
         f"  --npu {each.accelerator} --system-config {each.system_config} --memory-mode {each.memory_mode}",

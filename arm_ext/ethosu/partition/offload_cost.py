@@ -56,7 +56,7 @@ class Worth:
         """Return why a region that does not gain stays on the CPU."""
         return Diagnostic(
             "the hand-over costs more than its region saves",
-            f"{1e6 * self.here:.1f} us, which the region takes on the CPU",
+            f"below {1e6 * self.here:.1f} us, as on the CPU",
             f"{1e6 * self.there:.1f} us",
             asked=_ESTIMATES,
             hint="offload its neighbours too, or name it in --npu-ops",
@@ -76,7 +76,7 @@ def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Diagnostic | N
         return None
     return Diagnostic(
         "it takes longer on the NPU, where its region does not gain",
-        f"{here:.1f} us, which it takes on the CPU",
+        f"at most {here:.1f} us, as on the CPU",
         f"{there:.1f} us",
         asked=_ESTIMATES,
         hint="name it in --npu-ops",

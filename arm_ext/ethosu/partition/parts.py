@@ -60,15 +60,19 @@ class Wishes:
         kept = sorted(names & self.cpu)
         if kept:
             return Diagnostic(
-                "it was sent to the CPU",
-                "--cpu-ops",
+                "--cpu-ops keeps it on the CPU",
+                "none of --cpu-ops",
                 kept[0],
                 asked=_OPTIONS,
                 hint="leave it out of --cpu-ops",
             )
         if self.npu and not names & self.npu:
             return Diagnostic(
-                "it was not sent to the NPU", "--npu-ops", operator.kind, asked=_OPTIONS, hint="add it"
+                "--npu-ops does not name it",
+                "a name in --npu-ops",
+                operator.kind,
+                asked=_OPTIONS,
+                hint="add it",
             )
         return None
 

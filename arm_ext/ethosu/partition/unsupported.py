@@ -45,8 +45,8 @@ def unread(
         found = ", ".join(sorted({name_of(other) or "a tuple" for other in readers})) or "the model's output"
         why = Diagnostic(
             "its sums are not requantised by an operator of their own",
-            "read by a requantisation alone",
-            f"read by {found}",
+            "a requantisation as the only reader",
+            found,
             hint="quantise its result, and read that alone",
         )
     return Unread(var, replace(why, nodes=sources_of(value), operator=name), macs)

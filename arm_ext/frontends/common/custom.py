@@ -80,7 +80,7 @@ class CustomOp:
         """
         operand = self.inputs[index]
         if not isinstance(operand, relax.Constant):
-            self.refuse(f"its input {index} is computed at run time, and a constant is taken")
+            self.refuse(f"its input {index} is computed at run time; it must be a constant")
         return np.asarray(operand.value.numpy())
 
     def refuse(self, why: str) -> NoReturn:
@@ -131,7 +131,7 @@ def convert_custom(op: CustomOp, outputs: int) -> list[relax.Var]:
         values = list(values) if isinstance(values, list | tuple) else [values]
         if any(not isinstance(value, tvm.ir.Expr) for value in values):
             what = ", ".join(type(value).__name__ for value in values)
-            raise TypeError(f"it returns {what}, and expressions of Relax are taken")
+            raise TypeError(f"it returns {what} instead of Relax expressions")
         values = [value if isinstance(value, relax.Var) else op.emit(value) for value in values]
         if len(values) != outputs:
             raise ValueError(f"it returns {len(values)} values, and the node has {outputs}")

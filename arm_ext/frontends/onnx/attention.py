@@ -171,12 +171,12 @@ def _key_mask(e: Expansion, mask: str, batch: int, total: int, query: str) -> st
             counted = e.emit("And", [counted, e.emit("Not", [e.emit("Less", [steps, starts])])])
         elif dims[0] != batch:
             raise ModelError(
-                f"its mask has shape {dims}; [{batch}], [{2 * batch}] or [{batch}, {total}] is taken"
+                f"its mask has shape {dims}; [{batch}], [{2 * batch}] or [{batch}, {total}] is supported"
             )
     elif len(dims) in (2, 3):
         middle = dims[1:-1] or [1]
         counted = e.emit("Greater", [reshape(e, mask, dims[0], 1, *middle, dims[-1]), like(e, 0, mask)])
     else:
-        raise ModelError(f"its mask has {len(dims)} dimensions; one to three are taken")
+        raise ModelError(f"its mask has {len(dims)} dimensions; one to three are supported")
     zero, filled = (like(e, v, query) for v in (0.0, e.attribute("mask_filter_value", _MASKED)))
     return e.emit("Where", [counted, zero, filled])

@@ -43,7 +43,9 @@ def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
     for value in borders:
         if value.type.tensor_type.elem_type in _WIDER:
             kind = _NAMES[value.type.tensor_type.elem_type]
-            raise ModelError(f"'{value.name}' is of {kind}, which is taken for constants alone; make it int8")
+            raise ModelError(
+                f"'{value.name}' is of {kind}, which is supported for constants only; make it int8"
+            )
     for node in graph.node:
         given = {a.name: a.i for a in node.attribute}
         made = given.get("to" if node.op_type == "Cast" else "output_dtype", 0)
@@ -51,6 +53,6 @@ def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
             made = made or narrow.get(node.input[2], 0)
         if made in _WIDER:
             raise ModelError(
-                f"{node.op_type} node '{node.name}' rounds to {_NAMES[made]} at run time; 4 bits are taken for "
+                f"{node.op_type} node '{node.name}' rounds to {_NAMES[made]} at run time; 4 bits are supported for "
                 "constants alone: quantise its tensor to int8"
             )

@@ -154,7 +154,9 @@ def _matmul(e: Expansion) -> None:
     )
     for name, side in ((sa, "a"), (sb, "b")):
         if (value := e.value(name)) is not None and value.ndim > 1 and value.size > 1:
-            raise ModelError(f"{side}_scale has {value.ndim} dimensions; one value or one dimension is taken")
+            raise ModelError(
+                f"{side}_scale has {value.ndim} dimensions; one value or one dimension is supported"
+            )
     # A scale a row of the left side, a scale a column of the right.
     y = e.emit("MatMul", [_dequantize(e, a, sa, za, axis=-2), _dequantize(e, b, sb, zb, axis=-1)])
     _quantize(e, y, ys, yz, like=a)

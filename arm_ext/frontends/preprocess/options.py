@@ -53,7 +53,7 @@ Pair = Field(min_length=2, max_length=2)
 
 def _small(frame: list[int]) -> list[int]:
     if math.prod(frame) > _MOST_SAMPLES:
-        raise ValueError(f"a frame of {math.prod(frame):,} samples; at most {_MOST_SAMPLES:,} are taken")
+        raise ValueError(f"a frame of {math.prod(frame):,} samples; at most {_MOST_SAMPLES:,} are supported")
     return frame
 
 

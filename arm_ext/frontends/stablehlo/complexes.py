@@ -136,7 +136,7 @@ def convert(on_reals: Convert) -> Convert:
 def _fft(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
     (x,), lengths, kind = operands, ints(op, "fft_length"), word(op, "fft_type")
     if max(lengths) > _LONGEST:
-        raise ModelError(f"it transforms {max(lengths)} elements; {_LONGEST} are taken")
+        raise ModelError(f"it transforms {max(lengths)} elements; at most {_LONGEST} are supported")
     axes = list(range(len(x.shape) - len(lengths), len(x.shape)))
     inverse, onesided = kind in ("IFFT", "IRFFT"), kind in ("RFFT", "IRFFT")
     y: Both = x

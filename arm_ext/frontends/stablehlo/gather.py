@@ -185,7 +185,7 @@ def _reduction(block: Any) -> str:
 
 def _scatter(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     if len(operands) != 3:
-        raise ModelError(f"it scatters into {len(operands) // 2} tensors at once; one is taken")
+        raise ModelError(f"it scatters into {len(operands) // 2} tensors at once; only one is supported")
     x, indices, updates = operands
     d = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     reduction = _reduction(op.regions[0].blocks[0])

@@ -123,9 +123,9 @@ class _Convolution:
 
 def _numbers(op: Any, rank: int) -> _Convolution:
     if rank not in _CONVOLUTIONS:
-        raise ModelError(f"it has {rank} spatial axes; {', '.join(map(str, _CONVOLUTIONS))} are taken")
+        raise ModelError(f"it has {rank} spatial axes; {', '.join(map(str, _CONVOLUTIONS))} are supported")
     if ints(op, "batch_group_count", (1,)) != (1,):
-        raise ModelError(f"its batch_group_count is {ints(op, 'batch_group_count')[0]}; 1 is taken")
+        raise ModelError(f"its batch_group_count is {ints(op, 'batch_group_count')[0]}; only 1 is supported")
     names = ("window_strides", "lhs_dilation", "rhs_dilation")
     strides, gaps, dilation = (ints(op, name, (1,) * rank) for name in names)
     pads = ints(op, "padding", (0,) * 2 * rank)

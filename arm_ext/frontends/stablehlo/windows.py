@@ -62,7 +62,7 @@ class _Window:
 
 def _reduce_window(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     if len(operands) != 2:
-        raise ModelError(f"it reduces {len(operands) // 2} tensors at once; one is taken")
+        raise ModelError(f"it reduces {len(operands) // 2} tensors at once; only one is supported")
     x, initial = operands
     reducer, rank = reducer_for(op, x.dtype), len(x.shape)
     if not is_neutral(initial, reducer):

@@ -161,7 +161,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         """Return a constant's elements; those of a quantised one as float32."""
         (tensor,) = self._tensors([tensor_wrapper.tensor_idx])
         if not self._is_constant(tensor):
-            raise ModelError(f"'{_name(tensor)}' is computed at run time, where a constant is taken")
+            raise ModelError(f"'{_name(tensor)}' is computed at run time; it must be a constant")
         if tensor.qnn_params and not is_sparse:
             return self._real(tensor)
         if isinstance(self.values.get(tensor.tensor_idx), Constant):

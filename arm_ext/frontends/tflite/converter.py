@@ -109,7 +109,7 @@ class QdqConverter(Access):
         if value.dtype.kind != "i":
             return
         if (np.abs(value) > np.iinfo(np.int32).max).any():
-            raise ModelError(f"its bias reaches {np.abs(value).max()}; 32 bits are taken")
+            raise ModelError(f"its bias reaches {np.abs(value).max()}; only 32 bits are supported")
         scale = x.qnn_params["scale"].value.numpy() * w.qnn_params["scale"].value.numpy()
         operands = (relax.const(v) for v in (value.astype(np.int32), scale, np.array(0, np.int32)))
         self.show(b.tensor_idx, relax.op.dequantize(*operands, axis=0))

@@ -36,8 +36,8 @@ def detection_postprocess(c: Any, op: Any) -> relax.Expr:
     most, own = int(options["max_detections"]), int(options["num_classes"])
     if shape_of(scores)[0] != 1 or not 0 < most <= count or classes - own not in (0, 1):
         raise ModelError(
-            f"it is taken for 1 image, at most {count} detections of {count} boxes and {classes} classes or one less; "
-            f"it has {shape_of(scores)[0]}, {most} and {own}"
+            f"it is supported for 1 image, at most {count} detections of {count} boxes and {classes} classes or one "
+            f"less; it has {shape_of(scores)[0]}, {most} and {own}"
         )
     boxes = c.bb.emit(_decoded(c, data_of(c, places), c.get_tensor_value(anchors), options))
     # What comes before the classes is the background.

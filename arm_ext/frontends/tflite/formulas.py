@@ -17,7 +17,7 @@ def _fill(c: Any, op: Any) -> relax.Expr:
     """A value of run time, as often as the constant sizes say."""
     sizes = c.known(op.Inputs(0))
     if sizes is None:
-        raise ModelError("its sizes are computed at run time, where constants are taken")
+        raise ModelError("its sizes are computed at run time; they must be constants")
     _, value = c.get_input_tensors(op)
     return _R.broadcast_to(data_of(c, value), [int(size) for size in sizes])
 

@@ -70,7 +70,8 @@ def _while(c: Any, op: Any) -> Any:
         (goes_on,) = c.run(condition, state)
         if not isinstance(goes_on, Constant):
             raise ModelError(
-                "it ends when values that are computed at run time say so; loops with a known number of turns are taken"
+                "values that are computed at run time decide when it ends; only loops with a known number of turns are "
+                "supported"
             )
         if not goes_on.value.numpy().all():
             return _result(state)

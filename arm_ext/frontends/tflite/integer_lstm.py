@@ -174,7 +174,7 @@ def _clipped(x: relax.Expr, limit: int, dtype: str) -> relax.Expr:
 
 def _check(o: Operands, op: Any, options: Any) -> None:
     if o.has(_NORMS + _FORGET):
-        raise ModelError("its gates are normalised; with data of 8 bits, those that are not are taken")
+        raise ModelError("its gates are normalised, which is not supported with data of 8 bits")
     if options.FusedActivationFunction() != tflite.ActivationFunctionType.TANH:
         raise ModelError(
             f"its activation is {options.FusedActivationFunction()}; with data of 8 bits it is tanh, 4"
@@ -196,5 +196,6 @@ def _check(o: Operands, op: Any, options: Any) -> None:
         or _FRACTION + round(bits) not in _TANH_BITS
     ):
         raise ModelError(
-            f"its cell has scale {scale} and zero point {zero_point}; 2^-15 to 2^-9 around 0 are taken"
+            f"its cell has scale {scale} and zero point {zero_point}; scales from 2^-15 to 2^-9 and zero point 0 are "
+            "supported"
         )

@@ -187,7 +187,7 @@ def _matrix_set_diag(c: Any, op: Any) -> relax.Expr:
     *_, rows, columns = shape_of(x)
     least = min(rows, columns)
     if shape_of(diagonal)[-1] != least:
-        raise ModelError(f"its diagonal has {shape_of(diagonal)[-1]} elements; {least} are taken")
+        raise ModelError(f"its diagonal has {shape_of(diagonal)[-1]} elements; {least} are supported")
     places = relax.const(np.minimum(np.arange(rows), least - 1))
     row = relax.op.expand_dims(take(data_of(c, diagonal), places, -1), -1)
     return relax.op.where(relax.const(np.eye(rows, columns, dtype=bool)), row, data_of(c, x))

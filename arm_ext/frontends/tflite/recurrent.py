@@ -166,7 +166,9 @@ def _clipped(x: relax.Expr, limit: float) -> relax.Expr:
 def _float_operands(c: Any, op: Any) -> Operands:
     o = operands_of(c, op)
     if o.tensor(0).qnn_params:
-        raise ModelError("its data are quantised; float data are taken, with weights in float or 8 bits")
+        raise ModelError(
+            "its data are quantised; only float data are supported, with weights in float or 8 bits"
+        )
     return o
 
 
@@ -186,7 +188,7 @@ def _lstm(c: Any, op: Any) -> relax.Expr:
 
 def _both(o: Operands, options: Any, auxiliary: int, ways: Sequence[relax.Expr]) -> relax.Expr:
     if o.has(auxiliary):
-        raise ModelError("it has an auxiliary input; models without one are taken")
+        raise ModelError("it has an auxiliary input, which is not supported")
     return _R.concat(ways, -1) if options.MergeOutputs() else relax.Tuple(ways)
 
 

@@ -83,7 +83,9 @@ def initial_values(c: Any, operators: Operators) -> dict[str, npt.NDArray[Any]]:
         c.run(graph, [])
     for name, value in c.whole.variables.items():
         if not isinstance(value, Constant):
-            raise ModelError(f"the variable '{name}' begins with what is computed; constants are taken")
+            raise ModelError(
+                f"the variable '{name}' has a computed initial value; only constants are supported"
+            )
     return {name: value.value.numpy() for name, value in c.whole.variables.items()}
 
 

@@ -146,7 +146,9 @@ def quantization_of(tensor: Any) -> tuple[float, int]:
         raise ModelError("a tensor of its is not quantised, where others are")
     scale, zero_point = (tensor.qnn_params[key].value.numpy() for key in ("scale", "zero_point"))
     if scale.size != 1:
-        raise ModelError(f"a tensor of its is quantised with {scale.size} scales, where one is taken")
+        raise ModelError(
+            f"one of its tensors is quantised with {scale.size} scales; only one scale is supported"
+        )
     return float(scale.item()), int(zero_point.item())
 
 

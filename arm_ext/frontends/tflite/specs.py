@@ -41,7 +41,7 @@ def spec_of(tensor: Any) -> TensorSpec:
     if tensor.Type() not in _DTYPES:
         raise ModelError(
             f"'{name}' is of TFLite's type {_TYPES.get(tensor.Type(), tensor.Type())}; "
-            f"{', '.join(_DTYPES.values())} are taken"
+            f"{', '.join(_DTYPES.values())} are supported"
         )
     shape = tensor.ShapeAsNumpy() if tensor.ShapeLength() else ()
     return TensorSpec(name, tuple(int(size) for size in shape), _DTYPES[tensor.Type()])

@@ -23,7 +23,7 @@ def _rfft2d(c: Any, op: Any) -> relax.Expr:
     x, _ = c.get_input_tensors(op)
     lengths = c.known(op.Inputs(1))
     if lengths is None:
-        raise ModelError("its lengths are computed at run time, where constants are taken")
+        raise ModelError("its lengths are computed at run time; they must be constants")
     height, width = (int(length) for length in lengths)
     *lead, rows, columns = c.shape(op.Inputs(0))
     value = data_of(c, x)

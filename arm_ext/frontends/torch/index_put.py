@@ -82,7 +82,7 @@ def _masked(
     emit: Emit, data: relax.Expr, given: Sequence[relax.Expr], values: relax.Expr, accumulate: bool
 ) -> relax.Expr:
     if len(given) > 1 or _dims(given[0]) != _dims(data) or math.prod(_dims(values)) != 1:
-        raise ValueError("booleans as an index are taken for all of the data and one value alone")
+        raise ValueError("a boolean index is supported only for all of the data and a single value")
     one = emit(R.reshape(values, [1] * len(_dims(data))))
     return emit(R.where(given[0], emit(R.add(data, one)) if accumulate else one, data))
 

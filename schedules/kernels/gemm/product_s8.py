@@ -99,7 +99,7 @@ def _dtype_misfit(workload: Workload, *, nine_bits: bool) -> Misfit | None:
         return "operands are not of 8 bits", "int8 or uint8 by int8", f"{x.dtype} by {w.dtype}"
     if w.dtype == wide and (workload.magnitude is None or workload.magnitude.span > BYTE_SPAN):
         actual = "unknown" if workload.magnitude is None else str(workload.magnitude.span)
-        return "weights of a column differ by more than 8 bits can", str(BYTE_SPAN), actual
+        return "weights of a column differ by more than 8 bits can", f"at most {BYTE_SPAN}", actual
     return None
 
 

@@ -262,7 +262,9 @@ def _read(workload: Workload) -> _Layer | Diagnostic:
     if isinstance(product, Diagnostic):
         return product
     if workload.nonzeros is None:
-        return declined(NAME, "too few weights are 0", f"{1 - SPARSE_SHARE:.0%}", "fewer", unfit=True)
+        return declined(
+            NAME, "too few weights are 0", f"at least {1 - SPARSE_SHARE:.0%}", "fewer", unfit=True
+        )
     rows = product.rows
     if product.groups > 1 or product.pad is not None or len(rows.segments) > 1:
         return declined(

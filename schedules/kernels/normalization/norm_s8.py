@@ -228,7 +228,7 @@ def _read(workload: Workload) -> Rows | Diagnostic:
     inner = len(x.shape) - int(attributes["axes"])
     length = math.prod(x.shape[inner:])
     if length > LONGEST:
-        return declined(NAME, "rows are too long for sums of 32 bits", str(LONGEST), str(length))
+        return declined(NAME, "rows are too long for sums of 32 bits", f"at most {LONGEST}", str(length))
     return Rows(
         count=math.prod(x.shape[:inner]),
         length=length,

@@ -67,4 +67,4 @@ def test_float_operators_of_quantised_models_are_told_with_the_reason() -> None:
         Subject(profile_of(INTEGER, erf), report_of(*kernels_found, left_float=(left,)), None)
     )
     assert found.rule == "float-operators"
-    assert "Erf in float, 1 call of 10.0 % of the cost: no table (limit 256, actual 300)" in found.evidence
+    assert "Erf in float, 1 call of 10.0 % of the cost: no table (expected 256, found 300)" in found.evidence

@@ -33,7 +33,7 @@ WRONG = [
     ("unknown node", [*U55, "--cpu-ops", "conv2d,depthwize"], 2, "did you mean depthwise"),
     ("unknown watched", [*U55, "--fail-on-fallback=sofmax"], 2, "did you mean softmax"),
     ("budget", [*U55, "--sram-budget", "16", "--fail-on-fallback"], 1, "in use at the widest layers:"),
-    ("fallback", [*U55, "--cpu-ops", "depthwise", "--fail-on-fallback"], 1, "it was sent to the CPU"),
+    ("fallback", [*U55, "--cpu-ops", "depthwise", "--fail-on-fallback"], 1, "--cpu-ops keeps it on the CPU"),
     ("clock", [*U55, "--cpu-mhz", "0"], 2, "--cpu-mhz"),
     ("hand-over", [*U55, "--handover-us", "-1"], 2, "--handover-us"),
     ("no such policy", [*U55, "--on-npu-error", "ignore"], 2, "'fallback', 'fail'"),

@@ -31,7 +31,7 @@ def test_integer_model_is_said_to_be_one(tmp_path: Path):
     numerics = {node.numerics for node in result.report.nodes if node.mac_share}
     assert numerics == {"qdq"}
     assert result.report.left_float == ()
-    assert "Nothing stayed in float" in (tmp_path / "p" / REPORT_TEXT).read_text()
+    assert "Nothing is left in float" in (tmp_path / "p" / REPORT_TEXT).read_text()
     check = result.package.manifest.check
     assert check.relative_bound == 0
     assert "every operator is computed in integers" in check.reason
@@ -43,7 +43,7 @@ def test_what_is_left_in_float_stands_in_report_and_check(tmp_path: Path):
     nodes = {node.source: node.numerics for node in result.report.nodes}
     assert (nodes["Norm"], nodes["Gate"]) == ("float", "qdq")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
-    _, left = text.split("Stayed in float, though the model quantises (1):\n")
+    _, left = text.split("Left in float although the model is quantised (1):\n")
     assert " %  Norm  nn.log_softmax: no integer form of nn.log_softmax is defined\n" in left
     check = result.package.manifest.check
     assert check.relative_bound == 0.1
@@ -91,7 +91,7 @@ def test_what_keeps_its_layout_stands_in_the_report(tmp_path: Path):
     (kept,) = result.report.kept_layout
     assert (kept.nodes, kept.operator) == (("conv",), "nn.conv2d")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
-    _, left = text.split("Laid out or copied (1):\n")
+    _, left = text.split("Only copied or rearranged (1):\n")
     assert "conv nn.conv2d keeps the model's layout: " + kept.reason in " ".join(left.split())
 
 
@@ -99,9 +99,9 @@ def test_a_comparison_names_limit_and_actual():
     call = Diagnostic(
         "it interpolates", "nearest_neighbor", "linear", nodes=("up",), operator="image.resize2d"
     )
-    assert call.why() == "it interpolates (limit nearest_neighbor, actual linear)"
+    assert call.why() == "it interpolates (expected nearest_neighbor, found linear)"
     report = build_report("m", "arm", {"up": "Resize"}, {}, [], [call, call])
-    assert "Stayed in float, though the model quantises (2):\n" in render(report)
+    assert "Left in float although the model is quantised (2):\n" in render(report)
 
 
 def test_dead_channels_stand_in_the_report(tmp_path: Path):

@@ -178,7 +178,7 @@ def test_whole_tiles_are_left_where_the_split_costs_more() -> None:
     why = _refused((8, 16), Cycles(copy=0.25))
     assert (why.reason, why.limit, why.actual) == (
         "takes more cycles than apart",
-        str(2 + 512 * (24 + 2)),
+        f"below {2 + 512 * (24 + 2)}",
         str(1 + 512 * (24 + 1) + 512 * 24 // 4),
     )
     assert why.hint == "12801 cycles of the product, 3072 of its split"

@@ -253,28 +253,28 @@ ENDS: dict[str, tuple[Tail, str]] = {
     "nothing": (lambda _net, y, _r: y, "mm: its value is an output"),
     "unknown step": (
         lambda net, y, _: net.emit("exp", op.exp(y)),
-        "mm: exp: relax.exp is no step of arm.linear",
+        "mm: exp: relax.exp is no epilogue step of arm.linear",
     ),
     "step twice": (
         lambda net, y, _: net.emit("relu2", op.nn.relu(net.emit("relu", op.nn.relu(y)))),
-        "relu: relu2: relax.nn.relu may not follow here, or not again",
+        "relu: relu2: relax.nn.relu cannot follow here, or not twice",
     ),
     "bias along rows": (
         lambda net, y, _: net.emit("bias", op.add(y, net.const(7, 1))),
-        "mm: bias: other operand's shape (limit last-axis, actual (7, 1))",
+        "mm: bias: other operand's shape (expected last-axis, found (7, 1))",
     ),
     "bias that adds an axis": (
         lambda net, y, _: net.emit("bias", op.add(y, net.const(1, 1, 31))),
-        'mm: bias: changes shape or dtype (limit R.Tensor((7, 31), dtype="float32"),'
-        ' actual R.Tensor((1, 7, 31), dtype="float32"))',
+        'mm: bias: changes shape or dtype (expected R.Tensor((7, 31), dtype="float32"),'
+        ' found R.Tensor((1, 7, 31), dtype="float32"))',
     ),
     "value added to itself": (
         lambda net, y, _: net.emit("twice", op.add(y, y)),
-        "mm: twice: number of other tensors (limit 1, actual 0)",
+        "mm: twice: number of other tensors (expected 1, found 0)",
     ),
     "second consumer": (
         lambda net, y, r: net.emit("sum", op.add(_bias(net, y, r), net.emit("exp", op.exp(y)))),
-        "mm: its value is needed more than once (limit 1, actual bias, exp)",
+        "mm: its value is needed more than once (expected 1, found bias, exp)",
     ),
 }
 
@@ -289,7 +289,7 @@ def test_it_is_known_why_an_anchor_is_left() -> None:
     mods = (_linear(_bias, weight_input=True), _linear(lambda _n, y, _r: y, dtype="float16"))
     assert [str(why) for mod in mods for why in explain_fuse(mod, (LINEAR,))] == [
         "mm: no arm.linear: operand 1 is not a constant",
-        "mm: no arm.linear: dtype is not allowed (limit float32, actual float16)",
+        "mm: no arm.linear: dtype is not allowed (expected float32, found float16)",
     ]
 
 

@@ -103,22 +103,24 @@ def _constant_values(ops: Ops, q: Expr, k: Expr, _v: Expr, _m: Expr) -> Expr:
 NO_SOFTMAX = "relax.nn.softmax is missing; "
 NO_VALUES = "relax.matmul is missing; "
 NEAR_MISSES: dict[str, Write] = {
-    f"{NO_SOFTMAX}divide: relax.divide is no step of arm.attention": _attention(
+    f"{NO_SOFTMAX}divide: relax.divide is no epilogue step of arm.attention": _attention(
         lambda ops, s: ops.divide(s, 3.0)
     ),
-    f"{NO_SOFTMAX}multiply: other operand's shape (limit scalar, actual (7,))": _attention(
+    f"{NO_SOFTMAX}multiply: other operand's shape (expected scalar, found (7,))": _attention(
         lambda ops, s: ops.multiply(s, np.arange(7.0))
     ),
-    f"{NO_SOFTMAX}nn.softmax: goes along another axis than the last (limit 3, actual 2)": _attention(axis=2),
-    f"{NO_SOFTMAX}multiply: relax.multiply may not follow here, or not again": _attention(
+    f"{NO_SOFTMAX}nn.softmax: goes along another axis than the last (expected 3, found 2)": _attention(
+        axis=2
+    ),
+    f"{NO_SOFTMAX}multiply: relax.multiply cannot follow here, or not twice": _attention(
         mask=lambda ops, s, m: ops.multiply(ops.add(s, m), 2.0)
     ),
-    f"{NO_SOFTMAX}matmul: relax.matmul may not follow here, or not again": lambda ops, q, k, v, _: ops.matmul(
+    f"{NO_SOFTMAX}matmul: relax.matmul cannot follow here, or not twice": lambda ops, q, k, v, _: ops.matmul(
         ops.matmul(q, k), v
     ),
-    f"{NO_VALUES}its value is needed more than once (limit 1, actual matmul, sum)": _shared,
+    f"{NO_VALUES}its value is needed more than once (expected 1, found matmul, sum)": _shared,
     f"{NO_VALUES}matmul: the value is not its first operand": _values_first,
-    f"{NO_VALUES}matmul: other operand is of another kind (limit tensor, actual constant)": _constant_values,
+    f"{NO_VALUES}matmul: other operand is of another kind (expected tensor, found constant)": _constant_values,
 }
 
 
@@ -131,7 +133,7 @@ def test_it_is_known_why_there_is_no_attention(reason: str) -> None:
 
 def test_values_for_all_heads_at_once_are_no_step() -> None:
     mod = _module(_attention(), v=(7, 5))
-    assert "other operand's shape (limit contracted, actual (7, 5))" in str(
+    assert "other operand's shape (expected contracted, found (7, 5))" in str(
         explain_fuse(mod, (ATTENTION,))[0]
     )
 
@@ -225,7 +227,7 @@ def test_a_cast_that_is_needed_elsewhere_or_of_another_dtype_stays() -> None:
     assert inside.count("astype") == 1
     (inside,) = _inside(fuse(_halves("float64"), (HALVES,)))
     assert inside[-1] == "matmul"
-    assert "changes to another dtype (limit float16, actual float64)" in str(
+    assert "changes to another dtype (expected float16, found float64)" in str(
         explain_fuse(_halves("float64"), (HALVES,))[0]
     )
 
@@ -299,8 +301,11 @@ def test_a_pad_that_is_needed_elsewhere_or_is_no_constant_stays(changes: dict[st
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"numerics": "qdq.table"}, "qdq.requantize is missing; q: qdq.table is no step of arm.conv_s8"),
-        ({"acc": "int16"}, "its value has another dtype (limit int32, actual int16)"),
+        (
+            {"numerics": "qdq.table"},
+            "qdq.requantize is missing; q: qdq.table is no epilogue step of arm.conv_s8",
+        ),
+        ({"acc": "int16"}, "its value has another dtype (expected int32, found int16)"),
     ],
     ids=["routine", "accumulator"],
 )
@@ -366,4 +371,4 @@ def test_a_step_that_needs_more_registers_than_the_tile_leaves_is_refused(regist
     (why,) = explain_fuse(mod, (spec,))
     if not fits:
         assert why.reason == "q: qdq.requantize would spill: vector registers that it needs beside the tile's"
-        assert (why.limit, why.actual) == ("3", "4")
+        assert (why.limit, why.actual) == ("at most 3", "4")

@@ -104,7 +104,7 @@ def by_channels(graph: Graph, x: Var) -> Expr:
 @pytest.mark.parametrize(
     ("body", "x", "reason"),
     [
-        (by_channels, DECIMAL, "a constant in it has several elements (limit 1, actual 9)"),
+        (by_channels, DECIMAL, "a constant in it has several elements (expected 1, found 9)"),
         (
             lambda g, x: g.emit("tanh", op.tanh(x)),
             WIDE,

@@ -64,5 +64,5 @@ def test_nothing_is_left_of_a_model_that_quantises_weights_alone():
 def test_call_that_reads_floats_is_left_though_its_result_is_none(name: str, body: Body):
     _, left = made_integer(qdq(body, [Input((7, 9), DECIMAL)], None))
     assert [str(call) for call in left] == [
-        f"at: {name}: its result is not quantised (limit read by quantize, actual read by the model's output)"
+        f"at: {name}: its result is not quantised (expected quantize as its reader, found the model's output)"
     ]

@@ -62,8 +62,8 @@ def test_product_and_its_epilogue_are_one_composite(depth: int, group: int) -> N
 
 
 REJECTIONS: dict[str, Callable[[], tvm.IRModule]] = {
-    "group is no multiple of a vector's lanes (limit 4, actual 6)": lambda: product(12, 6),
-    "integers need more than 4 bits (limit -8 to 7, actual -8 to 8)": lambda: product(32, 8, most=8),
+    "group is no multiple of a vector's lanes (expected 4, found 6)": lambda: product(12, 6),
+    "integers need more than 4 bits (expected -8 to 7, found -8 to 8)": lambda: product(32, 8, most=8),
 }
 
 

@@ -98,7 +98,7 @@ def test_sum_that_a_float_operator_needs_too_is_computed_from_integers_as_well()
 
     mod, left = made_integer(qdq(body, [Input((8, 9), DECIMAL)], None))
     assert [str(call) for call in left] == [
-        "sin: sin: its result is not quantised (limit read by quantize, actual read by the model's output)"
+        "sin: sin: its result is not quantised (expected quantize as its reader, found the model's output)"
     ]
     q = Input((8, 9), DECIMAL).values(0)
     acc, m = sums(q, DECIMAL), multiplier(DECIMAL.scale, 2.0**-8, Y.scale)

@@ -61,7 +61,7 @@ def test_gamma_that_two_layers_share_with_two_scales_is_constant():
         (
             lambda g, x: op.nn.layer_norm(x, g.const(9), g.const(9), 0),
             DECIMAL,
-            "its axes are not the last ones (limit [1], actual [0])",
+            "its axes are not the last ones (expected [1], found [0])",
         ),
         (
             lambda g, x: op.nn.rms_norm(x, g.emit("slice", op.take(x, relax.const(0), 0)), -1),

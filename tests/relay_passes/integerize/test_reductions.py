@@ -100,7 +100,7 @@ def test_average_pool_whose_last_windows_reach_beyond_the_tensor():
     [
         (
             lambda _g, x: op.nn.adaptive_avg_pool2d(x, 2),
-            "an adaptive pool has windows of several sizes (limit [1, 1], actual [2, 2])",
+            "an adaptive pool has windows of several sizes (expected [1, 1], found [2, 2])",
         ),
         (lambda g, x: op.mean(g.emit("sin", op.sin(x)), [1]), "its input is not quantised"),
     ],

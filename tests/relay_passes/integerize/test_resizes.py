@@ -70,7 +70,7 @@ def test_why_one_stays_in_float():
     (left,) = left_of_tosa(up(), WIDE)
     assert left.reason == "bilinear resize is defined for int8, uint8 and not for int16"
     (left,) = left_of_tosa(up(method="cubic"), ODD_POWER)
-    assert str(left).endswith("it interpolates otherwise than by neighbours (limit linear, actual cubic)")
+    assert str(left).endswith("it interpolates otherwise than by neighbours (expected linear, found cubic)")
 
     def unquantised(graph: Graph, x: Var) -> Expr:
         return up()(graph, graph.emit("sin", op.sin(x)))

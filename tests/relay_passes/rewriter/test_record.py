@@ -78,7 +78,9 @@ def test_a_rule_that_never_ran_has_no_explanation() -> None:
 def test_what_was_rejected_is_told_once() -> None:
     explanation = _record(_abs_of("divide", 0.25), PULL, DIVIDE).explanation("pull")
     assert explanation is not None
-    assert [str(r) for r in explanation.rejected] == ["scale, abs: number is too large (limit 2, actual 4.0)"]
+    assert [str(r) for r in explanation.rejected] == [
+        "scale, abs: number is too large (expected 2, found 4.0)"
+    ]
     assert explanation.near_misses == ()
 
 

@@ -117,7 +117,7 @@ def test_a_value_that_is_returned_is_not_taken() -> None:
 def test_a_rejection_names_limit_and_actual_value() -> None:
     (rejection,) = explain(_chain("a", "b", size=31), UNDO).rejected
     assert rejection == Diagnostic("tensor too long", "9", "31", ("a", "b"))
-    assert str(rejection) == "a, b: tensor too long (limit 9, actual 31)"
+    assert str(rejection) == "a, b: tensor too long (expected 9, found 31)"
 
 
 def test_rules_run_in_order_until_none_applies() -> None:

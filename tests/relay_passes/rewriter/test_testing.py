@@ -35,6 +35,6 @@ def test_the_message_says_what_there_is_instead() -> None:
 def test_the_message_names_near_misses() -> None:
     biased = is_op("relax.sigmoid")(is_op("relax.add")(_conv, wildcard()))
     with pytest.raises(
-        AssertionError, match=r"near miss: conv1.*limit relax\.sigmoid, actual relax\.nn\.relu at relu1"
+        AssertionError, match=r"near miss: conv1.*expected relax\.sigmoid, found relax\.nn\.relu at relu1"
     ):
         assert_pattern(residual_block(), biased)

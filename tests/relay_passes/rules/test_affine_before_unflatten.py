@@ -41,14 +41,14 @@ def test_a_projection_into_heads_is_one_product() -> None:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "the last axis is not split (limit (2, 7, 15), actual (14, 15))": _affine("add", (14, 15), (15,)),
-    "the last axis is not split (limit (2, 7, 15), actual (7, 2, 3, 5))": _affine(
+    "the last axis is not split (expected (2, 7, 15), found (14, 15))": _affine("add", (14, 15), (15,)),
+    "the last axis is not split (expected (2, 7, 15), found (7, 2, 3, 5))": _affine(
         "add", (7, 2, 3, 5), (3, 5)
     ),
-    "the constant is not over the parts alone (limit (3, 5), actual (5,))": _affine(
+    "the constant is not over the parts alone (expected (3, 5), found (5,))": _affine(
         "add", (2, 7, 3, 5), (5,)
     ),
-    "the constant is not over the parts alone (limit (3, 5), actual (7, 3, 5))": _affine(
+    "the constant is not over the parts alone (expected (3, 5), found (7, 3, 5))": _affine(
         "add", (2, 7, 3, 5), (7, 3, 5)
     ),
 }

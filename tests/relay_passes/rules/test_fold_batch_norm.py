@@ -175,8 +175,8 @@ REJECTIONS = {
     "gamma is not a constant": Case(gamma_input=True),
     "conv is also needed by sum": Case(second_consumer=True),
     "batch_norm is in training mode": Case(attrs=(("training", True),)),
-    "variance + epsilon is not positive (limit above 0, actual": Case(variance=-1.0),
-    "bias is not one number an output channel (limit 8, actual [7])": Case(bias="row"),
+    "variance + epsilon is not positive (expected above 0, found": Case(variance=-1.0),
+    "bias is not one number an output channel (expected 8, found [7])": Case(bias="row"),
 }
 
 

@@ -112,17 +112,17 @@ def _shared(ops: Ops, x: Expr) -> Expr:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "pad mode is not constant (limit constant, actual reflect)": _conv(
+    "pad mode is not constant (expected constant, found reflect)": _conv(
         lambda ops, x: _pad(ops, x, mode="reflect")
     ),
-    "an axis that is not spatial is padded (limit 0, actual {'N': (0, 0), 'C': (0, 1)})": _max(
+    "an axis that is not spatial is padded (expected 0, found {'N': (0, 0), 'C': (0, 1)})": _max(
         lambda ops, x: _pad(ops, x, [0, 0, 0, 1, 0, 0, 0, 0], -INF)
     ),
-    "pad value is not 0 (limit 0, actual 1.0)": _conv(lambda ops, x: _pad(ops, x, value=1.0)),
+    "pad value is not 0 (expected 0, found 1.0)": _conv(lambda ops, x: _pad(ops, x, value=1.0)),
     "the average counts the pad, and not its own padding": _average(_pad, padding=1),
     "ceil_mode counts the pad by rules of its own": _average(_pad, strides=2, ceil_mode=True),
-    "pad value is not -inf (limit -3.4028234663852886e+38, actual 0.0)": _max(_pad),
-    "a window may lie in the padding alone (limit [3, 3], actual [3, 0, 0, 0])": _max(
+    "pad value is not -inf (expected -3.4028234663852886e+38, found 0.0)": _max(_pad),
+    "a window may lie in the padding alone (expected [3, 3], found [3, 0, 0, 0])": _max(
         lambda ops, x: _pad(ops, x, [0, 0, 0, 0, 3, 0, 0, 0], -INF)
     ),
     "pad is also needed by add": _shared,

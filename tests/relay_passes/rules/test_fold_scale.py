@@ -58,13 +58,13 @@ def test_without_a_bias_none_is_added(form: str) -> None:
 
 
 REJECTIONS: dict[str, Finish] = {
-    "scale is not one number an output channel (limit 8, actual [8])": lambda net, x, y: net.emit(
+    "scale is not one number an output channel (expected 8, found [8])": lambda net, x, y: net.emit(
         "scale", op.multiply(y, net.const(8))
     ),
-    "scale is not one number an output channel (limit 8, actual [1, 1, 1, 1, 1])": lambda net, x, y: net.emit(
-        "scale", op.multiply(y, net.const(1, 1, 1, 1, 1))
+    "scale is not one number an output channel (expected 8, found [1, 1, 1, 1, 1])": lambda net, x, y: (
+        net.emit("scale", op.multiply(y, net.const(1, 1, 1, 1, 1)))
     ),
-    "bias is not one number an output channel (limit 8, actual [8])": lambda net, x, y: _biased(
+    "bias is not one number an output channel (expected 8, found [8])": lambda net, x, y: _biased(
         net, y, net.const(8), net.const(8, 1, 1)
     ),
     "scale is not a constant": lambda net, x, y: net.emit(

@@ -87,7 +87,7 @@ def _constant(value: float) -> Expr:
 
 
 REJECTIONS: dict[str, Begin] = {
-    "scale is not one number an input channel (limit 6, actual [6])": lambda net, x: net.emit(
+    "scale is not one number an input channel (expected 6, found [6])": lambda net, x: net.emit(
         "scale", op.multiply(x, net.const(6))
     ),
     "scale is not finite": lambda net, x: net.emit("scale", op.divide(x, _constant(0))),

@@ -64,12 +64,12 @@ def test_one_number_may_stand_there_once_a_channel() -> None:
 
 
 REJECTIONS: dict[str, tuple[AnchorCase, tuple[int, ...]]] = {
-    "padding would need one value a channel (limit 0, actual [1, 0, 2, 1])"
+    "padding would need one value a channel (expected 0, found [1, 0, 2, 1])"
     "; 480 elements would be added to the result for 378 of the data": (ANCHORS["conv2d"], (6, 1, 1)),
     "a transposed convolution sums fewer weights at its borders": (ANCHORS["conv2d_transpose"], (6, 1, 1)),
-    "weight has batches (limit 2, actual 3)": (BATCHED, (6,)),
-    "shift is not one number an input channel (limit 6, actual [7, 1])": (PRODUCTS["matmul"], (7, 1)),
-    "shift enlarges the tensor (limit [7, 1], actual [7, 6])": (
+    "weight has batches (expected 2, found 3)": (BATCHED, (6,)),
+    "shift is not one number an input channel (expected 6, found [7, 1])": (PRODUCTS["matmul"], (7, 1)),
+    "shift enlarges the tensor (expected [7, 1], found [7, 6])": (
         AnchorCase("matmul", (7, 1), (6, 8), (6,), (8,)),
         (6,),
     ),

@@ -34,7 +34,11 @@ def test_one_shift_is_within_the_stated_bound(b: np.ndarray) -> None:
 
 def test_a_sum_larger_than_both_is_kept() -> None:
     found = rejection(_sum(A, np.ones(9, "float32")), RULE)
-    assert (found.reason, found.limit, found.actual) == ("the sum would be larger than both", "9", "63")
+    assert (found.reason, found.limit, found.actual) == (
+        "the sum would be larger than both",
+        "at most 9",
+        "63",
+    )
 
 
 def test_integers_are_kept() -> None:

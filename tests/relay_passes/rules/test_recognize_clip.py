@@ -35,7 +35,7 @@ def test_values_and_bounds_are_kept(name: str) -> None:
 
 NEAR_MISSES: dict[str, tuple[str, Callable[[Ops, Expr], Expr]]] = {
     "bound is not one number": ("float32", lambda ops, x: ops.maximum(x, np.arange(31.0))),
-    "a constant enlarges the tensor (limit (2, 31), actual (4, 2, 31))": (
+    "a constant enlarges the tensor (expected (2, 31), found (4, 2, 31))": (
         "float32",
         lambda ops, x: ops.maximum(x, np.zeros((4, 1, 1))),
     ),

@@ -23,14 +23,14 @@ def test_values_are_kept(name: str) -> None:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "not the stack's axis alone is reduced away (limit [0], actual [1])": lambda ops, *x: ops.max(
+    "not the stack's axis alone is reduced away (expected [0], found [1])": lambda ops, *x: ops.max(
         ops.stack(x, axis=0), axis=1
     ),
-    "not the stack's axis alone is reduced away (limit [0], actual [0, 2])": lambda ops, *x: ops.max(
+    "not the stack's axis alone is reduced away (expected [0], found [0, 2])": lambda ops, *x: ops.max(
         ops.stack(x, axis=0), axis=[0, 2]
     ),
     "the reduced axis is kept": lambda ops, *x: ops.max(ops.stack(x, axis=0), axis=0, keepdims=True),
-    "not the stack's axis alone is reduced away (limit [1], actual None)": lambda ops, *x: ops.max(
+    "not the stack's axis alone is reduced away (expected [1], found None)": lambda ops, *x: ops.max(
         ops.stack(x, axis=1)
     ),
 }

@@ -62,12 +62,16 @@ def _shared(ops: Ops, x: Expr) -> Expr:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "scale of erf's argument is not that of GELU (limit 1.4142135623730951, actual 1.5)": _written(root=1.5),
-    "one is not 1.0 (limit 1.0, actual 2.0)": _written(one=2.0),
-    "half is not 0.5 (limit 0.5, actual 0.25)": _written(half=0.25),
-    "half is not 0.5 (limit 0.5, actual None)": _written(half=np.arange(31.0)),
-    "two is not 2.0 (limit 2.0, actual 3.0)": lambda ops, x: ops.divide(ops.multiply(x, _gate(ops, x)), 3.0),
-    "a constant enlarges the tensor (limit (2, 31), actual (3, 2, 31))": _written(
+    "scale of erf's argument is not that of GELU (expected 1.4142135623730951, found 1.5)": _written(
+        root=1.5
+    ),
+    "one is not 1.0 (expected 1.0, found 2.0)": _written(one=2.0),
+    "half is not 0.5 (expected 0.5, found 0.25)": _written(half=0.25),
+    "half is not 0.5 (expected 0.5, found None)": _written(half=np.arange(31.0)),
+    "two is not 2.0 (expected 2.0, found 3.0)": lambda ops, x: ops.divide(
+        ops.multiply(x, _gate(ops, x)), 3.0
+    ),
+    "a constant enlarges the tensor (expected (2, 31), found (3, 2, 31))": _written(
         half=np.full((3, 1, 1), 0.5)
     ),
     "erf is also needed by subtract": _shared,

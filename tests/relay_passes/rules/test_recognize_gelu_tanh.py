@@ -52,10 +52,10 @@ def _cube(scale: float = SCALE, cubic: float = CUBIC, exponent: float = 3.0) -> 
 
 
 NEAR_MISSES: dict[str, Write] = {
-    f"scale is not that of GELU's tanh form (limit {SCALE}, actual 0.75)": _gelu(_cube(scale=0.75)),
-    "cubic is not that of GELU's tanh form (limit 0.044715, actual 0.5)": _gelu(_cube(cubic=0.5)),
-    "three is not that of GELU's tanh form (limit 3.0, actual 5.0)": _gelu(_cube(exponent=5.0)),
-    "half is not 0.5 (limit 0.5, actual 1.0)": _gelu(_cube(), half=1.0),
+    f"scale is not that of GELU's tanh form (expected {SCALE}, found 0.75)": _gelu(_cube(scale=0.75)),
+    "cubic is not that of GELU's tanh form (expected 0.044715, found 0.5)": _gelu(_cube(cubic=0.5)),
+    "three is not that of GELU's tanh form (expected 3.0, found 5.0)": _gelu(_cube(exponent=5.0)),
+    "half is not 0.5 (expected 0.5, found 1.0)": _gelu(_cube(), half=1.0),
 }
 
 

@@ -58,19 +58,19 @@ def test_a_gate_for_a_larger_value() -> None:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "bounds are not those of hard sigmoid (limit (0.0, 6.0), actual (0.0, 5.0))": lambda ops, x: ops.divide(
+    "bounds are not those of hard sigmoid (expected (0.0, 6.0), found (0.0, 5.0))": lambda ops, x: ops.divide(
         _relu6(ops, x, high=5.0), 6.0
     ),
-    "shift is not that of hard sigmoid (limit 3.0, actual 2.0)": lambda ops, x: ops.divide(
+    "shift is not that of hard sigmoid (expected 3.0, found 2.0)": lambda ops, x: ops.divide(
         _relu6(ops, x, shift=2.0), 6.0
     ),
-    "divisor is not that of hard sigmoid (limit 6.0, actual 5.0)": lambda ops, x: ops.divide(
+    "divisor is not that of hard sigmoid (expected 6.0, found 5.0)": lambda ops, x: ops.divide(
         _relu6(ops, x), 5.0
     ),
-    "factor is not that of hard sigmoid (limit 0.16666666666666666, actual 6.0)": lambda ops, x: ops.multiply(
-        _relu6(ops, x), 6.0
+    "factor is not that of hard sigmoid (expected 0.16666666666666666, found 6.0)": lambda ops, x: (
+        ops.multiply(_relu6(ops, x), 6.0)
     ),
-    "divisor is a tensor (limit 1 element, actual (31,))": lambda ops, x: ops.divide(
+    "divisor is a tensor (expected 1 element, found (31,))": lambda ops, x: ops.divide(
         _relu6(ops, x), np.full(31, 6.0)
     ),
 }

@@ -117,11 +117,11 @@ def _shared(ops: Ops, x: Expr) -> Expr:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "two is not 2.0 (limit 2.0, actual 3.0)": _norm([-1], exponent=3.0),
-    "mean is not over the last axes (limit 2, actual [1])": _norm([1]),
-    "center is not over the last axes (limit 2, actual [0])": _norm([-1], [0]),
+    "two is not 2.0 (expected 2.0, found 3.0)": _norm([-1], exponent=3.0),
+    "mean is not over the last axes (expected 2, found [1])": _norm([1]),
+    "center is not over the last axes (expected 2, found [0])": _norm([-1], [0]),
     "center does not keep the axes": _norm([-1], keepdims=False),
-    "the means are over other axes (limit [2], actual [1, 2])": _norm([-1], [1, 2]),
+    "the means are over other axes (expected [2], found [1, 2])": _norm([-1], [1, 2]),
     "subtract is also needed by multiply": _shared,
 }
 

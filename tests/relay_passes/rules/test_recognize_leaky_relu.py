@@ -48,19 +48,19 @@ def test_values_are_kept(name: str) -> None:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "slope of a maximum is not in [0, 1] (limit [0.0, 1.0], actual [2.0, 2.0])": lambda ops, x: _leaky(
+    "slope of a maximum is not in [0, 1] (expected [0.0, 1.0], found [2.0, 2.0])": lambda ops, x: _leaky(
         ops, x, 2.0
     ),
-    "slope of a maximum is not in [0, 1] (limit [0.0, 1.0], actual [-0.5, -0.5])": lambda ops, x: _leaky(
+    "slope of a maximum is not in [0, 1] (expected [0.0, 1.0], found [-0.5, -0.5])": lambda ops, x: _leaky(
         ops, x, -0.5
     ),
-    "x is not compared with 0 (limit 0.0, actual 1.0)": lambda ops, x: ops.where(
+    "x is not compared with 0 (expected 0.0, found 1.0)": lambda ops, x: ops.where(
         ops.greater(x, 1.0), x, ops.multiply(x, 0.5)
     ),
-    "slope is not along one axis (limit 1 axis, actual [9, 7])": lambda ops, x: _leaky(
+    "slope is not along one axis (expected 1 axis, found [9, 7])": lambda ops, x: _leaky(
         ops, x, np.linspace(0, 1, 63).reshape(9, 7)
     ),
-    "a constant enlarges the tensor (limit (1, 8, 9, 7), actual (2, 8, 9, 7))": lambda ops, x: _leaky(
+    "a constant enlarges the tensor (expected (1, 8, 9, 7), found (2, 8, 9, 7))": lambda ops, x: _leaky(
         ops, x, np.array([0.5, 0.25]).reshape(2, 1, 1, 1)
     ),
 }

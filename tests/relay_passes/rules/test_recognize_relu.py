@@ -44,7 +44,7 @@ def test_from_onnx(name: str) -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (-1.0, INF), (1.0, INF)])
 def test_other_bounds_are_no_relu(low: float, high: float) -> None:
-    reason = f"bounds are not those of relu (limit (0.0, inf), actual ({low}, {high}))"
+    reason = f"bounds are not those of relu (expected (0.0, inf), found ({low}, {high}))"
     assert refusal(form(lambda ops, x: ops.clip(x, low, high), (7,)), RULE) == reason
 
 

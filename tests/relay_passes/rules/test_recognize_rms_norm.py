@@ -87,12 +87,12 @@ def _shared(ops: Ops, x: Expr) -> Expr:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "two is not 2.0 (limit 2.0, actual 3.0)": _power(3.0),
-    "one is not 1.0 (limit 1.0, actual 2.0)": _inverse(2.0),
+    "two is not 2.0 (expected 2.0, found 3.0)": _power(3.0),
+    "one is not 1.0 (expected 1.0, found 2.0)": _inverse(2.0),
     "epsilon is not one number": _over([-1], epsilon=np.array([[[1e-5], [2e-5]]] * 2)),
     "epsilon enlarges the tensor": _over([-1], epsilon=np.full((1, 1, 2), 1e-5)),
     "mean does not keep the axes": _over([-1], keepdims=False),
-    "mean is not over the last axes (limit 2, actual [1])": _over([1]),
+    "mean is not over the last axes (expected 2, found [1])": _over([1]),
     "sqrt is also needed by add": _shared,
 }
 

@@ -38,8 +38,8 @@ def _shared(ops: Ops, x: Expr) -> Expr:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "one is not 1 (limit 1.0, actual 2.0)": _sigmoid(one=2.0),
-    "unit is not 1 (limit 1.0, actual 0.5)": _sigmoid(unit=0.5),
+    "one is not 1 (expected 1.0, found 2.0)": _sigmoid(one=2.0),
+    "unit is not 1 (expected 1.0, found 0.5)": _sigmoid(unit=0.5),
     "exp is also needed by multiply": _shared,
 }
 

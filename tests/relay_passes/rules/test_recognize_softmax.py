@@ -73,9 +73,9 @@ def _shared(ops: Ops, x: Expr) -> Expr:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "sum is not along one axis (limit 1 axis, actual [0, 1])": _plain([0, 1]),
+    "sum is not along one axis (expected 1 axis, found [0, 1])": _plain([0, 1]),
     "sum does not keep the axis": _plain(0, keepdims=False),
-    "maximum and sum are along different axes (limit [0], actual [1])": _stable(0, along=1),
+    "maximum and sum are along different axes (expected [0], found [1])": _stable(0, along=1),
     "exp is also needed by add": _shared,
 }
 

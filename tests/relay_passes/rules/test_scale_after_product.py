@@ -74,9 +74,9 @@ def test_a_product_of_halves_stays_one() -> None:
 
 
 REJECTIONS: dict[str, Callable[[Net], Expr]] = {
-    "weight has a zero point (limit 0, actual 3)": lambda net: _weights(zero=3),
-    "scale goes along the sum (limit 1, actual 0)": lambda net: _weights(scale=np.ones(K), axis=0),
-    "weight is no matrix of int8 (limit int8, 2 axes, actual uint8, 2 axes)": lambda net: op.dequantize(
+    "weight has a zero point (expected 0, found 3)": lambda net: _weights(zero=3),
+    "scale goes along the sum (expected 1, found 0)": lambda net: _weights(scale=np.ones(K), axis=0),
+    "weight is no matrix of int8 (expected int8, 2 axes, found uint8, 2 axes)": lambda net: op.dequantize(
         relax.const(INTEGERS.astype(np.uint8)),
         relax.const(SCALES),
         relax.const(np.zeros(N, np.uint8)),

@@ -79,7 +79,7 @@ def test_half_precision_is_left_in_its_range() -> None:
     mod = form(
         lambda ops, q, k: ops("nn.softmax", ops.matmul(ops.multiply(q, half), k)), Q, K, dtype="float16"
     )
-    assert refusal(mod, RULE) == "unscaled products may overflow (limit float32, float64, actual float16)"
+    assert refusal(mod, RULE) == "unscaled products may overflow (expected float32, float64, found float16)"
 
 
 def test_a_product_that_is_not_normalised_is_left() -> None:

@@ -74,8 +74,8 @@ def test_a_residual_is_added_by_the_kernel_of_its_product(core: str):
 def test_a_residual_that_is_dearer_there_is_left_with_both_estimates(core: str, outputs: int):
     reason, limit, actual = Costs(CORES[core]).dearer(*with_residual(outputs)) or ("", "", "")
     assert reason == "with it the kernel would spill, or wait: estimated cycles"
-    assert limit.endswith(" of two kernels")
-    assert float(actual) > float(limit.split()[0])
+    assert limit.endswith(", as of two kernels")
+    assert float(actual) > float(limit.removeprefix("at most ").partition(",")[0])
 
 
 def forget_estimates() -> None:

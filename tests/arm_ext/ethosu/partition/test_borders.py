@@ -41,14 +41,14 @@ def test_what_the_npu_lacks_ends_a_region():
 
 def test_a_wish_and_what_does_not_gain_end_a_region():
     projection, softmax = of_mixed(NpuOptions("ethos-u85-512", npu_ops=("Softmax", "query")))
-    wish = "it was not sent to the NPU"
+    wish = "--npu-ops does not name it"
     assert texts(projection) == [("in", "norm_q", NORM), ("out", "scores_q", wish)]
     assert texts(softmax) == [("in", "scores_q", wish), ("out", "mixture_q", wish)]
 
 
 def test_a_path_over_the_cpu_ends_a_region():
     _, value, scores, mixture = of_mixed(NpuOptions("ethos-u55-128", cpu_mhz=5, cpu_ops=("Softmax",)))
-    sent, (crossing,) = "it was sent to the CPU", [end for end in mixture if "waits" in end.reason]
+    sent, (crossing,) = "--cpu-ops keeps it on the CPU", [end for end in mixture if "waits" in end.reason]
     assert crossing.reason.startswith(
         "region 3 waits for scores_d, softmax, softmax_q on the CPU, which waits for "
     )
@@ -65,7 +65,7 @@ def test_the_report_shows_why_regions_are_not_one():
     kept = {fallback.why() for fallback in report.fallbacks}
     between = [b for region in report.regions for b in region.borders if b.sources and b.reason not in kept]
     assert between
-    _, said = page.split("Where regions for the NPU end")
+    _, said = page.split("Where the NPU's regions end")
     assert all(border.reason in " ".join(said.split()) for border in between)
 
 

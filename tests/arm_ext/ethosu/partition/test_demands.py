@@ -63,7 +63,7 @@ def test_a_fallback_is_an_error_with_reason_value_limit_and_share():
     assert "1 operator would run on the CPU, not on ethos-u65-256" in text
     assert "2      75.0   conv2d     its window has too many rows" in text
     assert (
-        "deep, deep_q  conv2d    its window has too many rows (limit at most 64, actual 65); a smaller window"
+        "deep, deep_q  conv2d    its window has too many rows (expected at most 64, found 65); a smaller window"
         in text
     )
 

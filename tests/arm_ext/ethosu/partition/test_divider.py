@@ -52,10 +52,10 @@ def test_each_node_says_where_it_runs_or_why_not_on_the_npu(mixed: arm_ext.Compi
     assert rows["conv"].reason.startswith("NPU region 0; ")
     assert rows["conv"].kernel == "gemm_s8_sdot"  # model.so contains it nevertheless
     expected = {
-        "norm": "no TOSA form of its kind is known here (limit one of those in docs, Ethos-U limits, actual layer_n",
-        "query": "the hand-over costs more than its region saves (limit ",
-        "softmax": "it takes longer on the NPU, where its region does not gain (limit ",
-        "head": "an operand is not quantised (limit integers, actual float); quantise it, or what it reads",
+        "norm": "no TOSA form of its kind is known here (expected one of those in docs, Ethos-U limits, found layer_n",
+        "query": "the hand-over costs more than its region saves (expected ",
+        "softmax": "it takes longer on the NPU, where its region does not gain (expected ",
+        "head": "an operand is not quantised (expected integers, found float); quantise it, or what it reads",
     }
     for node, reason in expected.items():
         assert rows[node].where == "cpu"
@@ -76,7 +76,7 @@ def test_every_rejection_has_a_limit_a_value_and_what_would_make_it_fit(mixed: a
     assert [f for f in npu.fallbacks if not (f.nodes and f.reason and f.limit and f.actual and f.hint)] == []
     text = " ".join((mixed.package.path / REPORT_TEXT).read_text().split())
     assert all(
-        f"{f.operator}: {f.reason} (limit " in text for f in npu.fallbacks if f.operator == "layer_norm"
+        f"{f.operator}: {f.reason} (expected " in text for f in npu.fallbacks if f.operator == "layer_norm"
     )
     assert all(f.reason in text for f in npu.fallbacks if not f.unfit)
 
@@ -153,10 +153,10 @@ def test_only_what_is_wished_for_goes_to_the_npu():
     divided = model.divide(Divider(NpuOptions("ethos-u85-512", npu_ops=("Softmax", "query"))))
     assert [set(region.operators) for region in divided.report.regions] == [{"linear"}, {"softmax"}]
     kept = {f.operator: f.why() for f in divided.report.fallbacks}
-    assert kept["conv2d"] == "it was not sent to the NPU (limit --npu-ops, actual conv2d); add it"
+    assert kept["conv2d"] == "--npu-ops does not name it (expected a name in --npu-ops, found conv2d); add it"
     sent = model.divide(Divider(NpuOptions("ethos-u85-512", cpu_mhz=25, cpu_ops=("conv",))))
     kept = {f.operator: f.why() for f in sent.report.fallbacks}
-    assert kept["conv2d"].startswith("it was sent to the CPU (limit --cpu-ops, actual conv)")
+    assert kept["conv2d"].startswith("--cpu-ops keeps it on the CPU (expected none of --cpu-ops, found conv)")
 
 
 def test_a_larger_hand_over_keeps_a_small_region_on_the_cpu():

@@ -115,9 +115,9 @@ def test_what_is_apart_begins_a_part_of_its_own():
 @pytest.mark.parametrize(
     ("wishes", "reason", "actual"),
     [
-        (Wishes(cpu=frozenset(("node1",))), "it was sent to the CPU", "node1"),
-        (Wishes(cpu=frozenset(("table",))), "it was sent to the CPU", "table"),
-        (Wishes(npu=frozenset(("node0",))), "it was not sent to the NPU", "table"),
+        (Wishes(cpu=frozenset(("node1",))), "--cpu-ops keeps it on the CPU", "node1"),
+        (Wishes(cpu=frozenset(("table",))), "--cpu-ops keeps it on the CPU", "table"),
+        (Wishes(npu=frozenset(("node0",))), "--npu-ops does not name it", "table"),
     ],
 )
 def test_wishes_by_kind_and_by_node(wishes: Wishes, reason: str, actual: str):

@@ -90,7 +90,7 @@ def test_what_rounds_to_4_bits_is_refused_by_name():
 
 def test_inputs_and_outputs_of_4_bits_are_refused_by_name():
     nodes = [helper.make_node("Identity", ["x"], ["y"])]
-    with pytest.raises(ModelError, match="'x' is of int4, which is taken for constants alone"):
+    with pytest.raises(ModelError, match="'x' is of int4, which is supported for constants only"):
         import_onnx(model(nodes, [], x=TensorProto.INT4, y=TensorProto.INT4))
 
 

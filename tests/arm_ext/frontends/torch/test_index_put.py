@@ -63,5 +63,5 @@ def test_what_torch_writes():
 def test_a_mask_of_some_axes_is_refused():
     inputs = (torch.randn(DATA), torch.tensor([True, False, True]), torch.randn(7, 5))
     program = torch.export.export(Writes(lambda x, i, v: put(x, [i], v)), inputs)
-    with pytest.raises(ModelError, match="node 'index_put' cannot be imported: booleans as an index"):
+    with pytest.raises(ModelError, match="node 'index_put' cannot be imported: a boolean index"):
         import_torch(program)

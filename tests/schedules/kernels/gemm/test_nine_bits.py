@@ -52,7 +52,7 @@ def test_weights_further_apart_are_declined():
     assert isinstance(answer, Diagnostic)
     assert (answer.reason, answer.limit, answer.actual) == (
         "weights of a column differ by more than 8 bits can",
-        "255",
+        "at most 255",
         "256",
     )
 
