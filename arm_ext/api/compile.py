@@ -203,7 +203,7 @@ def compile(
         raise UsageError("--memory is for --emit c-library; a package's runtime allocates one arena")
     regions = ARENA if memory is None else parse_regions(memory)
     if emit == "c-library":
-        refuse_for_library(buckets, cc, **{"--npu": npu})
+        refuse_for_library(buckets, cc)
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
     files = (model, preprocess, state_init, quantize, tuned, vela_config)
     read = [Path(each) for each in (*files, *plugins) if isinstance(each, str | Path)]
@@ -244,14 +244,11 @@ def compile(
     return CompileResult(Package(Path(output), manifest), report)
 
 
-def refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
+def refuse_for_library(buckets: Sequence[Bucket], cc: str | None) -> None:
     """Refuse options and models that C libraries do not support yet."""
-    asked = [name for name, value in others.items() if value]
     if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
-        asked.append("several shapes of any number of samples")
-    if asked:
         raise UsageError(
-            f"--emit c-library does not have {' and '.join(asked)} yet; compile a package for that"
+            "--emit c-library does not have several shapes of any number of samples yet; compile a package for that"
         )
     if cc is not None:
         raise UsageError("--cc links a package; a C library is linked by your own build")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from arm_ext import package
 from arm_ext.clibrary.library import Entry, Planned, Weights, selftest_file, write_library, write_selftest
 from arm_ext.clibrary.memory import Region
+from arm_ext.clibrary.npu import NpuRegion, NpuTensor
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
@@ -120,7 +121,24 @@ class Packing:
         # The library itself checks a length, and goes over samples.
         planned = self.united.result.mod if len(variants) > 1 else variants[0].result.mod
         check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
-        return Planned(planned, entries, check)
+        return Planned(planned, entries, check, self._npu_regions())
+
+    def _npu_regions(self) -> list[NpuRegion]:
+        """Return what a C library says of the regions."""
+        insists = any(each.on_error == "fail" for each in self.offloaded)
+        payloads = (region.compiled.payload for each in self.offloaded for region in each.offload.regions)
+        return [
+            NpuRegion(
+                payload.accelerator,
+                insists,
+                len(payload.to_bytes()),
+                *payload.areas,
+                {area.number: (area.kind, area.size) for area in payload.regions},
+                [NpuTensor(tensor.region, tensor.offset, tensor.size) for tensor in payload.inputs],
+                [NpuTensor(tensor.region, tensor.offset, tensor.size) for tensor in payload.outputs],
+            )
+            for payload in payloads
+        ]
 
     def selftests(self) -> "Iterator[Callable[[], _Tested]]":
         """Yield for each variant a function that computes its self-test."""
@@ -273,7 +291,8 @@ def write_models(
         selftests = [selftest for selftest, _ in each]
         write_selftest(folder / selftest_file(library), selftests)
         largest = selftests[model.united.variants.index(model.united.largest)]
-        linked.append(Linked(ziglang_record(), largest, [], library))
+        values = [of_region for _, of_regions in each for of_region in of_regions]
+        linked.append(Linked(ziglang_record(), largest, values, library))
     return linked
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from arm_ext.clibrary.memory import Address, Layout
+from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Memory, Place, Program, Step, calls_of
 from arm_ext.clibrary.text import comment
 
@@ -31,6 +32,7 @@ class Body:
         checked: Names of the kernels that check indices.
         is_open: Whether the program takes a length.
         shared: C names of the parts of the weights that other models of the library read, too.
+        npu: The regions that are offered to an NPU.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Body:
     checked: Collection[str]
     is_open: bool = False
     shared: Mapping[int, str] = field(default_factory=dict)
+    npu: Sequence[NpuRegion] = ()
 
     @cached_property
     def parallel(self) -> list[KernelCall]:
@@ -99,6 +102,9 @@ class Body:
 
     def _lines(self, step: Step) -> list[str]:
         if isinstance(step, Branch):
+            if not step.then:  # as of a region that an NPU has computed
+                unless = self._condition(step.condition, is_false=True)
+                return [f"if ({unless}) {{", *self._block(step.otherwise), "}"]
             lines = [f"if ({self._condition(step.condition)}) {{", *self._block(step.then)]
             return [*lines, *(["} else {", *self._block(step.otherwise)] if step.otherwise else []), "}"]
         if isinstance(step, Loop):
@@ -112,6 +118,8 @@ class Body:
             part = f"&(part){{memory, weights, in, out{', length' if self.is_open else ''}}}"
             return [*lines, f"share(pool, {step.tasks}, {self._task_name(step)}, {part});"]
         arguments = [self._address(place) for place in step.arguments]
+        if step.region is not None:
+            return [*lines, *self._offer(step.region, arguments)]
         if step.sort is not None:
             return [*lines, f"{step.kernel}({', '.join([*arguments, *map(str, step.sort.numbers)])});"]
         arguments += [step.length.text] if step.length is not None else []
@@ -120,8 +128,24 @@ class Body:
         call = f"{self.symbols[step.kernel]}({', '.join([*arguments, '&failed'])});"
         return [*lines, call, "if (failed != 0) {", f"    return {self.name.upper()}_ERROR_INDEX;", "}"]
 
-    def _condition(self, place: Place) -> str:
-        return f"*(const unsigned char *)({self._address(place)}) != 0"
+    def _offer(self, number: int, arguments: Sequence[str]) -> list[str]:
+        """Offer a region to an NPU, and note down whether it was taken."""
+        payload, *tensors, taken = arguments
+        count = len(self.npu[number].inputs)
+        return [
+            "{",
+            f"    const void *const given[] = {{{', '.join([*tensors[:count], 'NULL'])}}};",
+            f"    void *const wanted[] = {{{', '.join([*tensors[count:], 'NULL'])}}};",
+            f"    const int done = offer(npu, {number}, {payload}, given, wanted);",
+            "    if (done < 0) {",
+            f"        return {self.name.upper()}_ERROR_NPU;",
+            "    }",
+            f"    *({taken}) = done != 0;",
+            "}",
+        ]
+
+    def _condition(self, place: Place, *, is_false: bool = False) -> str:
+        return f"*(const unsigned char *)({self._address(place)}) {'==' if is_false else '!='} 0"
 
     def _task_name(self, step: KernelCall) -> str:
         number = next(number for number, each in enumerate(self.parallel) if each is step)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import tvm
 
 from arm_ext.clibrary.memory import ARENA, Region
+from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.objects import Library, Member, compile_library
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
 from arm_ext.clibrary.program import Constants, read_program, with_workspaces
@@ -24,6 +25,7 @@ from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import section
 from arm_ext.errors import InternalError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.native.build import npu_linux
 from arm_ext.package import Selftest
 from arm_ext.package.manifest import Check
 from arm_ext.package.manifest import Library as LibraryInfo
@@ -84,11 +86,13 @@ class Planned:
         mod: The module of all shapes after the last phase.
         entries: The functions that compute the model, one per shape.
         check: How the self-test compares outputs.
+        npu: Regions that an NPU may compute.
     """
 
     mod: tvm.IRModule
     entries: Sequence[Entry]
     check: Check
+    npu: Sequence[NpuRegion] = ()
 
     def shapes(self, constants: Constants, threads: int) -> list[Shape]:
         """Return the program for each shape; its constants are added to others."""
@@ -141,7 +145,7 @@ def write_library(
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
     sources = [
-        Sources(tuple(shapes), profile, model.check, weights == "file", threads, regions, group)
+        Sources(tuple(shapes), profile, model.check, weights == "file", threads, regions, group, model.npu)
         for model, (shapes, group) in zip(models, _read(models, threads, archive, weights), strict=True)
     ]
     library = _compiled(sources, profile)
@@ -156,6 +160,8 @@ def write_library(
         stack = stack_bound(*(library.members[name] for name in _members(each))) if is_aarch64 else None
         texts |= each.files(Facts(requires, stack, has_math))
         infos.append(_info(each, requires, stack))
+        if each.has_driver:
+            (folder / f"lib{each.name}_npu_linux.a").write_bytes(_driver(each, profile))
     for path, text in texts.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
@@ -214,6 +220,20 @@ def _compiled(models: Sequence[Sources], profile: Profile) -> Library:
                 (include / "member.o").write_bytes(library.members[name])
                 check_isa(include / "member.o", profile.features)
     return library
+
+
+def _driver(model: Sources, profile: Profile) -> bytes:
+    """Compile the archive that runs regions behind Linux's driver."""
+    name, texts = model.name, model.files(Facts())
+    with temporary() as include:
+        for header in (f"{name}.h", f"{name}_npu_linux.h"):
+            (include / header).write_text(texts[f"include/{header}"], encoding="utf-8")
+        source = {f"{name}_npu_linux.c": texts[f"src/{name}_npu_linux.c"]}
+        members = {
+            f"{name}_npu_linux.o": Member(source),
+            "arm_ext_npu_linux.o": Member({}, [npu_linux(profile.triple).read_bytes()]),
+        }
+        return compile_library(members, include, profile.triple).archive
 
 
 def _members(model: Sources) -> list[str]:

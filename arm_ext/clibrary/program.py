@@ -26,6 +26,7 @@ from arm_ext.clibrary.lengths import Length, c_text, is_open, most, product_text
 from arm_ext.clibrary.sort import Sort, packed_calls, sort_of
 from arm_ext.errors import ModelError
 from arm_ext.frontends.common.loops import is_loop
+from arm_ext.native.build import NPU_RUN
 from arm_ext.pipeline.codegen import TASKS, allocations
 from relay_passes import Workspace, hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
@@ -69,6 +70,8 @@ class KernelCall:
         sort: What to sort, if the kernel is one of the library's own sorting functions in C.
         length: The length that the kernel takes as a further argument, if sizes of its buffers follow from
             it.
+        region: Number of the region, if the call offers one to an NPU; its arguments are then the payload, the
+            inputs, the outputs, and a bool that tells whether the outputs were written.
     """
 
     kernel: str
@@ -77,6 +80,12 @@ class KernelCall:
     tasks: int | str = 0
     sort: Sort | None = None
     length: Length | None = None
+    region: int | None = None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether a kernel of the model is called, and no C of the library's own."""
+        return self.sort is None and self.region is None
 
 
 @dataclass(frozen=True)
@@ -191,7 +200,7 @@ def read_program(
     reader.deliver(
         sources, [Place("output", index=index) for index in range(len(sources))], _types(main.ret_ty)
     )
-    kernels = {step.kernel: planned[step.kernel] for step in calls_of(reader.steps) if step.sort is None}
+    kernels = {step.kernel: planned[step.kernel] for step in calls_of(reader.steps) if step.is_compiled}
     return Program(tuple(reader.steps), tuple(reader.buffers), b"".join(reader.weights.parts), kernels)
 
 
@@ -228,7 +237,7 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
     buffers = list(program.buffers)
 
     def extended(step: KernelCall | Copy) -> Iterator[Step]:
-        if isinstance(step, Copy) or step.sort is not None:
+        if isinstance(step, Copy) or not step.is_compiled:
             yield step
             return
         places = [
@@ -361,6 +370,8 @@ class _Reader:
             self._values[var] = self._known(value)
         elif isinstance(value, Call) and isinstance(value.op, relax.ExternFunc) and _is_copy(value):
             self._values[var] = self._place(value.args[0])
+        elif isinstance(value, Call) and isinstance(value.op, relax.ExternFunc) and _is_offer(value):
+            self._values[var] = self._offered(value)
         elif isinstance(value, relax.If):
             self._values[var] = self._branch(value, var.ty)
         elif isinstance(value, Call) and isinstance(value.op, GlobalVar):
@@ -371,6 +382,14 @@ class _Reader:
                 self.steps.append(self._kernel_call(value, func))
         else:
             raise _refusal(value, f"calls {getattr(value, 'op', value)} of the run time")
+
+    def _offered(self, call: Call) -> Place:
+        """Offer a region to an NPU; returns where it stands whether the NPU took it."""
+        number, _, payload, *tensors = call.args
+        taken = self._buffer(_bytes("bool"))
+        places = (self._place(payload), *map(self._place, tensors), taken)
+        self.steps.append(KernelCall(NPU_RUN, places, sources_of(call), region=_int(number)))
+        return taken
 
     def _called(self, call: Call, func: relax.Function) -> Value:
         name = str(call.op.name_hint)
@@ -550,6 +569,10 @@ def _refusal(value: Expr, why: str) -> ModelError:
 
 def _operator(value: Expr) -> str:
     return str(getattr(value.op, "name", "")) if isinstance(value, Call) else ""
+
+
+def _is_offer(call: Call) -> bool:
+    return str(call.op.global_symbol) == NPU_RUN
 
 
 def _is_copy(call: Call) -> bool:

@@ -7,6 +7,23 @@ from arm_ext.clibrary.sources import Sources, weights_source
 from arm_ext.clibrary.text import comment, render
 from arm_ext.version import __version__
 
+# The self-test with regions on an NPU: cmake -D ON_NPU=ON.
+_NPU = """
+option(ON_NPU "Run regions on the NPU behind Linux's driver")
+if(ON_NPU)
+  target_compile_definitions(selftest PRIVATE {NAME}_ON_NPU)
+  target_link_libraries(selftest PRIVATE {name}::npu_linux)
+endif()"""
+_NPU_TARGET = """
+if(NOT TARGET {name}::npu_linux)
+  add_library({name}::npu_linux STATIC IMPORTED)
+  set_target_properties({name}::npu_linux PROPERTIES
+    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/lib{name}_npu_linux.a"
+    IMPORTED_LINK_INTERFACE_LANGUAGES "C"
+    INTERFACE_INCLUDE_DIRECTORIES "${{CMAKE_CURRENT_LIST_DIR}}/include"
+    INTERFACE_LINK_LIBRARIES "pthread")
+endif()
+"""
 _THREADS = "\nfind_package(Threads REQUIRED)\ntarget_link_libraries(selftest PRIVATE Threads::Threads)"
 
 
@@ -20,6 +37,7 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
     name = models[0].archive
     several = models[0].group is not None
     has_file = several and models[0].apart
+    drivers = [each for each in models if each.has_driver]
     checks = [f"{each.name}_check" for each in models]
     values = {
         "name": name,
@@ -36,6 +54,8 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
             ]
         ),
         "threads": _THREADS if any(each.threads > 1 for each in models) else "",
+        "npu": "".join(_NPU.format(name=each.name, NAME=each.name.upper()) for each in drivers),
+        "npu_targets": "".join(_NPU_TARGET.format(name=each.name) for each in drivers),
         "declarations": "".join(f"int {check}(void);\n" for check in checks),
         "calls": "".join(f"    wrong += {check}();\n" for check in checks),
     }

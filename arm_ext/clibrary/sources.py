@@ -12,6 +12,7 @@ from tvm import tirx
 
 from arm_ext.clibrary.body import Body
 from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
+from arm_ext.clibrary.npu import NpuRegion, code_values, has_linux_driver, header_values
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotient_for
 from arm_ext.clibrary.program import Program, calls_of
 from arm_ext.clibrary.shared import Group, Shared
@@ -37,6 +38,11 @@ _CPP_NAMES = "arena begin inputs outputs memory run status step reset shape leng
 _NOTHING = """shape_parameter shape_pass place_parameter place_pass compute_parameter compute_pass shapes shape_text
 hpp_shape hpp_shape_only hpp_shape_check hpp_place open_limit open_parameter open_pass open_check open_needs
 length_used part_length tensor_text tensor_parameter tensor_pass tensor_declaration py_open py_imports"""
+# Placeholders of a library whose instances are given a pool of threads, or an NPU.
+_HELPER_VALUES = (
+    *("helpers", "helper_member", "helper_include", "helper_create", "helper_pass", "helper_destroy"),
+    "py_none",
+)
 # Formats of Python's module struct; for binary16 that of its bits, which a memoryview reads in every version.
 _PYTHON_TYPES = {
     "bool": "?",
@@ -105,6 +111,7 @@ class Sources:
         regions: Memory that the caller gives an instance, the fastest first.
         group: What the model has in common with others of the library; None if the library has no other
             model.
+        npu: Regions that an NPU may compute.
     """
 
     shapes: tuple[Shape, ...]
@@ -114,6 +121,7 @@ class Sources:
     threads: int = 1
     regions: tuple[Region, ...] = ARENA
     group: Group | None = None
+    npu: Sequence[NpuRegion] = ()
 
     @property
     def model(self) -> ImportedModel:
@@ -149,6 +157,11 @@ class Sources:
     def data(self) -> str:
         """Name of the files with the data of the self-test."""
         return "selftest" if self.group is None else self.name
+
+    @property
+    def has_driver(self) -> bool:
+        """Whether Linux has a driver for the NPU of its regions."""
+        return any(has_linux_driver(region) for region in self.npu) and "linux" in self.profile.triple
 
     @cached_property
     def kernels(self) -> Mapping[str, tirx.PrimFunc]:
@@ -186,15 +199,23 @@ class Sources:
             f"include/{name}_pool.h": render("pool.h", values),
             f"src/{name}_pool.c": render("pool.c", values),
         }
-        return (pool if self.threads > 1 else {}) | {
-            f"include/{name}.h": render("model.h", values),
-            f"include/{name}.hpp": render("model.hpp", values | self._cpp(values)),
-            f"src/{name}.c": render("model.c", values | self._code(values)),
-            f"src/{name}_text.c": render("text.c", values),
-            f"python/{name}.py": render("module.py.in", values | self._python(values)),
-            f"example/{self.example}.c": render("main.c", values | self._example_values(values)),
-            f"example/{self.data}.S": render("selftest.S", values),
+        driver = {
+            f"include/{name}_npu_linux.h": render("npu_linux.h", values),
+            f"src/{name}_npu_linux.c": render("npu_linux.c", values),
         }
+        return (
+            (pool if self.threads > 1 else {})
+            | (driver if self.has_driver else {})
+            | {
+                f"include/{name}.h": render("model.h", values),
+                f"include/{name}.hpp": render("model.hpp", values | self._cpp(values)),
+                f"src/{name}.c": render("model.c", values | self._code(values)),
+                f"src/{name}_text.c": render("text.c", values),
+                f"python/{name}.py": render("module.py.in", values | self._python(values)),
+                f"example/{self.example}.c": render("main.c", values | self._example_values(values)),
+                f"example/{self.data}.S": render("selftest.S", values),
+            }
+        )
 
     @cached_property
     def layouts(self) -> list[Layout]:
@@ -237,6 +258,7 @@ class Sources:
                 checked,
                 isinstance(shape.open, OpenLength),
                 {index: each.symbol for index, each in self.shared.items()},
+                self.npu,
             )
             for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
         ]
@@ -298,8 +320,7 @@ class Sources:
             "example_file": "",
             "example_declaration": "",
             "hpp_weights": "",
-            **dict.fromkeys(("pool", "pool_member", "pool_include", "pool_create"), ""),
-            **dict.fromkeys(("pool_pass", "pool_destroy", "py_none"), ""),
+            **dict.fromkeys(_HELPER_VALUES, ""),
             "threads": str(self.threads),
             "input_table": "".join(_table(name, shape.model.inputs) for shape in self.shapes),
             "output_table": "".join(_table(name, shape.model.outputs) for shape in self.shapes),
@@ -314,6 +335,8 @@ class Sources:
             values |= self._weights_values(values)
         if self.threads > 1:
             values |= self._pool_values(values)
+        if self.npu:
+            values |= self._npu_values(values)
         values.setdefault(
             "tensor_functions",
             "".join(
@@ -466,21 +489,35 @@ class Sources:
         """Return the placeholders that depend on whether threads of a pool share kernels."""
         name = self.name
         return {
-            "pool": render("pool_type.h", values),
-            "pool_member": f"    const {name}_pool *pool;\n",
+            "helpers": render("pool_type.h", values),
+            "helper_member": f"    const {name}_pool *pool;\n",
             "init_parameters": f"{values['init_parameters']}, const {name}_pool *pool",
             "weights_text": f"{values['weights_text']}\n * Without a pool, which may be null, the calling thread "
             "computes all; the results are the same.",
-            "pool_include": f'#include "{name}_pool.h"\n',
-            "pool_create": f"    static {name}_threads threads;\n"
+            "helper_include": f'#include "{name}_pool.h"\n',
+            "helper_create": f"    static {name}_threads threads;\n"
             f"    if ({name}_pool_create(&threads, {name.upper()}_THREADS) != 0) {{\n        return 3;\n    }}\n",
-            "pool_pass": ", &threads.pool",
-            "pool_destroy": f"    {name}_pool_destroy(&threads);\n",
+            "helper_pass": ", &threads.pool",
+            "helper_destroy": f"    {name}_pool_destroy(&threads);\n",
             "hpp_constructor": f"{values['hpp_constructor']}, const {name}_pool *pool = nullptr".removeprefix(
                 ", "
             ),
             "hpp_weights": f"{values['hpp_weights']}, pool",
             "py_none": ", None",
+        }
+
+    def _npu_values(self, values: Mapping[str, str]) -> dict[str, str]:
+        """What is different where an NPU may compute regions."""
+        name = self.name
+        own = header_values(name, self.npu, has_driver=self.has_driver)
+        return {key: values[key] + text for key, text in own.items()} | {
+            "init_parameters": f"{values['init_parameters']}, const {name}_npu *npu",
+            "weights_text": f"{values['weights_text']}\n * Without an NPU, which may be null, the CPU computes all; "
+            "the results are the same.",
+            "hpp_constructor": f"{values['hpp_constructor']}, const {name}_npu *npu = nullptr".removeprefix(
+                ", "
+            ),
+            "hpp_weights": f"{values['hpp_weights']}, npu",
         }
 
     def _macros(self, kind: str, shapes: Sequence[Sequence[TensorSpec]]) -> list[str]:
@@ -499,22 +536,13 @@ class Sources:
         return lines
 
     def _code(self, values: Mapping[str, str]) -> dict[str, str]:
-        pool = {
-            "pool_check": render("pool_check.c", values),
-            "pool_kept": "    instance->pool = pool;\n",
-            "pool_parameter": f", const {self.name}_pool *pool",
-            "pool_used": "    (void)pool;\n",
-            "pool_instance": ", instance->pool",
-            "pool_given": ", pool",
-        }
-        if self.threads == 1:
-            pool = dict.fromkeys(pool, "")
+        helpers = self._helper_code(values)
         bodies = self._bodies
         calls = [step for body in bodies for step in calls_of(body.program.steps)]
         counts = {
             step.kernel: (len(step.arguments), step.length is not None, bool(step.tasks))
             for step in calls
-            if step.sort is None
+            if step.is_compiled
         }
         sorts = {(step.sort.dtype, step.sort.index) for step in calls if step.sort is not None}
         code = {
@@ -538,7 +566,7 @@ class Sources:
             ),
             "tasks": (render("share.c", values) if any(body.parallel for body in bodies) else "")
             + "".join(body.tasks for body in bodies),
-            **pool,
+            **helpers,
             "sorts": "".join(
                 render(
                     "sort.c",
@@ -547,16 +575,36 @@ class Sources:
                 for dtype, index in sorted(sorts)
             ),
             "bodies": "".join(
-                render("compute.c", {**values, **pool, **self._body_values(body)}) for body in bodies
+                render("compute.c", {**values, **helpers, **self._body_values(body)}) for body in bodies
             )
-            + (render("choose.c", {**values, **pool, "cases": self._cases(pool)}) if self._several else "")
-            + (render("samples.c", {**values, **pool}) if isinstance(self._open, OpenSamples) else ""),
+            + (
+                render("choose.c", {**values, **helpers, "cases": self._cases(helpers)})
+                if self._several
+                else ""
+            )
+            + (render("samples.c", {**values, **helpers}) if isinstance(self._open, OpenSamples) else ""),
             "reset": f"    (void){self.name}_reset(instance);\n" if self.model.states else "",
-            "states": render("states.c", {**values, **pool, **self._state_code()})
+            "states": render("states.c", {**values, **helpers, **self._state_code()})
             if self.model.states
             else "",
         }
         return code | {"quotient": quotient_for(code["tasks"], code["bodies"], values["open_needs"])}
+
+    def _helper_code(self, values: Mapping[str, str]) -> dict[str, str]:
+        """What the code has for a pool of threads, and for an NPU."""
+        pool = {
+            "npu_tables": "",
+            "helper_check": render("pool_check.c", values),
+            "helper_kept": "    instance->pool = pool;\n",
+            "helper_parameter": f", const {self.name}_pool *pool",
+            "helper_used": "    (void)pool;\n",
+            "helper_instance": ", instance->pool",
+            "helper_given": ", pool",
+        }
+        if self.threads == 1:
+            pool = dict.fromkeys(pool, "")
+        own = code_values(self.name, self.npu) if self.npu else {}
+        return {key: text + own.get(key, "") for key, text in pool.items()}
 
     @staticmethod
     def _body_values(body: Body) -> dict[str, str]:
@@ -567,9 +615,10 @@ class Sources:
             "steps": body.statements,
         }
 
-    def _cases(self, pool: Mapping[str, str]) -> str:
+    def _cases(self, helpers: Mapping[str, str]) -> str:
+        given = f"memory, weights, in, out{helpers['helper_given']}"
         return "".join(
-            f"    case {number}:\n        return compute{body.suffix}(memory, weights, in, out{pool['pool_given']});\n"
+            f"    case {number}:\n        return compute{body.suffix}({given});\n"
             for number, body in enumerate(self._bodies)
         )
 
@@ -673,7 +722,8 @@ def _stack(prefix: str, facts: Facts) -> str:
     if facts.stack_bytes is None:
         return f"/* {prefix}_STACK_BYTES is known of aarch64 alone. */"
     return (
-        "/* Stack that a call of the library takes at most, beside that of the functions named above and a pool. */\n"
+        "/* Stack that a call of the library takes at most, beside that of the functions named above, and of what an\n"
+        " * instance is given, such as a pool of threads. */\n"
         f"#define {prefix}_STACK_BYTES ((size_t){facts.stack_bytes})"
     )
 

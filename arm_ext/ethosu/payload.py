@@ -192,6 +192,12 @@ class Payload:
         except (IndexError, ValueError, struct.error) as error:
             raise PayloadError(f"payload has its hash, but its tables are malformed: {error}") from None
 
+    @property
+    def areas(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Offset and size of the commands, and of the weights, in the bytes of `to_bytes`."""
+        at = _HEADER.unpack_from(self.to_bytes(), _PREFIX.size)[6:10]
+        return at[:2], at[2:]
+
     @classmethod
     def _parsed(cls, body: bytes, data: bytes) -> "Payload":
         name, config, arch, n_regions, n_inputs, n_outputs, *at = _HEADER.unpack_from(body)

@@ -45,14 +45,15 @@ _CXX_FLAGS = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-nostdlib++")
 _NPU_FLAGS = ("-O2", "-g0", "-r", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", *_CXX_FLAGS)
 _SERVER_SOURCES = ("board_server.cc", "marks.cc", "session.cc", "tracker.cc", "waiting.cc")
 _SERVER_HEADERS = ("ffi.h", "marks.h", "session.h", "tracker.h", "waiting.h", "wire.h")
+NPU_RUN = "arm_ext_npu_run"
+"""Function of `npu_runtime`: (region, whether a failed run is an error, payload, inputs, outputs) → ran on the NPU."""
 # In each folder of the cache: path of each file → its hash.
 _CONTENTS = "contents.json"
 _whole: set[Path] = set()
-# npu_system.cc, the operating system's side, is chosen by the caller.
+# What is called from outside, and npu_system.cc, the operating system's side, are chosen by the caller.
 _NPU_SOURCES = (
     "npu_device.cc",
     "npu_driver_view.cc",
-    "npu_entries.cc",
     "npu_payload.cc",
     "npu_runtime.cc",
     "npu_session.cc",
@@ -111,10 +112,19 @@ def npu_runtime(triple: str, system: Path | None = None) -> Path:
         EnvError: zig is missing or failed.
         UsageError: The triple is not of Linux with glibc.
     """
+    return _npu_object("npu_entries.cc", triple, system)
+
+
+def npu_linux(triple: str, system: Path | None = None) -> Path:
+    """Return the same for C libraries, which call it with pointers; arguments and errors as of `npu_runtime`."""
+    return _npu_object("npu_c_entries.cc", triple, system)
+
+
+def _npu_object(entries: str, triple: str, system: Path | None) -> Path:
     flags = [*_NPU_FLAGS, "-target", zig_target(triple)]
     if triple.startswith("aarch64"):
         flags.append("-mno-outline-atomics")  # which ask for libgcc's
-    sources = [*_NPU_SOURCES, str(system or "npu_system.cc")]
+    sources = [*_NPU_SOURCES, entries, str(system or "npu_system.cc")]
 
     def build(folder: Path) -> None:
         inputs = [_HERE / name for name in sources]

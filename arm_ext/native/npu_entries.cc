@@ -47,20 +47,24 @@ ARM_EXT_ENTRY int __tvm_ffi_arm_ext_npu_run(void*, const TVMFFIAny* args, int32_
     return Raise("TypeError", kUsage);
   }
   const DLTensor* tensors[1 + kMaxTensors];
+  uint8_t* data[1 + kMaxTensors];
   for (int i = kFixed - 1; i < num_args; ++i) {
     const DLTensor* tensor = TensorOf(args[i]);
     if (tensor == nullptr) return Raise("TypeError", kUsage);
     tensors[i - (kFixed - 1)] = tensor;
+    data[i - (kFixed - 1)] = static_cast<uint8_t*>(tensor->data) + tensor->byte_offset;
   }
   const DLTensor& payload = *tensors[0];
   if (payload.ndim != 1 || payload.dtype.code != kDLUInt || payload.dtype.bits != 8) {
     return Raise("TypeError", kUsage);
   }
   Call call = {args[0].v_int64,
+               nullptr,
                args[1].v_int64 != 0,
-               static_cast<const uint8_t*>(payload.data) + payload.byte_offset,
+               data[0],
                static_cast<size_t>(payload.shape[0]),
                tensors + 1,
+               data + 1,
                num_args - kFixed};
   bool ran;
   if (Failure failure = Run(call, &ran)) return Raise("RuntimeError", failure.text);

@@ -31,12 +31,17 @@ struct Lock {
   }
 };
 
+/*! \brief Whether a session stands before that of a call. */
+bool Before(const Session& session, const Call& call) {
+  return session.region != call.region ? session.region < call.region : session.model < call.model;
+}
+
 /*! \brief The session of a call's region, its payload checked if it is new; sessions are by region.
  */
 Failure Find(const Call& call, Session** found) {
   Session** place = &sessions;
-  while (*place != nullptr && (*place)->region < call.region) place = &(*place)->next;
-  if (*place != nullptr && (*place)->region == call.region) {
+  while (*place != nullptr && Before(**place, call)) place = &(*place)->next;
+  if (*place != nullptr && (*place)->region == call.region && (*place)->model == call.model) {
     *found = *place;
     const uint8_t* digest = StatedDigest(call.payload, call.payload_bytes);
     bool same = digest != nullptr && memcmp(digest, (*found)->payload.digest, kSha256Bytes) == 0;
@@ -50,6 +55,7 @@ Failure Find(const Call& call, Session** found) {
     return bad;
   }
   session->region = call.region;
+  session->model = call.model;
   const Payload& payload = session->payload;
   session->view =
       LookOver(payload.commands, payload.command_bytes, payload.tensors[payload.inputs].region);

@@ -33,10 +33,6 @@ constexpr uint64_t kMostOfRegion = uint64_t{1} << 32;
 
 uint64_t Larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-uint8_t* Bytes(const DLTensor& tensor) {
-  return static_cast<uint8_t*>(tensor.data) + tensor.byte_offset;
-}
-
 /*! \brief Whether a region is the device's own SRAM, for which there is no buffer. */
 bool IsSram(const Payload& payload, int region) {
   return region == abi::kSramRegion && payload.regions[region].kind == Kind::kFast;
@@ -127,7 +123,7 @@ Failure CheckTensors(const Call& call, const Payload& payload) {
   if (call.tensor_count != static_cast<int32_t>(wanted)) {
     return Failed(Scope::kRegion, "it has %u tensors, the call %d", wanted, call.tensor_count);
   }
-  for (uint32_t i = 0; i < wanted; ++i) {
+  for (uint32_t i = 0; call.tensors != nullptr && i < wanted; ++i) {
     if (!Fits(*call.tensors[i], payload.tensors[i])) {
       return Failed(Scope::kRegion, "tensor %u of the call is not of the type and shape it states",
                     i);
@@ -148,8 +144,7 @@ Failure Execute(const Call& call, int64_t timeout_ms, Device* device, Session* s
   if (Failure bad = Place(*session, device, &job)) return bad;
   for (uint32_t i = 0; i < payload.inputs; ++i) {
     const Tensor& tensor = payload.tensors[i];
-    memcpy(device->shared[tensor.region].memory + tensor.offset, Bytes(*call.tensors[i]),
-           tensor.size);
+    memcpy(device->shared[tensor.region].memory + tensor.offset, call.data[i], tensor.size);
   }
   bool submitted = false;
   uint32_t written = job.regions[payload.tensors[payload.inputs].region];
@@ -160,8 +155,7 @@ Failure Execute(const Call& call, int64_t timeout_ms, Device* device, Session* s
   }
   for (uint32_t i = payload.inputs; i < payload.inputs + payload.outputs; ++i) {
     const Tensor& tensor = payload.tensors[i];
-    memcpy(Bytes(*call.tensors[i]), device->shared[tensor.region].memory + tensor.offset,
-           tensor.size);
+    memcpy(call.data[i], device->shared[tensor.region].memory + tensor.offset, tensor.size);
   }
   return {};
 }

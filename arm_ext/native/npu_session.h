@@ -17,16 +17,19 @@ namespace arm_ext {
 /*! \brief What a call of a region brings. */
 struct Call {
   int64_t region;
+  const void* model;  // null, or what tells the regions of several models apart
   bool fail;  // raise what goes wrong on the NPU, where the region would run on the CPU instead
   const uint8_t* payload;
   size_t payload_bytes;
-  const DLTensor* const* tensors;  // inputs, then outputs
+  const DLTensor* const* tensors;  // inputs, then outputs, to be checked; null if they need not be
+  uint8_t* const* data;            // where they begin
   int32_t tensor_count;
 };
 
 struct Session {
   Session* next;
   int64_t region;
+  const void* model;
   Payload payload;  // what it points at is of the call that read it
   DriverView view;
   bool loaded;

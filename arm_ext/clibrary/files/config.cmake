@@ -7,3 +7,4 @@ if(NOT TARGET @name@::@name@)
     INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_LIST_DIR}/include"
     INTERFACE_LINK_LIBRARIES "@libraries@")
 endif()
+@npu_targets@

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "@name@.h"
-@pool_include@
+@helper_include@
 #define BOUND @bound@
 
 /* Inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
@@ -104,13 +104,13 @@ static int selftest(@name@_instance *instance, @shape_parameter@const unsigned c
 {
     const unsigned char *data = @name@_selftest;
     @name@_instance instance;
-@pool_create@    @name@_status status = @name@_init(&instance, @example_arguments@@example_weights@@pool_pass@);
+@helper_create@    @name@_status status = @name@_init(&instance, @example_arguments@@example_weights@@helper_pass@);
     if (status != @NAME@_OK) {
         printf("@name@: %s\n", @name@_strerror(status));
         return 2;
     }
     int wrong = 0;
-@selftest_calls@@pool_destroy@    if (wrong == 0) {
+@selftest_calls@@helper_destroy@    if (wrong == 0) {
         printf("@name@: all outputs agree\n");
     }
     return wrong != 0;

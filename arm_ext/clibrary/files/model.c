@@ -38,7 +38,7 @@ static const size_t region_bytes[2][@NAME@_REGIONS] = {
     {@region_in_place_needs@},
 };
 
-@quotient@@sorts@@tasks@@bodies@@open_needs@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
+@quotient@@npu_tables@@sorts@@tasks@@bodies@@open_needs@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
 {
     uintptr_t a = (uintptr_t)one;
     uintptr_t b = (uintptr_t)other;
@@ -163,11 +163,11 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
         }
         in_place = in_place && bytes[i] >= region_bytes[1][i];
     }
-@weights_check@@pool_check@    for (size_t i = 0; i < @NAME@_REGIONS; i++) {
+@weights_check@@helper_check@    for (size_t i = 0; i < @NAME@_REGIONS; i++) {
         instance->memory[i] = memory[i];
     }
     instance->weights = @weights@;
-@pool_kept@    instance->mark = MARK ^ (uintptr_t)instance;
+@helper_kept@    instance->mark = MARK ^ (uintptr_t)instance;
     instance->state = 0;
     instance->in_place = in_place;
 @reset@    return @NAME@_OK;
@@ -199,7 +199,7 @@ void *@name@_output_place(const @name@_instance *instance, @place_parameter@size
                                 : @NAME@_ERROR_SHAPE;
     }
     if (status == @NAME@_OK) {
-        status = @compute@(@compute_pass@instance->memory, instance->weights, in, out@pool_instance@);
+        status = @compute@(@compute_pass@instance->memory, instance->weights, in, out@helper_instance@);
     }
     return status;
 }

@@ -40,7 +40,8 @@ typedef enum @name@_status {
     @NAME@_ERROR_INDEX = 8,         /* an index among the inputs, or computed from them, is out of bounds */
     @NAME@_ERROR_THREADS = 9,       /* a pool has no functions, or more threads than the library was compiled for */
     @NAME@_ERROR_SHAPE = 10,        /* there is no such shape */
-    @NAME@_ERROR_LENGTH = 11        /* the length is too small or too great, or there are too many samples */
+    @NAME@_ERROR_LENGTH = 11,       /* the length is too small or too great, or there are too many samples */
+    @NAME@_ERROR_NPU = 12           /* what runs regions on an NPU told an error */
 } @name@_status;
 
 typedef enum @name@_type {
@@ -79,11 +80,11 @@ typedef struct @name@_output {
     size_t bytes;
 } @name@_output;
 
-@pool@/* A user of the model. Its members are the library's own. */
+@helpers@/* A user of the model. Its members are the library's own. */
 typedef struct @name@_instance {
     unsigned char *memory[@NAME@_REGIONS];
     const unsigned char *weights;
-@pool_member@    uintptr_t mark;
+@helper_member@    uintptr_t mark;
     size_t state;
     size_t in_place;
 } @name@_instance;

@@ -61,7 +61,7 @@ static unsigned char *state_of(const @name@_instance *instance, size_t which, si
         after->data = state_of(instance, next, i);
         before->bytes = after->bytes = states[i].bytes;
     }
-    status = compute(@shape_pass@instance->memory, instance->weights, in, out@pool_instance@);
+    status = compute(@shape_pass@instance->memory, instance->weights, in, out@helper_instance@);
     if (status != @NAME@_OK) {
         return status;
     }

@@ -37,6 +37,8 @@ static const @name@_tensor outputs[SHAPES * @NAME@_OUTPUTS + 1] = {
         return "there is no such shape";
     case @NAME@_ERROR_LENGTH:
         return "the length is too small or too great, or there are too many samples";
+    case @NAME@_ERROR_NPU:
+        return "a region failed on the NPU";
     }
     return "no status of @name@";
 }

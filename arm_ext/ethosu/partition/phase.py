@@ -11,12 +11,10 @@ from arm_ext.ethosu.options import OnNpuError
 from arm_ext.ethosu.partition.divider import Divider
 from arm_ext.ethosu.partition.offload import Region
 from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.native.build import NPU_RUN
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.report.npu import fallback_name
 from relay_passes import Offer, Part, outline
-
-RUN = "arm_ext_npu_run"
-"""Function in model.so: (region, whether a failed run is an error, payload, inputs, outputs) → ran on the NPU."""
 
 _ON_ERROR: dict[OnNpuError, int] = {"fallback": 0, "fail": 1}
 
@@ -79,6 +77,8 @@ def part_of(name: str, region: Region) -> Part:
 
 
 def offer_of(number: int, on_error: OnNpuError, region: Region) -> Offer:
-    """Return the call of `RUN` that runs a region on the NPU."""
+    """Return the call of `NPU_RUN` that runs a region on the NPU."""
     payload = np.frombuffer(region.compiled.payload.to_bytes(), np.uint8)
-    return Offer(RUN, (relax.prim_value(number), relax.prim_value(_ON_ERROR[on_error]), relax.const(payload)))
+    return Offer(
+        NPU_RUN, (relax.prim_value(number), relax.prim_value(_ON_ERROR[on_error]), relax.const(payload))
+    )

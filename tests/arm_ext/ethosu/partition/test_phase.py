@@ -6,7 +6,8 @@ import pytest
 from arm_ext import NpuOptions
 from arm_ext.ethosu.options import OnNpuError
 from arm_ext.ethosu.partition.divider import Divider, Offloaded
-from arm_ext.ethosu.partition.phase import RUN, Partitioner
+from arm_ext.ethosu.partition.phase import Partitioner
+from arm_ext.native.build import NPU_RUN
 from arm_ext.pipeline.memory import memory_of
 from arm_ext.pipeline.phases import PhaseResult, run_phases
 from relay_passes.ir.sources import bindings_of, unnamed_calls
@@ -30,7 +31,7 @@ def test_each_region_is_a_function_and_its_payload_is_offered_it(on_error: OnNpu
     assert len(regions) > 1
     assert list(result.offers) == [f"fallback_{i}" for i in range(len(regions))]
     for index, (offer, region) in enumerate(zip(result.offers.values(), regions, strict=True)):
-        assert offer.symbol == RUN
+        assert offer.symbol == NPU_RUN
         place, fails, payload = offer.arguments
         assert (int(place.value), int(fails.value)) == (index, number)
         assert payload.value.numpy().tobytes() == region.compiled.payload.to_bytes()

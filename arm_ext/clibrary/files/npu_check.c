@@ -1,0 +1,3 @@
+    if (npu != NULL && npu->run == NULL) {
+        return @NAME@_ERROR_NULL;
+    }
