@@ -67,13 +67,13 @@ class Ready(NamedTuple):
         source: Buffer that they are read from.
         starts: Offset of each row.
         sums: Sum of each row's elements, int32x4 per row or pair of rows, if the kernel needs it.
-        vectors: Vectors of each row, if they are in registers.
+        held: Whether `source` is the kernel's own, in registers: a vector for each load.
     """
 
     source: tirx.Buffer
     starts: Sequence[ir.Expr]
     sums: Sequence[ir.Expr] = ()
-    vectors: Sequence[Sequence[ir.Expr]] = ()
+    held: bool = False
 
 
 class Place(NamedTuple):

@@ -377,5 +377,5 @@ class InPlace(IntegerUnit[C]):
         """Emit the staging or gathering of rows, if they need it."""
         reading = self.reading(call.product)
         if reading.is_gathered:
-            return Ready(call.x, starts, vectors=[reading.gather(call.x, start) for start in starts])
+            return Ready(*reading.gathered(call.x, starts), held=True)
         return Ready(*reading.source(call.x, starts))

@@ -20,7 +20,7 @@ from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm.implicit_rows import Rows
 from schedules.kernels.gemm.product import NOTHING
-from schedules.tir.emit import i64, load
+from schedules.tir.emit import i64, load, store
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,17 @@ class Reading:
         (chunks,) = self.chunks()
         return len(self.rows.segments), sum(len(chunk.tails) for chunk in chunks)
 
-    def gather(self, x: tirx.Buffer, start: ir.Expr) -> list[ir.Expr]:
-        """Emit the gathering of a row: a vector for each chunk."""
+    def gathered(self, x: tirx.Buffer, starts: Sequence[ir.Expr]) -> tuple[tirx.Buffer, Sequence[ir.Expr]]:
+        """Emit the gathering of rows; return a buffer for registers, a vector for each chunk, and each row's offset."""
+        pitch = VECTOR * len(self.chunks()[0])
+        held = T.alloc_buffer((pitch * len(starts),), x.dtype, layout=None)
+        for row, start in enumerate(starts):
+            for index, vector in enumerate(self._gather(x, start)):
+                store(held, vector, i64(row * pitch + index * VECTOR), VECTOR)
+        return held, [i64(row * pitch) for row in range(len(starts))]
+
+    def _gather(self, x: tirx.Buffer, start: ir.Expr) -> list[ir.Expr]:
+        """A row's vectors, one for each chunk."""
         loaded = {at: load(x, start + at, VECTOR) for at, _ in self.rows.segments}
         found, (chunks,) = [], self.chunks()
         for chunk in chunks:

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.intrinsics.pin import barrier
+from schedules.intrinsics.pin import barrier, pinned
 from schedules.intrinsics.quad import QUAD, Stream
 from schedules.intrinsics.registers import LANES, REGISTERS, STREAMING_PAIR, VECTOR, check_tile
 from schedules.intrinsics.sdot import K_STEP, sdot_lane
@@ -43,7 +43,8 @@ STRAIGHT_REGISTERS = 6
 whole ones, or of rows that are staged each lane, in all lanes of a register."""
 
 GATHERED_REGISTERS = 12
-"""Registers beside accumulators and gathered rows: four vectors of B, of multipliers and of addends."""
+"""Registers beside accumulators and gathered rows: four vectors of B, of multipliers, and of addends or initial
+accumulators."""
 
 SPILL = 4
 """Cost of each further register in such code: stack accesses, and as many stall cycles."""
@@ -103,6 +104,14 @@ def pack_columns(b: Array, vectors: int) -> Array:
     return np.ascontiguousarray(blocks.transpose(0, 3, 1, 2, 4)).reshape(len(blocks), -1)
 
 
+def _kept(held: tirx.Buffer, offset: ir.Expr) -> ir.Expr:
+    """A vector of a buffer for registers, from which LLVM takes no lanes before the loop over panels: a DUP each."""
+    value = load(held, offset, VECTOR)
+    own = tirx.reinterpret(f"{held.dtype}x{VECTOR}", pinned(T.Bind(tirx.reinterpret("int32x4", value))))
+    store(held, own, offset, VECTOR)
+    return load(held, offset, VECTOR)
+
+
 def multiply(
     a: tirx.Buffer,
     a_rows: Sequence[ir.Expr],
@@ -114,7 +123,7 @@ def multiply(
     *,
     flipped: bool = False,
     by_quads: bool = False,
-    loaded: Sequence[Sequence[ir.Expr]] = (),
+    held: bool = False,
 ) -> tirx.Buffer:
     """Emits the sum over k of one tile, inside of `pin.pins`.
 
@@ -131,7 +140,7 @@ def multiply(
             for each row.
         flipped: Whether the top bit of the data is flipped.
         by_quads: Whether B is streamed, four vectors a load, inside the scope `quads`.
-        loaded: The vectors of each row, if they are in registers, one for each load of `segments`.
+        held: Whether `a` is a buffer for registers, of one vector for each load of `segments`.
 
     Returns:
         The accumulators, int32 [row][vector][4], flat.
@@ -156,8 +165,9 @@ def multiply(
     def take(chunk: Chunk, later: ir.Expr | int) -> None:
         """A chunk, `later` vectors of k behind its place."""
         offset = later * VECTOR + chunk.offset
-        if loaded:
-            found = [row[segments[0].index(chunk)] for row in loaded]
+        if held:
+            index = i64(segments[0].index(chunk) * VECTOR)
+            found = [_kept(a, row + index) for row in a_rows]
         else:
             found = [load(a, row + offset, chunk.size) for row in a_rows]
         values = [T.Bind(flip(value, flipped)) for value in found]

@@ -111,6 +111,12 @@ def test_one_row_takes_accumulators_enough_to_hide_the_latency():
     assert params.vectors >= 6
 
 
+def test_tiles_that_need_loads_of_four_vectors_are_for_cores_that_have_them():
+    workload = conv((1, 56, 56, 144), 24, (1, 1)).workload
+    assert kernel.default(workload, CORE).vectors == 6
+    assert kernel.default(workload, CORES["cortex-a55"]).vectors == 2
+
+
 def test_matches_says_what_it_saw_or_lacks():
     assert kernel.matches(LINEAR[1].workload, CORE) == Match("int8 product 7 x 8 x 9")
     answer = kernel.matches(LINEAR[1].workload, CORES["cortex-a53"])
