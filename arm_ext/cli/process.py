@@ -6,13 +6,14 @@ compilation by LLVM, or waits for a thread that is. A second thread ends such a 
 long releases the interpreter's lock.
 """
 
+import _thread
 import io
 import os
 import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from threading import RLock, Thread
+from threading import RLock
 from time import monotonic, sleep
 from types import FrameType
 from typing import Any, NoReturn, TextIO
@@ -64,8 +65,9 @@ def prepare() -> None:
     signals, written = os.pipe()
     os.set_blocking(written, False)
     signal.set_wakeup_fd(written, warn_on_full_buffer=False)
-    with suppress(RuntimeError):  # no memory for a thread, which the command will say
-        Thread(target=_watch, args=(signals,), name="signals", daemon=True).start()
+    # Not Thread.start, which waits for ever for a thread that dies at its start, where memory is short.
+    with suppress(RuntimeError):
+        _thread.start_new_thread(_watch, (signals,))
 
 
 def interrupt_on_signals() -> None:

@@ -174,7 +174,7 @@ LIMITS = cases(
         _limit("file-size-8k", resource.RLIMIT_FSIZE, 8192, "large|space|limit|ulimit"),
         _limit("stack-256k", resource.RLIMIT_STACK, 256 << 10, "stack|memory"),
         _limit("stack-1m", resource.RLIMIT_STACK, 1 << 20, "stack|memory"),
-        _limit("memory-600m", resource.RLIMIT_AS, 600 << 20, "memory"),
+        _limit("memory-600m", resource.RLIMIT_AS, 600 << 20, "memory|addresses"),
         # 127: glibc aborts where a thread's memory cannot be had.
         _limit("memory-1200m", resource.RLIMIT_AS, 1200 << 20, "memory", exits=frozenset({0, 3, 127}), terse=True),
         _limit("cpu-3s", resource.RLIMIT_CPU, 3, "", exits=frozenset({0, 3, 152, 137}), writes=(*_P, ".p.*", ".p.*/*", *_TMP)),

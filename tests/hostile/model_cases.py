@@ -299,11 +299,13 @@ def _pt2(
     return make
 
 
-def _zip(**entries: bytes) -> object:
+def _zip(zeros: int = 0, **entries: bytes) -> object:
+    """Return a `make` that writes m.pt2; `zeros` bytes of 0 follow each entry, made only when it is written."""
+
     def make(work: Path) -> None:
         with zipfile.ZipFile(work / "m.pt2", "w", zipfile.ZIP_DEFLATED) as file:
             for name, data in entries.items():
-                file.writestr(name, data)
+                file.writestr(name, data + bytes(zeros))
 
     return make
 
@@ -327,7 +329,7 @@ PT2 = cases(
         ("format-unknown", *_file("pt2", _pt2(replace=("archive_format", b"pt9")), "", exits=_ANY, writes=_PACKAGE)),
         ("entry-above", *_file("pt2", _pt2({"../../evil.txt": b"x"}), "", exits=_ANY, writes=_PACKAGE)),
         ("inputs-pickle", *_file("pt2", _pt2(replace=("sample_inputs", _EVIL)), "", exits=_ANY, writes=_PACKAGE)),
-        ("bomb", *_file("pt2", _zip(**{"m/version": bytes(3 << 30)}), memory=6 << 30)),
+        ("bomb", *_file("pt2", _zip(3 << 30, **{"m/version": b""}), memory=6 << 30)),
         ("onnx-named-pt2", *_file("pt2", cut("relu.onnx", "m.pt2", 1), exits=_ANY, writes=_PACKAGE)),
     ],
 )  # fmt: skip

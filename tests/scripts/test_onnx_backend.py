@@ -11,7 +11,7 @@ from arm_ext.frontends.onnx.expansion import CONTRIB
 from arm_ext.frontends.onnx.operators import EXPANSIONS
 
 # Of these no case of onnx's can be compiled: sizes or iterations that only the run tells, or random numbers.
-NONE_STATIC = {"Bernoulli", "If", "Loop"}
+NONE_STATIC = {"Bernoulli", "If", "Loop", "NonMaxSuppression"}
 
 SAMPLE = {
     "Attention": "test_attention_4d_causal",

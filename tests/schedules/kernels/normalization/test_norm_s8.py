@@ -110,4 +110,4 @@ def test_near_misses_name_limit_and_actual():
     empty = dataclasses.replace(good, operands=(dataclasses.replace(x, shape=(0, 5, 8)), *good.operands[1:]))
     assert refused(empty)[0] == "1 or more"
     long = dataclasses.replace(good, operands=(dataclasses.replace(x, shape=(2, 32769)), *good.operands[1:]))
-    assert refused(long) == ("32768", "32769")
+    assert refused(long) == ("at most 32768", "32769")

@@ -48,7 +48,7 @@ def tile(
 @pytest.mark.isa("dotprod")
 def test_values_on_a_board(tmp_path: Path, board: Board):
     rng, calls, expected = np.random.default_rng(2), [], []
-    for (rows, vectors), depth in zip(TILES, (4, 8, 12, 16, 20, 31, 64, 65, 128, 300), strict=True):
+    for (rows, vectors), depth in zip(TILES, (4, 8, 12, 16, 20, 31, 64, 65, 128, 300, 7, 9), strict=True):
         reading = _reading(depth)
         a = rng.integers(-128, 128, (rows, depth)).astype(np.int8)
         b = rng.integers(-128, 128, (4 * vectors, depth)).astype(np.int8)
