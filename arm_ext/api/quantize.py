@@ -44,7 +44,7 @@ STEPS = ("quantize", "search", "compare")
 GROUP = 32
 """Weights of 4 bits that share a scale, by default: 5 bits a weight with it."""
 _MOST_OF_GROUP = 1 << 16
-"""As matrices are filled up to whole groups."""
+"""Most weights that share a scale; matrices are padded to whole groups, which takes memory."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Outputs = Mapping[str, Array]
 """Outputs by name, each an array whose first axis runs over the samples."""
 
 LABELS, SPACE, BLANK, BOXES = "labels", "space", "blank", "boxes"
-"""Arrays of the data: right answers; the token between words; the token for no sound; boxes of objects."""
+"""Names of arrays in the data: the right answers, the token between words, the blank token, the objects' boxes."""
 
 _IGNORED = -1
 """Labels of this value and below are padding of sequences and object lists, which metrics ignore."""

@@ -135,7 +135,7 @@ class Stream:
     """
 
     def __init__(self, buffer: tirx.Buffer, offset: ir.Expr) -> None:
-        """Begins at `offset` of `buffer`."""
+        """Start the stream at `offset` of `buffer`."""
         check_flat("Stream", buffer, "int8")
         # Not scope "local": TVM takes that from the workspace pool on CPUs, and LLVM keeps it in memory.
         self._cursor = T.alloc_buffer((1,), "int64", layout=None)

@@ -332,7 +332,7 @@ PLANES: tuple[copies.Part, ...] = (
 
 
 def _byte(value: ir.Expr) -> ir.Expr:
-    """A vector or a scalar of values that int8 holds, as int8."""
+    """Cast integers that fit int8 to int8, as a vector or a scalar."""
     return converted(value, "int8")
 
 

@@ -105,7 +105,7 @@ def pack_columns(b: Array, vectors: int) -> Array:
 
 
 def _kept(held: tirx.Buffer, offset: ir.Expr) -> ir.Expr:
-    """A vector of a buffer for registers, from which LLVM takes no lanes before the loop over panels: a DUP each."""
+    """Return a pinned vector of a buffer that stays in registers, as LLVM would hoist a DUP of each lane."""
     value = load(held, offset, VECTOR)
     own = tirx.reinterpret(f"{held.dtype}x{VECTOR}", pinned(T.Bind(tirx.reinterpret("int32x4", value))))
     store(held, own, offset, VECTOR)
