@@ -18,6 +18,7 @@ from arm_ext.clibrary.npu import NpuRegion, NpuTensor
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
+from arm_ext.ethosu.payload import Payload, areas_of
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
@@ -127,18 +128,7 @@ class Packing:
         """Return what a C library says of the regions."""
         insists = any(each.on_error == "fail" for each in self.offloaded)
         payloads = (region.compiled.payload for each in self.offloaded for region in each.offload.regions)
-        return [
-            NpuRegion(
-                payload.accelerator,
-                insists,
-                len(payload.to_bytes()),
-                *payload.areas,
-                {area.number: (area.kind, area.size) for area in payload.regions},
-                [NpuTensor(tensor.region, tensor.offset, tensor.size) for tensor in payload.inputs],
-                [NpuTensor(tensor.region, tensor.offset, tensor.size) for tensor in payload.outputs],
-            )
-            for payload in payloads
-        ]
+        return [_npu_region(payload, insists=insists) for payload in payloads]
 
     def selftests(self) -> "Iterator[Callable[[], _Tested]]":
         """Yield for each variant a function that computes its self-test."""
@@ -259,6 +249,19 @@ class Packing:
             main.result.removed,
             main.result.kept_channels,
         )
+
+
+def _npu_region(payload: Payload, *, insists: bool) -> NpuRegion:
+    data = payload.to_bytes()
+    return NpuRegion(
+        payload.accelerator,
+        insists,
+        len(data),
+        *areas_of(data),
+        {area.number: (area.kind, area.size) for area in payload.regions},
+        [NpuTensor(tensor.region, tensor.offset, tensor.size) for tensor in payload.inputs],
+        [NpuTensor(tensor.region, tensor.offset, tensor.size) for tensor in payload.outputs],
+    )
 
 
 def write_models(

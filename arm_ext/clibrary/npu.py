@@ -95,8 +95,3 @@ def _row(name: str, number: int, region: NpuRegion, begin: int) -> str:
         f"    {{{number}, {literal(region.accelerator)}, {int(region.insists)}, {region.payload_bytes}, {parts},\n"
         f"     {{{told}}},\n     {len(region.inputs)}, {len(region.outputs)}, npu_tensors + {begin}}},\n"
     )
-
-
-def has_linux_driver(region: NpuRegion) -> bool:
-    """Whether Linux drives the accelerator of a region."""
-    return not region.accelerator.startswith("ethos-u55")

@@ -12,7 +12,7 @@ from tvm import tirx
 
 from arm_ext.clibrary.body import Body
 from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
-from arm_ext.clibrary.npu import NpuRegion, code_values, has_linux_driver, header_values
+from arm_ext.clibrary.npu import NpuRegion, code_values, header_values
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotient_for
 from arm_ext.clibrary.program import Program, calls_of
 from arm_ext.clibrary.shared import Group, Shared
@@ -21,6 +21,7 @@ from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
 from arm_ext.pipeline.codegen import asserts
 from arm_ext.pipeline.selftest import STEPS
+from arm_ext.target.npu import ACCELERATORS
 from arm_ext.target.profiles import Profile
 from arm_ext.version import __version__
 from relay_passes.memory.plan_arena import ALIGNMENT, aligned
@@ -161,7 +162,8 @@ class Sources:
     @property
     def has_driver(self) -> bool:
         """Whether Linux has a driver for the NPU of its regions."""
-        return any(has_linux_driver(region) for region in self.npu) and "linux" in self.profile.triple
+        accelerators = (ACCELERATORS[region.accelerator] for region in self.npu)
+        return "linux" in self.profile.triple and any(each.has_linux_driver for each in accelerators)
 
     @cached_property
     def kernels(self) -> Mapping[str, tirx.PrimFunc]:

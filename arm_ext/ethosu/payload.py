@@ -96,6 +96,12 @@ class Tensor:
         return math.prod(self.shape) * _BYTES[self.dtype]
 
 
+def areas_of(data: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return offset and size of the commands, and of the weights, in the bytes of a payload."""
+    at = _HEADER.unpack_from(data, _PREFIX.size)[6:10]
+    return at[:2], at[2:]
+
+
 @dataclass(frozen=True)
 class Payload:
     """One region of a model for one accelerator.
@@ -191,12 +197,6 @@ class Payload:
             return cls._parsed(body, data)
         except (IndexError, ValueError, struct.error) as error:
             raise PayloadError(f"payload has its hash, but its tables are malformed: {error}") from None
-
-    @property
-    def areas(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Offset and size of the commands, and of the weights, in the bytes of `to_bytes`."""
-        at = _HEADER.unpack_from(self.to_bytes(), _PREFIX.size)[6:10]
-        return at[:2], at[2:]
 
     @classmethod
     def _parsed(cls, body: bytes, data: bytes) -> "Payload":

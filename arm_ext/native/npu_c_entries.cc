@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What C libraries call to run regions; npu_entries.cc is the same for packages.
-#include <string.h>
-
 #include "npu_runtime.h"
-
-#define ARM_EXT_ENTRY extern "C" __attribute__((visibility("default")))
 
 /*!
  * \brief Runs a region of a C library on the NPU: 1 if the outputs are written, 0 if the CPU has to

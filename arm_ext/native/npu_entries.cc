@@ -28,8 +28,6 @@ int Raise(const char* kind, const char* message) {
 }  // namespace
 }  // namespace arm_ext
 
-#define ARM_EXT_ENTRY extern "C" __attribute__((visibility("default")))
-
 /*!
  * \brief arm_ext_npu_run(region: int, on_error: int, payload: uint8[n], inputs..., outputs...) ->
  * bool

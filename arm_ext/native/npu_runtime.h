@@ -6,6 +6,9 @@
 #include "npu_failure.h"
 #include "npu_session.h"
 
+/*! \brief A function that compiled models call by its name. */
+#define ARM_EXT_ENTRY extern "C" __attribute__((visibility("default")))
+
 namespace arm_ext {
 
 /*!

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from arm_ext.report.calls import CallSite
+from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 _MAIN = "main"
@@ -40,7 +41,7 @@ def call_sites(mod: tvm.IRModule, elementwise: Collection[str]) -> list[CallSite
             callee = getattr(value.op, "name_hint", "") if isinstance(value, relax.Call) else ""
             if callee in functions:
                 held[binding.var] = walk(callee, [in_(argument) for argument in value.args])
-            elif isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir":
+            elif name_of(value) == CALL_TIR:
                 result = str(len(found))
                 site = _site(value, "" if name == _MAIN else name, elementwise)
                 found.append(replace(site, result=result, reads=tuple(sorted(in_(value), key=int))))

@@ -6,6 +6,7 @@ import math
 import tvm
 from tvm import relax
 
+from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 from schedules.numerics import recurrent
 
@@ -54,7 +55,7 @@ def count_steps(mod: tvm.IRModule) -> int:
 
 def _walks(mod: tvm.IRModule, call: relax.Expr) -> bool:
     """Whether a call is a recurrent layer."""
-    if not isinstance(call, relax.Call) or getattr(call.op, "name", "") != "relax.call_tir":
+    if name_of(call) != CALL_TIR:
         return False
     attributes = mod[call.args[0]].attrs
     return attributes is not None and attributes.get("numerics", "") in recurrent.NAMES

@@ -14,6 +14,7 @@ from tvm_ffi import structural_walk
 
 from arm_ext.package.manifest import Memory, WideLayer
 from arm_ext.pipeline.codegen import allocations
+from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 _WIDEST = 5
@@ -162,7 +163,7 @@ def _layers(func: relax.Function) -> list[WideLayer]:
     for index, binding in enumerate(bindings):
         alive[binding.var] = _bytes(binding.var.ty)
         call = binding.value
-        if isinstance(call, relax.Call) and getattr(call.op, "name", "") == "relax.call_tir":
+        if name_of(call) == CALL_TIR:
             symbol = call.args[0].name_hint
             layers.append(
                 WideLayer(kernel=symbol, sources=list(sources_of(call)), live_bytes=sum(alive.values()))

@@ -22,9 +22,9 @@ from tvm_ffi import structural_equal, structural_map
 
 from relay_passes.bounds.accesses import Access, Analysis, clamped
 from relay_passes.bounds.intervals import NOTHING, Interval, dtype_of, of_dtype
+from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import relax_functions, sources_of, with_source
 
-_CALL_TIR = "relax.call_tir"
 _OPAQUE = 8  # TOpPattern kOpaque, which FuseOps leaves alone
 _ROOT = "root"
 _VIEWS = ("relax.reshape", "relax.memory.view")
@@ -101,7 +101,7 @@ class _Checker:
 
     def _checked(self, binding: relax.VarBinding) -> list[relax.Binding]:
         call = binding.value
-        symbol = call.args[0].name_hint if _is_call_tir(call) else ""
+        symbol = call.args[0].name_hint if name_of(call) == CALL_TIR else ""
         if not symbol or symbol in self._trusted:
             self._values[binding.var] = self._values_of(call)
             return [binding]
@@ -195,10 +195,6 @@ class _Checker:
             case Call() if getattr(expr.op, "name", "") in _VIEWS and expr.args[0].ty.dtype == expr.ty.dtype:
                 return self._values_of(expr.args[0])
         return None
-
-
-def _is_call_tir(expr: Expr) -> bool:
-    return isinstance(expr, Call) and getattr(expr.op, "name", "") == _CALL_TIR
 
 
 def _of_constant(constant: GenericConst) -> Interval | None:

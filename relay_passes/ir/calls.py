@@ -21,6 +21,9 @@ SHAPE_ONLY = (
     "relax.nn.batch_flatten",
 )
 
+CALL_TIR = "relax.call_tir"
+"""Name of the operator that calls a PrimFunc."""
+
 
 def name_of(expr: Expr) -> str:
     """Return the full name of the operator that `expr` calls, such as "relax.add"; "" for other expressions."""

@@ -15,6 +15,7 @@ from tvm.ir import Call, Expr, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm_ffi import structural_map
 
+from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, with_source
 from relay_passes.memory.plan_arena import ALIGNMENT
@@ -59,18 +60,14 @@ def _returned(result: Expr, bound: Mapping[Var, Expr]) -> set[Var]:
             left.extend(expr.fields)
         elif isinstance(expr, TupleGetItem):
             left.append(expr.tuple_value)
-        elif _is_call_tir(expr) and len(expr.args[1].fields) == 1:
+        elif name_of(expr) == CALL_TIR and len(expr.args[1].fields) == 1:
             left.extend(expr.args[1].fields)
     return found
 
 
-def _is_call_tir(expr: Expr) -> bool:
-    return isinstance(expr, Call) and getattr(expr.op, "name", "") == "relax.call_tir"
-
-
 def _view(mod: IRModule, first: str, call: Expr, computed: set[Var]) -> Expr | None:
     """Return the view that a call can be; None for what stays."""
-    if not (_is_call_tir(call) and len(call.args[1].fields) == 1):
+    if not (name_of(call) == CALL_TIR and len(call.args[1].fields) == 1):
         return None
     func, x, shape = mod[call.args[0]], call.args[1].fields[0], static_shape(call)
     if x not in computed or shape is None or static_shape(x) is None or first not in (func.attrs or {}):

@@ -84,7 +84,7 @@ class _Reader:
 
     def routine(self, value: Expr) -> Mapping[str, Any] | None:
         """Return the attributes of the routine that a call_tir calls."""
-        if not isinstance(value, Call) or getattr(value.op, "name", "") != "relax.call_tir":
+        if name_of(value) != "call_tir":
             return None
         attrs = self._mod[value.args[0]].attrs
         return dict(attrs.items()) if attrs and "numerics" in attrs else None

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors whose size depends on the data, as NonZero and NonMaxSuppression give them: nobody can plan their memory."""
 
-from tvm import IRModule, relax, tirx
+from tvm import IRModule, relax
 from tvm.ir import Var
 
 from arm_ext.errors import ModelError
+from relay_passes.ir.shapes import element_count
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 
@@ -18,12 +19,8 @@ def refuse_open_sizes(mod: IRModule) -> None:
         for binding in bindings_of(func):
             ty = binding.var.ty
             for field in ty.fields if isinstance(ty, relax.TupleType) else [ty]:
-                if isinstance(field, relax.TensorType) and not _is_static(field):
+                if isinstance(field, relax.TensorType) and element_count(field) is None:
                     raise _refused(func, binding)
-
-
-def _is_static(ty: relax.TensorType) -> bool:
-    return ty.shape is not None and all(isinstance(dim, tirx.IntImm) for dim in ty.shape.values)
 
 
 def _refused(func: relax.Function, binding: relax.Binding) -> ModelError:
