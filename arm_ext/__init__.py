@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 # folder and a file to TMPDIR.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-from arm_ext.version import __version__
+from arm_ext.common.version import __version__
 
 if TYPE_CHECKING:
-    from arm_ext.advice.npu.record import NpuAdvice
-    from arm_ext.advice.record import AdviceReport
     from arm_ext.api.accuracy import accuracy
     from arm_ext.api.advise import advise
     from arm_ext.api.advise_npu import advise_npu
@@ -34,16 +32,18 @@ if TYPE_CHECKING:
     from arm_ext.api.tune import tune_model
     from arm_ext.api.verify import VerifyReport, verify
     from arm_ext.board import Board, open_board
-    from arm_ext.errors import ArmExtError, EnvError, InternalError, ModelError, UsageError
+    from arm_ext.common.errors import ArmExtError, EnvError, InternalError, ModelError, UsageError
     from arm_ext.ethosu.options import NpuOptions
     from arm_ext.frontends.common.custom import CustomOp
     from arm_ext.frontends.preprocess.options import Preprocess
+    from arm_ext.measure.peers.comparison import Comparison
     from arm_ext.measure.profile import CountReport
     from arm_ext.measure.threads import ThreadReport
     from arm_ext.measure.times import TimeReport
     from arm_ext.package import Package, load_package
-    from arm_ext.peers.comparison import Comparison
     from arm_ext.report.accuracy.record import AccuracyReport
+    from arm_ext.report.advice.npu.record import NpuAdvice
+    from arm_ext.report.advice.record import AdviceReport
     from arm_ext.report.explanation import ExplainReport
     from arm_ext.report.profile.record import ProfileReport
     from arm_ext.tune.report import TuneReport
@@ -101,9 +101,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "arm_ext.advice.record": ("AdviceReport",),
+    "arm_ext.report.advice.record": ("AdviceReport",),
     "arm_ext.api.advise": ("advise",),
-    "arm_ext.advice.npu.record": ("NpuAdvice",),
+    "arm_ext.report.advice.npu.record": ("NpuAdvice",),
     "arm_ext.api.advise_npu": ("advise_npu",),
     "arm_ext.board": ("Board", "open_board"),
     "arm_ext.api.accuracy": ("accuracy",),
@@ -113,7 +113,7 @@ _HOMES = {
     "arm_ext.api.compile_library": ("LibraryModel", "LibraryResult", "compile_library"),
     "arm_ext.frontends.common.custom": ("CustomOp",),
     "arm_ext.api.doctor": ("Diagnosis", "diagnose"),
-    "arm_ext.errors": ("ArmExtError", "EnvError", "InternalError", "ModelError", "UsageError"),
+    "arm_ext.common.errors": ("ArmExtError", "EnvError", "InternalError", "ModelError", "UsageError"),
     "arm_ext.ethosu.options": ("NpuOptions",),
     "arm_ext.api.explain": ("explain",),
     "arm_ext.report.explanation": ("ExplainReport",),
@@ -125,7 +125,7 @@ _HOMES = {
     "arm_ext.api.export_payload": ("ExportReport", "export_payload"),
     "arm_ext.package": ("Package", "load_package"),
     "arm_ext.api.compare": ("compare",),
-    "arm_ext.peers.comparison": ("Comparison",),
+    "arm_ext.measure.peers.comparison": ("Comparison",),
     "arm_ext.api.profile": ("profile",),
     "arm_ext.report.profile.record": ("ProfileReport",),
     "arm_ext.api.quantize": ("QuantizeResult", "quantize"),

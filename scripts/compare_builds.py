@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--targets", default=TARGETS, help=f"separated by commas (default: {TARGETS})")
     parser.add_argument("--options", default="", help="further options of compile")
     args = parser.parse_args()
-    models = args.models or [args.new / "arm_ext/data/digits/digits_int8.onnx"]
+    models = args.models or [args.new / "arm_ext/api/digits/digits_int8.onnx"]
     rows, equal = [], True
     with tempfile.TemporaryDirectory() as scratch:
         for model in models:

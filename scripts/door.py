@@ -3,7 +3,7 @@
 
 import sys
 
-_ENVIRONMENT = 3  # the exit code of arm_ext.errors.EnvError, which may be out of reach here
+_ENVIRONMENT = 3  # the exit code of arm_ext.common.errors.EnvError, which may be out of reach here
 
 
 def enter(verb: str) -> None:

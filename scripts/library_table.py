@@ -26,12 +26,12 @@ from tvm import DataType
 
 import arm_ext
 from arm_ext.api import digits
+from arm_ext.measure.peers.catalog import Peer, parse_peers
+from arm_ext.measure.peers.count import Part, PeerRun, fetch
+from arm_ext.measure.peers.files import model_format
 from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import ffi_includes, qemu_plugin, runtime_libs
 from arm_ext.package import Package
-from arm_ext.peers.catalog import Peer, parse_peers
-from arm_ext.peers.count import Part, PeerRun, fetch
-from arm_ext.peers.files import model_format
 from arm_ext.target.toolchain import zig, zig_target
 
 # Between these two calls of close() the emulator's plugin counts (count_plugin.c).

@@ -38,8 +38,8 @@ from rich.table import Table
 from tvm import relax
 
 from arm_ext.api.compile import compile
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 from arm_ext.common.workers import Lost, Workers
-from arm_ext.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.package import Package

@@ -28,8 +28,8 @@ import numpy as np
 from other_estimates import LOADS, OSACA_ARCH, by_hand, osaca_cycles
 from tables import markdown
 
+from arm_ext.common.errors import ArmExtError
 from arm_ext.common.trace import MODEL_IMAGE
-from arm_ext.errors import ArmExtError
 from arm_ext.frontends.load import import_model
 from arm_ext.measure.cycles import BlockCost, block_costs
 from arm_ext.pipeline.phases import PhaseOptions

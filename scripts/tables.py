@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from arm_ext.errors import ArmExtError
+from arm_ext.common.errors import ArmExtError
 
 Row = TypeVar("Row")
 

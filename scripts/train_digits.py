@@ -2,7 +2,7 @@
 """Train the digits classifier that ships with arm_ext and write its fp32 and QDQ int8 ONNX files.
 
     pip install -e .[train]
-    python scripts/train_digits.py arm_ext/data/digits
+    python scripts/train_digits.py arm_ext/api/digits
 
 On one machine the same versions write the same bytes. Input: float32 [1, 1, 8, 8], pixels / 16; output: ten
 logits. The 1,797 images are those of scikit-learn's `load_digits`; 360 of them, the same share of each digit,

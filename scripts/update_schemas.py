@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write arm_ext/schemas anew from the records of the manifests, the report, the profile and the accuracy report."""
+"""Write arm_ext/report/schemas anew from the records: manifests, report, profile and accuracy report."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from arm_ext.report.accuracy.record import accuracy_schema
 from arm_ext.report.profile.record import profile_schema
 from arm_ext.report.report import report_schema
 
-folder = Path(arm_ext.__file__).parent / "schemas"
+folder = Path(arm_ext.__file__).parent / "report" / "schemas"
 schemas = {
     "manifest": manifest_schema(),
     "library": library_schema(),

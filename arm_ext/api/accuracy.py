@@ -28,8 +28,8 @@ from arm_ext.api.npu_division import partitioner
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
+from arm_ext.common.errors import UsageError
 from arm_ext.common.scratch import temporary
-from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.api.accuracy_chain import Chain, Feed
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_tflite

@@ -14,11 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from arm_ext.advice.alternatives import WITHOUT_KERNEL, alternatives, exclude, is_part, united
-from arm_ext.advice.failure import Failure, told
-from arm_ext.advice.prediction import predicted_gain
-from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall, Declined
-from arm_ext.advice.rules import LEAST_GAIN, Finding, Subject, findings
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.estimated_calls import estimated_calls
@@ -26,14 +21,19 @@ from arm_ext.api.plugins import with_plugins
 from arm_ext.api.profile import profile
 from arm_ext.api.run import run
 from arm_ext.common.distance import distance
+from arm_ext.common.errors import UsageError
 from arm_ext.common.scratch import temporary
-from arm_ext.errors import UsageError
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.importer import read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.package import Package
 from arm_ext.package.manifest import Method
 from arm_ext.quantization.samples import read_calibration, split_samples
+from arm_ext.report.advice.alternatives import WITHOUT_KERNEL, alternatives, exclude, is_part, united
+from arm_ext.report.advice.failure import Failure, told
+from arm_ext.report.advice.prediction import predicted_gain
+from arm_ext.report.advice.record import Advice, AdviceReport, Alternative, CostlyCall, Declined
+from arm_ext.report.advice.rules import LEAST_GAIN, Finding, Subject, findings
 from arm_ext.report.calls import CallRow
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport

@@ -10,18 +10,18 @@ from time import monotonic
 import numpy.typing as npt
 import tvm
 
-from arm_ext.advice.failure import told
-from arm_ext.advice.npu.record import NpuAdvice, NpuPrice, Price, Stopped
 from arm_ext.api.model_source import Source
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import HANDOVER_US, NpuOptions, require_packages
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import prepared
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
+from arm_ext.report.advice.failure import told
+from arm_ext.report.advice.npu.record import NpuAdvice, NpuPrice, Price, Stopped
 from arm_ext.report.calls import SourceNodes
 from arm_ext.report.npu import NpuReport, reasons_of
 from arm_ext.shapes.given import Given, buckets_of

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 
 def check_type(name: str, value: object, *types: type) -> None:

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from arm_ext.board import Board, conditions, open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import parse_spec
+from arm_ext.common.errors import UsageError
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.trace import Trace
-from arm_ext.errors import UsageError
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.profile import CountReport, profile

@@ -18,23 +18,23 @@ from arm_ext.api.plugins import with_plugins
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import emulated_cpu
 from arm_ext.common.distance import distance
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.version import __version__
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import import_model, with_values
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
+from arm_ext.measure.peers import empty
+from arm_ext.measure.peers.catalog import Peer, parse_peers
+from arm_ext.measure.peers.comparison import Absent, Comparison, Counts, Row, row
+from arm_ext.measure.peers.count import Guest, PeerRun, fetch
+from arm_ext.measure.peers.files import model_format, weight_bytes
 from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import runtime_libs
 from arm_ext.package import AnyPackage, Package, Selftest, load_package, package_of
-from arm_ext.peers import empty
-from arm_ext.peers.catalog import Peer, parse_peers
-from arm_ext.peers.comparison import Absent, Comparison, Counts, Row, row
-from arm_ext.peers.count import Guest, PeerRun, fetch
-from arm_ext.peers.files import model_format, weight_bytes
 from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.profiles import PROFILES, resolve
-from arm_ext.version import __version__
 from schedules.cores import CORES, Core
 
 OURS = "tvm-arm-ext"

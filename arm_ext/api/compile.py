@@ -19,11 +19,11 @@ from arm_ext.board.foreign import remember
 from arm_ext.clibrary.library import Weights
 from arm_ext.clibrary.memory import ARENA, parse_regions
 from arm_ext.common.cache import without_entries
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.names import near
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
-from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import export_module, prepared
 from arm_ext.frontends.preprocess.options import Preprocess

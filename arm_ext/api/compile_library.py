@@ -28,8 +28,8 @@ from arm_ext.clibrary.library import Weights, check_names
 from arm_ext.clibrary.memory import ARENA, parse_regions
 from arm_ext.clibrary.text import identifier
 from arm_ext.common.cache import without_entries
+from arm_ext.common.errors import UsageError
 from arm_ext.common.timings import section
-from arm_ext.errors import UsageError
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package

@@ -21,7 +21,7 @@ from arm_ext.board import open_board
 from arm_ext.board.confine import support
 from arm_ext.board.spec import parse_spec
 from arm_ext.common.cache import cache_folder
-from arm_ext.errors import ArmExtError, EnvError
+from arm_ext.common.errors import ArmExtError, EnvError
 from arm_ext.measure.mca import INSTALL_COMMAND, find_mca, output_of
 from arm_ext.native.build import runtime_entry
 from arm_ext.target.toolchain import ZIGLANG

@@ -17,8 +17,8 @@ import relay_passes
 from arm_ext.api.npu_division import partitioner
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
+from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
-from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
-from arm_ext.errors import UsageError
 from arm_ext.ethosu.export import c_sources
 from arm_ext.ethosu.payload import Payload
 from arm_ext.package import AnyPackage, package_of

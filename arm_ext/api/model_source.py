@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import onnx
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes

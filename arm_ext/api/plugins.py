@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from arm_ext.errors import ArmExtError, UsageError
+from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.frontends.common.custom import Convert, blaming, converters
 from relay_passes import Rule
 from schedules.kernels.common.contract import Kernel

@@ -18,8 +18,8 @@ from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import default_target, parse_spec
 from arm_ext.common.cores import cores_text
+from arm_ext.common.errors import UsageError
 from arm_ext.common.scratch import temporary
-from arm_ext.errors import UsageError
 from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs_per_cycle
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.times import REPEATS, WARMUP, spread_of

@@ -13,9 +13,9 @@ from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import choose_float_layers
 from arm_ext.api.plugins import with_plugins
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
-from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes

@@ -14,9 +14,9 @@ from arm_ext.board import open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
 from arm_ext.common.distance import Distance, distance
+from arm_ext.common.errors import UsageError
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.npz import read_npz
-from arm_ext.errors import UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.package import AnyPackage, Package, Selftest, package_of
 from arm_ext.quantization.accuracy import warnings

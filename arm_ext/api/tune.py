@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from arm_ext.api.model_source import Source
 from arm_ext.api.plugins import with_plugins
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.outputs import checked_folder
-from arm_ext.errors import EnvError, UsageError
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import Method, Precision

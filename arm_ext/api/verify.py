@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from arm_ext.errors import InternalError, UsageError
+from arm_ext.common.errors import InternalError, UsageError
 from arm_ext.ethosu import model
 from arm_ext.ethosu.options import require_packages
 from arm_ext.ethosu.payload import Payload

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from arm_ext.errors import ArmExtError
+from arm_ext.common.errors import ArmExtError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

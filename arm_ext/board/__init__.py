@@ -11,7 +11,7 @@ from arm_ext.board.remote import RemoteBoard, TrackedBoard
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import VirtualBoard, emulated_cpu
 from arm_ext.common.cores import cores_text
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 __all__ = ["Board", "BoardInfo", "LoadedModel", "check_cores", "open_board"]
 

@@ -12,8 +12,8 @@ from typing import Self
 from arm_ext.board.info import BoardInfo, read_probe
 from arm_ext.board.model import LoadedModel
 from arm_ext.board.session import Session
+from arm_ext.common.errors import ArmExtError, EnvError, ModelError, UsageError
 from arm_ext.common.faults import full_disk
-from arm_ext.errors import ArmExtError, EnvError, ModelError, UsageError
 from arm_ext.native.build import probe_module
 
 # ELF header of a 64-bit little-endian file: e_machine at byte 18 (System V gABI, chapter 4).

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 _PARANOID = "the kernel lets no program read them: set kernel.perf_event_paranoid to 2 or less on the board"
 _NOT_THERE = "the machine has none that a program can read, as most virtual machines"

@@ -4,7 +4,7 @@
 from arm_ext.board.info import core_name
 from arm_ext.board.session import Session
 from arm_ext.common.cores import parse_cores
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 
 UNKNOWN = "unknown"
 _CPU = "/sys/devices/system/cpu"

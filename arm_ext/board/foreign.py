@@ -8,7 +8,7 @@ from pathlib import Path
 from arm_ext.board.base import Board
 from arm_ext.board.confine import support
 from arm_ext.common.cache import cache_folder
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 _LOG = logging.getLogger(__name__)
 

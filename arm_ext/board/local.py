@@ -12,7 +12,7 @@ from arm_ext.board.base import Board
 from arm_ext.board.process import ServerProcess, guarded
 from arm_ext.board.session import Address, Session
 from arm_ext.common.cores import cores_text
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 
 # Imports all of TVM twice.
 _START_SECONDS = 120

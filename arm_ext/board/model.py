@@ -12,9 +12,9 @@ from tvm.runtime.vm import VirtualMachine
 
 from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.session import Session
+from arm_ext.common.errors import UsageError
 from arm_ext.common.npu_status import STATUS, NpuStatus
 from arm_ext.common.trace import Trace, regions_of
-from arm_ext.errors import UsageError
 
 _MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 _STOP_SECONDS = 1
 _LOG = "log"

@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import rpc
 
-from arm_ext.errors import ArmExtError, EnvError, InternalError, ModelError
+from arm_ext.common.errors import ArmExtError, EnvError, InternalError, ModelError
 
 # A board that is free answers in well under a second; tvm.exec.rpc_server starts a process a session.
 _CONNECT_SECONDS = 20

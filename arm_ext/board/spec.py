@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.target.profiles import PROFILES
 
 _EXAMPLES = "virtual, virtual:cortex-a76, local, 192.168.0.7:9090, tracker-192.168.0.2:9190/rpi5"

@@ -12,7 +12,7 @@ from arm_ext.board.base import Board
 from arm_ext.board.confine import confined
 from arm_ext.board.process import ServerProcess
 from arm_ext.board.session import Address, BoardLostError, Session
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.native.build import board_server, qemu_plugin, runtime_libs
 from arm_ext.target.profiles import PROFILES
 

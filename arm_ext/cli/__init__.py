@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from arm_ext.cli import process
+from arm_ext.common.errors import ArmExtError, EnvError, InternalError, UsageError
 from arm_ext.common.faults import (
     environment,
     is_environment,
@@ -26,8 +27,7 @@ from arm_ext.common.faults import (
     why,
 )
 from arm_ext.common.scratch import temporary_files
-from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
-from arm_ext.version import __version__
+from arm_ext.common.version import __version__
 
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
 _VERBS = {

@@ -12,7 +12,7 @@ from arm_ext.cli.model_options import given_values, plugin_option, value_option
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.errors import InternalError, ModelError, UsageError
+from arm_ext.common.errors import InternalError, ModelError, UsageError
 from arm_ext.shapes.given import Dim
 
 WRITTEN = (".html", ".json", ".csv")

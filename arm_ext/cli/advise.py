@@ -16,15 +16,15 @@ from arm_ext.cli.npu_options import CPU_MHZ
 from arm_ext.cli.options import board_option, json_option, target_options, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
+from arm_ext.common.errors import EnvError, InternalError, UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
-from arm_ext.errors import EnvError, InternalError, UsageError
 from arm_ext.ethosu.options import HANDOVER_US
 from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
-    from arm_ext.advice.failure import Failure
-    from arm_ext.advice.npu.record import NpuAdvice
-    from arm_ext.advice.record import AdviceReport
+    from arm_ext.report.advice.failure import Failure
+    from arm_ext.report.advice.npu.record import NpuAdvice
+    from arm_ext.report.advice.record import AdviceReport
 
 WRITTEN = (".html", ".json", ".csv")
 """Endings of --output, which choose the format."""
@@ -147,7 +147,7 @@ def _measure(
 
 
 def _show(report: "AdviceReport", applied: Path | None, *, as_json: bool) -> None:
-    from arm_ext.advice.text import config, text
+    from arm_ext.report.advice.text import config, text
 
     if applied is not None:
         write_file(applied, config(report).encode(), "--apply")
@@ -170,7 +170,7 @@ def _price(
 
 
 def _show_prices(prices: "NpuAdvice", outputs: Sequence[Path], *, as_json: bool) -> None:
-    from arm_ext.advice.npu.views import csv, html, text
+    from arm_ext.report.advice.npu.views import csv, html, text
 
     document = prices.model_dump_json(indent=2)
     write_views(outputs, document, {".html": lambda: html(prices), ".csv": lambda: csv(prices)})

@@ -12,11 +12,11 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_values, plugin_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
+from arm_ext.measure.peers.comparison import Comparison
 from arm_ext.measure.threads import ThreadReport
 from arm_ext.measure.times import TimeReport
-from arm_ext.peers.comparison import Comparison
 from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import click
 
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.process import interrupt_on_signals
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 
 _POLL_SECONDS = 0.2
 _TRACKER_SECONDS = 5  # to connect

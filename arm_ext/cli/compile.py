@@ -17,8 +17,8 @@ from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.several_models import by_model, check_several
+from arm_ext.common.errors import UsageError
 from arm_ext.common.timings import Section, whole_process
-from arm_ext.errors import UsageError
 from arm_ext.package.manifest import Library, Method, Precision
 from arm_ext.quantization.accuracy import describe
 from arm_ext.shapes.given import Dim, static_shapes

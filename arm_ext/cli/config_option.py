@@ -9,8 +9,8 @@ import click
 
 from arm_ext.cli.console import NAMES
 from arm_ext.cli.path_type import PATH
+from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
-from arm_ext.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

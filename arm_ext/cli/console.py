@@ -15,8 +15,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
-from arm_ext.errors import UsageError
 from arm_ext.shapes.given import Dim, parse_dims
 
 # soft_wrap: a pipe or a narrow window gets whole lines, never lines broken inside a path.

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from arm_ext.cli.console import stdout
 from arm_ext.cli.options import json_option
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 if TYPE_CHECKING:
     from arm_ext.api.doctor import Finding

@@ -10,7 +10,7 @@ import click
 from arm_ext.cli.console import Pair
 from arm_ext.cli.options import Option, option_group
 from arm_ext.cli.path_type import PATH
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package.manifest import Method
 
 

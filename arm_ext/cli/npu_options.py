@@ -9,7 +9,7 @@ import click
 from arm_ext.cli.console import NAMES
 from arm_ext.cli.options import option_group
 from arm_ext.cli.path_type import PATH
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US, NpuOptions, OnNpuError
 
 CPU_MHZ = ", ".join(f"{mhz:g} beside a {family.upper()}" for family, mhz in DEFAULT_CPU_MHZ.items())

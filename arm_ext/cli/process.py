@@ -18,9 +18,9 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
+from arm_ext.common.errors import EnvError
 from arm_ext.common.faults import why
 from arm_ext.common.scratch import remove_own
-from arm_ext.errors import EnvError
 
 _ENDING = (
     *(signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM),

@@ -13,8 +13,8 @@ from arm_ext.cli.model_options import given_values, plugin_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.cores import parse_cores
+from arm_ext.common.errors import UsageError
 from arm_ext.common.faults import why
-from arm_ext.errors import UsageError
 from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:

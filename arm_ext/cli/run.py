@@ -17,10 +17,10 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.options import board_option, json_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.distance import Distance
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.npz import read_npy
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
-from arm_ext.errors import ModelError, UsageError
 from arm_ext.package import load_package
 from arm_ext.package.manifest import Calibration
 from arm_ext.quantization.accuracy import describe

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 _T = TypeVar("_T")
 

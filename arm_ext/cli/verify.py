@@ -11,8 +11,8 @@ from arm_ext.api.verify import VerifyReport
 from arm_ext.api.verify import verify as verify_package
 from arm_ext.cli.options import json_option
 from arm_ext.cli.path_type import PATH
+from arm_ext.common.errors import InternalError, UsageError
 from arm_ext.common.text import columns
-from arm_ext.errors import InternalError, UsageError
 
 _WIDTH = 110  # columns of prose
 

@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.ir import Expr, Var
 from tvm.ir.prim import expr as prim
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from relay_passes.ir.sizes import greatest
 
 VARIABLE = "length"

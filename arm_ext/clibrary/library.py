@@ -21,9 +21,9 @@ from arm_ext.clibrary.shared import Group, groups_of
 from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources, weights_source
 from arm_ext.clibrary.stack import stack_bound
 from arm_ext.clibrary.text import identifier
+from arm_ext.common.errors import InternalError, UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import section
-from arm_ext.errors import InternalError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.native.build import npu_linux
 from arm_ext.package import Selftest

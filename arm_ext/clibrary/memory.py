@@ -16,7 +16,7 @@ from itertools import islice
 
 from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Place, Program, Step
 from arm_ext.clibrary.text import identifier
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.package.manifest import WideLayer
 from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_gap, place
 

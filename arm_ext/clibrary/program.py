@@ -24,7 +24,7 @@ from tvm.ir import Call, Expr, GenericConst, GlobalVar, PrimType, TupleGetItem, 
 
 from arm_ext.clibrary.lengths import Length, c_text, is_open, most, product_text
 from arm_ext.clibrary.sort import Sort, packed_calls, sort_of
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.loops import is_loop
 from arm_ext.native.build import NPU_RUN
 from arm_ext.pipeline.codegen import TASKS, allocations

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from arm_ext.clibrary.sources import Sources, weights_source
 from arm_ext.clibrary.text import comment, render
-from arm_ext.version import __version__
+from arm_ext.common.version import __version__
 
 # The self-test with regions on an NPU: cmake -D ON_NPU=ON.
 _NPU = """

@@ -17,13 +17,13 @@ from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotie
 from arm_ext.clibrary.program import Program, calls_of
 from arm_ext.clibrary.shared import Group, Shared
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
+from arm_ext.common.version import __version__
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
 from arm_ext.pipeline.codegen import asserts
 from arm_ext.pipeline.selftest import STEPS
 from arm_ext.target.npu import ACCELERATORS
 from arm_ext.target.profiles import Profile
-from arm_ext.version import __version__
 from relay_passes.memory.plan_arena import ALIGNMENT, aligned
 
 _C_TYPES = {

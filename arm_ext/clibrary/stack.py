@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import Relocation, RelocationSection
 
 from arm_ext.clibrary.objects import symbols_of
-from arm_ext.errors import InternalError
+from arm_ext.common.errors import InternalError
 
 _LOWERED = re.compile(r"sp, sp, #(?P<by>0x[0-9a-f]+|\d+)(, lsl #(?P<shift>\d+))?$")
 _PUSHED = re.compile(r"\[sp, #-(?P<by>0x[0-9a-f]+|\d+)\]!$")

@@ -20,8 +20,8 @@ from threading import Event
 
 import platformdirs
 
+from arm_ext.common.errors import EnvError
 from arm_ext.common.timings import count
-from arm_ext.errors import EnvError
 
 _LOG = logging.getLogger(__name__)
 ASIDE = ".aside-"

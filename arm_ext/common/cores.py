@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 _MOST = 4096
 """Upper limit of cores, more than any Linux machine has."""

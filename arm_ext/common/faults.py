@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Errors of the environment: a resource is exhausted, or an access forbidden. Any other errno is a bug.

@@ -18,7 +18,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, is_zipfile
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 # What numbers of sensors and networks compress to is far above a hundredth. A small archive may be all zeros.
 _GROWTH, _SMALL_BYTES = 100, 1 << 28

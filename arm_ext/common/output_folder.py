@@ -15,9 +15,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.outputs import checked_folder, refuse_inputs, replace_file, unwritable, write_through
 from arm_ext.common.scratch import scratch
-from arm_ext.errors import UsageError
 
 LIST = ".arm-ext-files.json"
 

@@ -11,9 +11,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.faults import environment, is_full
 from arm_ext.common.scratch import NEW, OLD, scratch
-from arm_ext.errors import ArmExtError, UsageError
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _NOT_HERE = (errno.EINVAL, errno.ENOSYS)  # a file system or a kernel that has no such rename

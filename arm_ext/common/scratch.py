@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from arm_ext.common.errors import EnvError
 from arm_ext.common.faults import environment, why
-from arm_ext.errors import EnvError
 
 BESIDE = ".arm-ext-"
 """Prefix of the name of a scratch folder beside an output."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from arm_ext.errors import EnvError, InternalError
+from arm_ext.common.errors import EnvError, InternalError
 
 MODEL_IMAGE = "model.so"
 UNKNOWN_IMAGE = "other"

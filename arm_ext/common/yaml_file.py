@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.names import near
-from arm_ext.errors import EnvError, UsageError
 from arm_ext.target.npu import Family
 
 OnNpuError = Literal["fallback", "fail"]

@@ -33,7 +33,7 @@ import struct
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.target.npu import ACCELERATORS, Accelerator
 
 Kind = Literal["weights", "scratch", "fast", "input", "output"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.common.cache import cache_folder
-from arm_ext.errors import ArmExtError, EnvError, UsageError
+from arm_ext.common.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, reason_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arm_ext.common.cache import cache_folder
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 # The first release whose Arm models mca_text's corrections were checked against.
 OLDEST_LLVM = 19

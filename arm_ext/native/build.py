@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from arm_ext.common.cache import ASIDE, cache_folder, remove_leftovers
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 from arm_ext.target.toolchain import ZIGLANG, zig, zig_target
 
 _LOG = logging.getLogger(__name__)

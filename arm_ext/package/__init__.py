@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.faults import why
 from arm_ext.common.npz import DAMAGE, unpacked
-from arm_ext.errors import UsageError
 from arm_ext.package.manifest import (
     SCHEMA_VERSION,
     LibraryManifest,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import tvm
 
+from arm_ext.common.version import __version__
 from arm_ext.frontends.common import imported
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import (
@@ -30,7 +31,6 @@ from arm_ext.package.manifest import (
 )
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import LinkerRecord
-from arm_ext.version import __version__
 
 
 @dataclass(frozen=True)

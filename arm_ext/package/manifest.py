@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""manifest.json as records; its JSON schema ships as schemas/manifest.schema.json.
+"""manifest.json as records; its JSON schema ships as report/schemas/manifest.schema.json.
 
 A manifest may come from anybody. What the records accept can be used without another look: sizes are bounded, paths
 stay in the package, and what is said twice is said alike.
@@ -494,12 +494,12 @@ def _kind(tensor: Tensor) -> tuple[str, str, int]:
 
 
 def manifest_schema() -> dict[str, object]:
-    """Return the JSON schema of manifest.json, which ships as schemas/manifest.schema.json."""
+    """Return the JSON schema of manifest.json, which ships as report/schemas/manifest.schema.json."""
     return json_schema(Manifest)
 
 
 def library_schema() -> dict[str, object]:
-    """Return the JSON schema of a library's manifest.json, which ships as schemas/library.schema.json."""
+    """Return the JSON schema of a library's manifest.json, which ships as report/schemas/library.schema.json."""
     return json_schema(LibraryManifest)
 
 

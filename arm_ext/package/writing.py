@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.faults import environment, is_environment
 from arm_ext.common.outputs import check_replaceable, checked_folder, install, refuse_inputs, unwritable
 from arm_ext.common.scratch import NEW, scratch
-from arm_ext.errors import UsageError
 from arm_ext.package import MANIFEST, file_sha256, is_package_name, read_files
 
 _OPTION = "-o"

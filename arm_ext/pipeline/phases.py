@@ -16,9 +16,9 @@ import tvm
 from tvm import relax
 
 import relay_passes
+from arm_ext.common.errors import ModelError
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.timings import section
-from arm_ext.errors import ModelError
 from arm_ext.frontends.common.loops import mark_loops
 from arm_ext.frontends.common.open_sizes import refuse_open_sizes
 from arm_ext.package.manifest import Precision

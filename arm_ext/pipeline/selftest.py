@@ -11,10 +11,10 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
+from arm_ext.common.errors import EnvError, ModelError
 from arm_ext.common.faults import is_out_of_memory
 from arm_ext.common.text import counted
 from arm_ext.common.timings import section
-from arm_ext.errors import EnvError, ModelError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.package import Selftest

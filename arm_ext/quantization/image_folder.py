@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.faults import why
 from arm_ext.common.text import counted
-from arm_ext.errors import UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.frontends.load import loading

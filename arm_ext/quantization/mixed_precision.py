@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.float_layers import Unit
 from arm_ext.quantization.metrics import Metric, Outputs, stacked

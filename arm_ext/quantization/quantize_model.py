@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy.typing as npt
 import onnx
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.common.state import with_states

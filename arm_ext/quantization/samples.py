@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.npz import read_npz
-from arm_ext.errors import UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.quantization.image_folder import read_images

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import onnx
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.reference import REFUSALS, open_session
 from arm_ext.frontends.onnx.weights import serialise

@@ -22,8 +22,8 @@ from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType,
 from onnxruntime.quantization.calibrate import TensorsData
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 from arm_ext.common.names import near
-from arm_ext.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx.expansion import opset_of

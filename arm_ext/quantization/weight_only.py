@@ -20,7 +20,7 @@ import numpy.typing as npt
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.values import values_read
 from arm_ext.package.manifest import WeightType
 from arm_ext.quantization.layers import DEQUANTIZE, Graph, attribute

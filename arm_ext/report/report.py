@@ -206,5 +206,5 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuRepo
 
 
 def report_schema() -> dict[str, object]:
-    """Return the JSON schema of report.json, which ships as schemas/report.schema.json."""
+    """Return the JSON schema of report.json, which ships as report/schemas/report.schema.json."""
     return json_schema(CompileReport)

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.shapes.given import Bucket

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_equal
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.pipeline.phases import (

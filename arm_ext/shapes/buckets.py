@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel, State
 from arm_ext.frontends.preprocess.options import Preprocess, fault
 from arm_ext.shapes.given import Bucket

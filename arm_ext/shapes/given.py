@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 if TYPE_CHECKING:  # front ends load TVM, which takes a second
     from arm_ext.frontends.common.refuse import Shapes

@@ -16,7 +16,7 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from arm_ext.errors import InternalError
+from arm_ext.common.errors import InternalError
 from arm_ext.target.mnemonics import BASE, FEATURES, HALF, SME, SVE, SVE2, SVE_WITH
 
 _SCALABLE = re.compile(r"\b[zp]\d")  # a register of SVE

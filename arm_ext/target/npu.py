@@ -7,8 +7,8 @@ Micro-block shapes, shared-RAM sizes and weight streams: Vela 5.2, regor/archite
 from dataclasses import dataclass
 from typing import Literal
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
-from arm_ext.errors import UsageError
 
 Family = Literal["u55", "u65", "u85"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.names import near
-from arm_ext.errors import EnvError, UsageError
 from schedules.cores import CORES, Core
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from elftools.elf.gnuversions import GNUVerSymSection
 from elftools.elf.sections import SymbolTableSection
 
 from arm_ext.common.cache import ASIDE, cache_folder
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.faults import disk_fault
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import child_section
-from arm_ext.errors import EnvError, UsageError
 
 # The version that pyproject.toml pins: the linker decides bytes of model.so.
 ZIGLANG = "0.17.0"

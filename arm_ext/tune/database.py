@@ -16,9 +16,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.faults import environment, is_full
 from arm_ext.common.outputs import replace_file
-from arm_ext.errors import UsageError
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.record import Record, book_of
 

@@ -15,8 +15,8 @@ from typing import Self
 from arm_ext.board import open_board
 from arm_ext.board.remote import TrackedBoard
 from arm_ext.board.spec import BoardSpec, parse_spec
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.workers import Lost, Workers
-from arm_ext.errors import EnvError, UsageError
 from arm_ext.measure.mca import find_mca
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.candidate import Candidate

@@ -15,7 +15,7 @@ from typing import Any
 
 import tvm
 
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 from arm_ext.target.profiles import NEON_BITS, host
 from arm_ext.tune.candidate import Candidate, decode_workload, key_of
 from arm_ext.tune.kernels import kernel_named

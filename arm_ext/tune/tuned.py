@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package.manifest import TunedKernel
 from arm_ext.report.calls import KernelCall
 from arm_ext.target.profiles import Profile

@@ -21,7 +21,7 @@ from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.target.npu import ACCELERATORS, DEFAULT_SYSTEM
 from arm_ext.target.profiles import PROFILES, Profile
 
-SCHEMAS = Path(arm_ext.__file__).parent / "schemas"
+SCHEMAS = Path(arm_ext.__file__).parent / "report" / "schemas"
 MARK = "GENERATED"
 # One of a docstring's attributes, with the lines that continue it.
 _ATTRIBUTE = re.compile(r"^\s*(\w+): ((?:.|\n(?!\s*\w+: ))*)", re.MULTILINE)

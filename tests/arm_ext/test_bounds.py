@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 from tvm import relax
 
 import arm_ext
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import run_on_host

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from tvm import relax
 
 import arm_ext
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package import SO, Package
 from tests.arm_ext import npu_models
 from tests.arm_ext.models import mlp, model, residual_cnn

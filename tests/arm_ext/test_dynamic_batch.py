@@ -13,7 +13,7 @@ from tvm import relax
 
 import arm_ext
 from arm_ext.api.compile import CompileResult
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.package import SO
 from tests.arm_ext.models import mlp, model, residual_cnn
 

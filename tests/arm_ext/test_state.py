@@ -15,7 +15,7 @@ from tvm import relax
 
 import arm_ext
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package import Package
 from tests.arm_ext import state_models
 

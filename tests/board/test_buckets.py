@@ -6,7 +6,7 @@ import pytest
 
 import arm_ext
 from arm_ext.board import Board
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from tests.arm_ext.models import mlp
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from arm_ext.errors import EnvError, ModelError
+from arm_ext.common.errors import EnvError, ModelError
 from tests.arm_ext.board.models import add_relu_model, fault_model
 
 

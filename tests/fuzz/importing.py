@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arm_ext.errors import ArmExtError, InternalError
+from arm_ext.common.errors import ArmExtError, InternalError
 from arm_ext.frontends.load import import_model
 from tests.fuzz.damage import damaged
 

@@ -24,7 +24,7 @@ import onnxruntime
 from tvm import relax
 
 from arm_ext.api.model_source import Source
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.shapes.given import buckets_of

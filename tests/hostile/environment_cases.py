@@ -315,7 +315,7 @@ def _loads(path: Path) -> str | None:
 # A program that prints what was raised, and whether it is an error of arm_ext with a message.
 _TRY = """
 import arm_ext, sys, numpy as np
-from arm_ext.errors import ArmExtError
+from arm_ext.common.errors import ArmExtError
 try:
     result = {}
 except ArmExtError as err:

@@ -3,7 +3,7 @@ import npu_table
 import pytest
 
 from arm_ext.api import digits
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.macs import count_macs

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of the functional model for streams that it cannot run."""
 
-from arm_ext.errors import InternalError
+from arm_ext.common.errors import InternalError
 
 
 class StreamError(InternalError):

@@ -3,8 +3,8 @@
 
 from collections.abc import Collection, Mapping
 
+from arm_ext.common.errors import ModelError
 from arm_ext.common.text import columns
-from arm_ext.errors import ModelError
 from arm_ext.report.npu import NpuReport, reason_table, reasons_of
 from schedules.diagnostic import Diagnostic
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 import tvm
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model.linux_driver import refused_by_linux
 from arm_ext.ethosu.ops.common.operators import Graph, Unread
 from arm_ext.ethosu.ops.registry import BY_KIND

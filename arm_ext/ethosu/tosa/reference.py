@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import tosa_reference_model
 
+from arm_ext.common.errors import InternalError
 from arm_ext.common.stdout import stdout_to
-from arm_ext.errors import InternalError
 
 
 def run_reference(tosa: bytes, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

@@ -11,8 +11,8 @@ import numpy as np
 import tosa_serializer as ts
 from ethosu import regor
 
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.stdout import stdout_to
-from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.model.stream import unwrap
 from arm_ext.ethosu.model.tables import table_beyond
 from arm_ext.ethosu.payload import Kind, Payload, Region, Tensor

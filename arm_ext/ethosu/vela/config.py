@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
-from arm_ext.errors import UsageError
 from arm_ext.target.npu import Accelerator
 
 # Address width of a family in bits (Vela's architecture_features.py): the limit of the arena without another one.

@@ -16,7 +16,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.s_tir.stmt import SBlockRealize
 
-from arm_ext.errors import ArmExtError, ModelError, UsageError
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.common.refuse import reason_of
 from schedules.numerics.routine import FUSED_ALONE
 from schedules.tir.emit import in_root_block

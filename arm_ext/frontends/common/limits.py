@@ -18,7 +18,7 @@ from tvm.ir import Expr, GenericConst, TensorLoad, Type, Var
 from tvm.s_tir.stmt import SBlock
 from tvm_ffi import structural_map, structural_walk
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 if TYPE_CHECKING:

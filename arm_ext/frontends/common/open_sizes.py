@@ -4,7 +4,7 @@
 from tvm import IRModule, relax
 from tvm.ir import Var
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from relay_passes.ir.shapes import element_count
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 

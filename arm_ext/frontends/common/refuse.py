@@ -4,7 +4,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 
 Shapes = dict[str, tuple[int, ...]]
 

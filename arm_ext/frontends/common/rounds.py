@@ -13,7 +13,7 @@ from tvm import relax
 from tvm.ir import Type, Var
 from tvm_ffi import structural_equal
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.block import Block, Callee, call
 
 SCALAR = {name: relax.TensorType((), name) for name in ("bool", "int64")}

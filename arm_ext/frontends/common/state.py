@@ -14,8 +14,8 @@ import tvm
 from tvm import relax
 from tvm.ir import TupleGetItem, Var
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.npz import read_npz
-from arm_ext.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel, Reference, State, TensorSpec
 from relay_passes.ir.upstream import run_upstream
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from schedules.numerics.tree_ensemble import IDENTITY, IS_NAN, NAN_IS_LARGE, VALUE, Forest, Trees
 
 Array = npt.NDArray[Any]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack
 from arm_ext.frontends.onnx.quantized import matmul_integer

@@ -11,7 +11,7 @@ Source: onnxruntime's contrib operator definition GroupQueryAttention and its CP
 import numpy as np
 from onnx import TensorProto
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.attention import Heads, attend, join_heads, lowest, split_heads
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import ints, like, part, reshape

@@ -10,7 +10,7 @@ import onnx
 from onnx import defs, helper, numpy_helper
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from arm_ext.errors import ArmExtError, ModelError, UsageError
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.common.refuse import (
     Shapes,
     misfit,

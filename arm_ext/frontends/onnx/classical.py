@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx import trees
 from arm_ext.frontends.onnx.expansion import Expand, Expansion
 from arm_ext.frontends.onnx.forms import like, reduce, reshape

@@ -14,7 +14,7 @@ from tvm.ir import Expr, Type, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm_ffi import structural_equal
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.block import Block, Callee, call
 from arm_ext.frontends.common.loops import row_writer
 from arm_ext.frontends.common.rounds import SCALAR, Rounds

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_ROUNDS
 from arm_ext.frontends.onnx.cut import captures
 from arm_ext.frontends.onnx.expansion import Expansion

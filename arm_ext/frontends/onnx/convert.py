@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import not_imported
 from arm_ext.frontends.onnx.converters import converter_of

@@ -12,7 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 from tvm import relax
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.onnx.expansion import OWN, domain_of, qualified
 from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto, helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.maths import ATAN
 from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import Expansion

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, like, part, reduce
 from arm_ext.frontends.onnx.fused import layer_norm

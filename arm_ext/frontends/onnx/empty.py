@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.imported import TensorSpec
 
 

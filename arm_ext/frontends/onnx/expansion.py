@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.custom import converter_for
 from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.weights import without_weights

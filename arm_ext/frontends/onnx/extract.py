@@ -15,9 +15,9 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 from arm_ext.common.names import near
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
-from arm_ext.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.check import set_input_shapes

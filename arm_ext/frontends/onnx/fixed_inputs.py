@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.refuse import refuse_unknown_inputs
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.importer import read_onnx

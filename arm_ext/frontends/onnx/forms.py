@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from onnx import defs
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 
 # From these opsets on, an operator reads its numbers from inputs; before, from attributes.

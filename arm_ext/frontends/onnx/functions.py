@@ -10,7 +10,7 @@ import onnx
 import onnx.inliner
 from onnx import FunctionProto, ModelProto, NodeProto, defs, helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion, domain_of
 from arm_ext.frontends.onnx.subgraphs import renamed
 from arm_ext.frontends.onnx.weights import change_without_weights

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, like, reduce
 from arm_ext.frontends.onnx.gates import activation

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like
 

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper
 from tvm import relax
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.apart import run_apart
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, defs, helper, numpy_helper
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.limits import (
     BLOCK,
     COUNT,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
 from arm_ext.frontends.onnx.expansion import domain_of
 

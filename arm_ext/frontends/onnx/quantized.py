@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import CONTRIB, Expand, Expansion
 from arm_ext.frontends.onnx.forms import reduce, standard
 

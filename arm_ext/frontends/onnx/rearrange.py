@@ -4,7 +4,7 @@
 import numpy as np
 from onnx import TensorProto
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, ints, part, reshape, up_to
 

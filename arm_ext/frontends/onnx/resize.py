@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 
 Array = npt.NDArray[np.float64]

@@ -6,7 +6,7 @@
 Source: onnxruntime's contrib operator definition RotaryEmbedding, version 1 of com.microsoft.
 """
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.attention import join_heads, split_heads
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, ints, like, part, reshape, stack

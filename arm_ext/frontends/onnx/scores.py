@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like, reduce, reshape
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.cut import subgraphs
 from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of

@@ -19,7 +19,7 @@ import onnx
 from onnx import helper, numpy_helper
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.trees import EQ, LEAF, MODES, Ensemble, Nodes, Weights, ensemble
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import part

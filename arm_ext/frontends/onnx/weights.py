@@ -17,7 +17,7 @@ import onnx
 from google.protobuf.message import EncodeError
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 
 SMALL_ELEMENTS = 1024
 """Tensors with fewer elements may hold sizes, axes or starts, so their values are kept."""

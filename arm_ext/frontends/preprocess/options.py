@@ -28,8 +28,8 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.yaml_file import read_mapping
-from arm_ext.errors import UsageError
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 _AXES = 3  # of a frame by itself

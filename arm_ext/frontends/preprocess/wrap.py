@@ -13,7 +13,7 @@ from tvm import relax
 from tvm.ir import Call, Expr, GlobalVar, TupleGetItem, Var
 from tvm_ffi import structural_map
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel, Reference, TensorSpec
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.frontends.preprocess.postprocess_plan import plan_output

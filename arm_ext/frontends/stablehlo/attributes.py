@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxlib.mlir import ir
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 
 _DTYPES = {
     "bf16": "bfloat16",

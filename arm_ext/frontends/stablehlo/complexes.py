@@ -12,7 +12,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Expr
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.maths import waves
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Convert, Translator

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_ROUNDS
 from arm_ext.frontends.stablehlo.attributes import word
 from arm_ext.frontends.stablehlo.regions import run_time_choice, run_time_loop

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.scalars import Array, evaluate_operators
 
 # Operators of CHLO → their values.

@@ -15,7 +15,7 @@ from jaxlib.mlir.dialects import stablehlo
 from tvm import relax
 from tvm.ir import Expr
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.rearrange import result_shape, sliced
 from arm_ext.frontends.stablehlo.scalars import evaluate, reducer_of

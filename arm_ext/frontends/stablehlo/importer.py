@@ -22,7 +22,7 @@ from jaxlib.mlir import ir
 from tvm import relax
 from tvm.ir import Var
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_values
 from arm_ext.frontends.common.refuse import (

@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax, te, tirx
 from tvm.ir import Expr
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held

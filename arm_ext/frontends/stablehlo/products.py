@@ -10,7 +10,7 @@ from jaxlib.mlir.dialects import stablehlo
 from tvm import relax
 from tvm.ir import Expr
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of
 from arm_ext.frontends.stablehlo.rearrange import flipped, padded, result_shape
 from arm_ext.frontends.stablehlo.translator import Convert, Translator

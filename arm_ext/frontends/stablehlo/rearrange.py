@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax, te, tirx
 from tvm.ir import Expr
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held, Shape, Values

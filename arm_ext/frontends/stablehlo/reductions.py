@@ -13,7 +13,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Expr
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.scalars import behaves, reducer_of
 from arm_ext.frontends.stablehlo.translator import Convert, Translator

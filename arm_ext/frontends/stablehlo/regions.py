@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Expr, TupleGetItem, Type, Var
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.block import Block, Callee, call
 from arm_ext.frontends.common.rounds import SCALAR, Rounds
 from arm_ext.frontends.stablehlo.translator import Translator

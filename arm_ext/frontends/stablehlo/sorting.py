@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 from tvm.ir import Expr, TupleGetItem
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import attribute, flag, ints, tensor_of
 from arm_ext.frontends.stablehlo.reductions import counts
 from arm_ext.frontends.stablehlo.scalars import behaves

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Expr, Var
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.block import Callee
 from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
 from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word

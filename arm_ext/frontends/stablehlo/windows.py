@@ -11,7 +11,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Expr
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.rearrange import flipped, padded, result_shape, sliced
 from arm_ext.frontends.stablehlo.reductions import (

@@ -13,7 +13,7 @@ from tvm import relax
 from tvm.ir import Constant
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, TensorWrapper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.forms import shape_of
 from arm_ext.frontends.tflite.tensors import ShownTensor, constant, is_complex, static_shape, unpacked

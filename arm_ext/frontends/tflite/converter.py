@@ -15,7 +15,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Constant, StringImm
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.tflite.access import BIASED, Access, Whole
 from arm_ext.frontends.tflite.folding import folded

@@ -13,7 +13,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.tflite.tflite_frontend import FlexBufferDecoder
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.forms import data_of, shape_of, take
 
 NAME = "TFLite_Detection_PostProcess"

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.forms import Convert, data_of
 from arm_ext.frontends.tflite.tensors import constant
 

@@ -13,7 +13,7 @@ import tflite
 from tvm import relax
 from tvm.ir import Constant
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.forms import Convert
 
 MOST_TURNS = 4096

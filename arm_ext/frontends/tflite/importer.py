@@ -21,7 +21,7 @@ import tflite
 import tvm
 from tvm import relax
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.apart import Reference, run_apart
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_tensor, check_values

@@ -17,7 +17,7 @@ import numpy as np
 import tflite
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite import fixed_point
 from arm_ext.frontends.tflite.fixed_point import scale_of
 from arm_ext.frontends.tflite.integers import of_each, product, saturated, scaled, shifted, whole

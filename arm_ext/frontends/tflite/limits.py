@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import (
     BLOCK,
     COUNT,

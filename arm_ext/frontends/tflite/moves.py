@@ -10,7 +10,7 @@ import numpy as np
 import tflite
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.forms import Convert, data_of, parts, shape_of, take
 
 _REFLECT, _SYMMETRIC = 0, 1

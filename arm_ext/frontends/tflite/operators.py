@@ -12,7 +12,7 @@ import numpy as np
 import tflite
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.codes import CUSTOM
 from arm_ext.frontends.tflite.detection import NAME as DETECTION
 from arm_ext.frontends.tflite.detection import detection_postprocess

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 import tflite
 
-from arm_ext.errors import EnvError, ModelError
+from arm_ext.common.errors import EnvError, ModelError
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.svdf import STATE
 

@@ -14,7 +14,7 @@ import tflite
 from tvm import relax
 from tvm.ir import Constant, StringImm
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.imported import State, TensorSpec
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.forms import Convert

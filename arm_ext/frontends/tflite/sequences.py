@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tflite
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.recurrent import (
     Integers,
     Walked,

@@ -8,7 +8,7 @@ import tflite
 import tvm
 from tvm.ir import TupleType
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 

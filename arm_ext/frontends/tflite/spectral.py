@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.forms import Convert, data_of
 from arm_ext.frontends.tflite.tensors import is_complex
 

@@ -13,7 +13,7 @@ import numpy as np
 import tflite
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.fixed_point import scale_of
 from arm_ext.frontends.tflite.forms import shape_of
 from arm_ext.frontends.tflite.integers import product, saturated, scaled, whole

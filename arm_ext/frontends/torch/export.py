@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.refuse import reason_of
 
 # Listed at most, so that a message fits on a screen.

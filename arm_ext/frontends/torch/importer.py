@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, OutputKind
 from tvm import relax
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import Site, check_inputs, check_tensor, check_values
 from arm_ext.frontends.common.naming import name_calls

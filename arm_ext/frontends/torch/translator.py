@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.common.refuse import reason_of, refuse_operators
 from arm_ext.frontends.torch import while_loop

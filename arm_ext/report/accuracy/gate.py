@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.report.accuracy.record import AccuracyReport
 
 _ROUNDING = 1e-9

@@ -231,5 +231,5 @@ class AccuracyReport(_Record):
 
 
 def accuracy_schema() -> dict[str, object]:
-    """Return the JSON schema of an accuracy report, which ships as schemas/accuracy.schema.json."""
+    """Return the JSON schema of an accuracy report, which ships as report/schemas/accuracy.schema.json."""
     return json_schema(AccuracyReport)

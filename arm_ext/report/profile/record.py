@@ -216,5 +216,5 @@ def _unknown(symbol: str) -> CallRow:
 
 
 def profile_schema() -> dict[str, object]:
-    """Return the JSON schema of a profile, which ships as schemas/profile.schema.json."""
+    """Return the JSON schema of a profile, which ships as report/schemas/profile.schema.json."""
     return json_schema(ProfileReport)

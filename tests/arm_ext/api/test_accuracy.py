@@ -19,7 +19,7 @@ import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
 from arm_ext.api.accuracy import NPU_SAMPLES
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model import interpreter
 from arm_ext.ethosu.model.machine import Machine
 from arm_ext.quantization.layer_errors import LayerErrors, Values

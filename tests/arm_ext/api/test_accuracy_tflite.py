@@ -14,7 +14,7 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.api.accuracy import accuracy
 from arm_ext.cli import invoke
-from arm_ext.errors import EnvError, ModelError, UsageError
+from arm_ext.common.errors import EnvError, ModelError, UsageError
 from arm_ext.ethosu.model import convolution
 from arm_ext.ethosu.model.machine import Machine
 from arm_ext.frontends.tflite import reference

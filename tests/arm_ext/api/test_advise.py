@@ -6,11 +6,11 @@ import onnx
 import pytest
 from onnx import helper
 
-from arm_ext.advice.record import AdviceReport
-from arm_ext.advice.text import text
 from arm_ext.api import digits
 from arm_ext.api.advise import advise
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
+from arm_ext.report.advice.record import AdviceReport
+from arm_ext.report.advice.text import text
 from tests.arm_ext.models import model
 
 WEIGHTS = np.random.default_rng(0).standard_normal((48, 48, 1, 1), dtype=np.float32) / 7

@@ -7,7 +7,7 @@ import pytest
 import arm_ext
 from arm_ext.api import digits
 from arm_ext.api.advise_npu import advise_npu, configurations
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.ethosu.partition.divider import Divider
 from arm_ext.report.npu import NpuReport
 from arm_ext.target.npu import ACCELERATORS

@@ -6,7 +6,7 @@ import pytest
 
 import arm_ext
 from arm_ext.api import digits
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 
 @pytest.mark.parametrize(

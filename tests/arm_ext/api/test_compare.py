@@ -10,12 +10,12 @@ from arm_ext.api import digits
 from arm_ext.api.compare import OURS, _inputs_of, _profile, compare
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import emulated_cpu
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.measure.peers.catalog import PEERS
+from arm_ext.measure.peers.count import fetch
+from arm_ext.measure.peers.empty import write_empty
 from arm_ext.package import Selftest, load_package
 from arm_ext.package.manifest import State
-from arm_ext.peers.catalog import PEERS
-from arm_ext.peers.count import fetch
-from arm_ext.peers.empty import write_empty
 from arm_ext.target.profiles import resolve
 from tests.arm_ext.models import mlp
 

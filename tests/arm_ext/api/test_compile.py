@@ -10,7 +10,7 @@ from tvm.relax.dpl import is_op, wildcard
 
 import arm_ext
 from arm_ext.api import digits
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
 from arm_ext.package.manifest import Precision
 from arm_ext.pipeline.phases import PHASES

@@ -9,7 +9,7 @@ import pytest
 from arm_ext import cli
 from arm_ext.api import doctor
 from arm_ext.api.doctor import NPU_PINS, PINS, Diagnosis, Finding, Status, diagnose
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.measure import mca
 from arm_ext.native import build
 

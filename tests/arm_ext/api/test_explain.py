@@ -8,7 +8,7 @@ from onnx import helper
 
 import arm_ext
 from arm_ext.api.explain import NAMES, STEPS
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.report.explanation import RuleReport, Unapplied
 from schedules.diagnostic import Diagnostic
 from tests.arm_ext.explained import explained

@@ -13,8 +13,8 @@ from elftools.elf.elffile import ELFFile
 import arm_ext
 from arm_ext import NpuOptions
 from arm_ext.cli import invoke
+from arm_ext.common.errors import UsageError
 from arm_ext.common.output_folder import LIST
-from arm_ext.errors import UsageError
 from arm_ext.ethosu.export import c_sources
 from arm_ext.ethosu.model.stream import unwrap
 from arm_ext.ethosu.payload import Payload

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from arm_ext.api.model_source import Source
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import Bucket
 from arm_ext.target.profiles import resolve

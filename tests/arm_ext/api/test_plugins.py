@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import arm_ext
 from arm_ext import cli
 from arm_ext.api.plugins import _using, load_plugins
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.selftest import run_on_host

@@ -9,7 +9,7 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.api.bench import bench
 from arm_ext.api.profile import profile
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.measure.profile import CountReport
 from arm_ext.report.profile.record import ProfileReport
 from tests.arm_ext.board.processes import processes_of

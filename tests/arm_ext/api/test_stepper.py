@@ -9,7 +9,7 @@ import pytest
 
 import arm_ext
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package import Package
 from tests.arm_ext import state_models
 from tests.arm_ext.models import mlp

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import arm_ext
 from arm_ext.api.compare import OURS, compare
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from tests.arm_ext.models import model
 
 WEIGHTS = np.random.default_rng(3).standard_normal((31, 9), dtype=np.float32)

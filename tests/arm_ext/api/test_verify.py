@@ -11,7 +11,7 @@ import pytest
 import arm_ext
 from arm_ext import NpuOptions
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.payload import Payload
 from arm_ext.package import MANIFEST, RegionValues
 from tests.arm_ext import npu_models

@@ -7,7 +7,7 @@ import pytest
 import arm_ext
 from arm_ext.api.wording import in_python
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from tests.arm_ext.models import mlp
 
 WORDED = {

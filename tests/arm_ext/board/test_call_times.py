@@ -4,7 +4,7 @@ import errno
 import pytest
 
 from arm_ext.board.call_times import Watch
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 RUNS = """\
 a 100 150 7

@@ -7,7 +7,7 @@ from typing import Any
 
 from arm_ext.board import conditions
 from arm_ext.board.session import Session
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 
 PAGE = 4096
 CPU = "/sys/devices/system/cpu"

@@ -3,7 +3,7 @@ import pytest
 
 from arm_ext.board import open_board
 from arm_ext.board.info import read_probe
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 _PROBE = (
     "machine aarch64\ncores 4\nhwcap {}\nhwcap2 {}\nmidr {}\ntvm 0.27.0.post1\nffi 0.1.14.post1\n"

@@ -6,7 +6,7 @@ import pytest
 
 from arm_ext.board import conditions, open_board
 from arm_ext.common.cores import cores_text
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 
 def _processes_of(session: int) -> list[int]:

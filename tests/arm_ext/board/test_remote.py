@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.board import open_board
 from arm_ext.board.virtual import VirtualServer
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 from tests.arm_ext.board.trackers import running
 
 

@@ -17,7 +17,7 @@ from arm_ext.board import Board, open_board
 from arm_ext.board import session as session_module
 from arm_ext.board.model import LoadedModel
 from arm_ext.board.virtual import VirtualServer, emulated_cpu
-from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
+from arm_ext.common.errors import ArmExtError, EnvError, InternalError, UsageError
 from tests.arm_ext.board.models import COPY, CRASH, ILLEGAL, SLEEP, SPIN
 from tests.arm_ext.board.processes import processes_of
 
@@ -166,7 +166,7 @@ import socket
 import subprocess
 import sys
 from arm_ext.board import open_board, session
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 session._CONNECT_SECONDS = 0.2
 with socket.socket() as silent:

@@ -3,7 +3,7 @@ import pytest
 
 from arm_ext.board import open_board
 from arm_ext.board.spec import BoardSpec, parse_spec
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from arm_ext.board import conditions, open_board
 from arm_ext.board.virtual import DEFAULT_CPU, VirtualServer, emulated_cpu
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from tests.arm_ext.board.models import COLUMNS, ILLEGAL, ROWS, SPIN
 from tests.arm_ext.board.processes import eventually, group, processes_of
 

@@ -8,7 +8,7 @@ import yaml
 from arm_ext import cli
 from arm_ext.api import advise as api
 from arm_ext.api import digits
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 
 
 def test_what_is_recommended_can_be_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

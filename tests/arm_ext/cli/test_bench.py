@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from arm_ext.cli import invoke
+from arm_ext.measure.peers.comparison import Comparison
 from arm_ext.measure.threads import ThreadReport
-from arm_ext.peers.comparison import Comparison
 
 
 def test_a_comparison_is_printed_as_a_table(digits_package: Path, capsys: pytest.CaptureFixture[str]) -> None:

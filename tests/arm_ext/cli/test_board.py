@@ -14,7 +14,7 @@ import pytest
 
 from arm_ext.board import open_board
 from arm_ext.cli import invoke
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 from tests.arm_ext.board.models import COPY, SPIN, fault_model
 from tests.arm_ext.board.processes import eventually, group, processes_of
 

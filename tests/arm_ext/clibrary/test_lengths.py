@@ -12,7 +12,7 @@ from onnx import helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 
 import arm_ext
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run
 from tests.arm_ext.models import model
 from tests.arm_ext.sequence_models import WIDTH, convolution, transformer

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import arm_ext
 from arm_ext.api import digits
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.package import load_package
 from tests.arm_ext import models
 from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run

@@ -7,7 +7,7 @@ import pytest
 
 from arm_ext.clibrary.memory import ARENA, Address, Ends, Layout, Region, arrange, parse_regions, places_of
 from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, Step
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from relay_passes.memory.plan_arena import ALIGNMENT
 
 

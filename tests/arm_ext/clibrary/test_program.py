@@ -10,7 +10,7 @@ from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has)
 
 from arm_ext.api.model_source import Source
 from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, read_program, with_workspaces
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import buckets_of
 from arm_ext.target.profiles import resolve

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 import arm_ext
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run
 from tests.arm_ext.models import model
 from tests.arm_ext.test_dynamic_batch import main

@@ -21,12 +21,12 @@ from arm_ext import LibraryModel, LibraryResult
 from arm_ext.api import digits
 from arm_ext.cli import invoke
 from arm_ext.clibrary.library import check_names
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package import load_package
 from tests.arm_ext import models, state_models
 from tests.arm_ext.clibrary.programs import STRICT, cc, cross, run
 
-SCHEMAS = Path(arm_ext.__file__).parent / "schemas"
+SCHEMAS = Path(arm_ext.__file__).parent / "report" / "schemas"
 HIDDEN = 96
 
 

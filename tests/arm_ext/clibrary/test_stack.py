@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from arm_ext.clibrary.stack import stack_bound
-from arm_ext.errors import InternalError
+from arm_ext.common.errors import InternalError
 from arm_ext.target.toolchain import zig
 
 

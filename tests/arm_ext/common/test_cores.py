@@ -2,7 +2,7 @@
 import pytest
 
 from arm_ext.common.cores import cores_text, parse_cores
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.npz import read_npy, read_npz
-from arm_ext.errors import UsageError
 
 
 def test_arrays_come_by_name(tmp_path: Path):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from arm_ext.common import output_folder
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.output_folder import LIST, OutputFolder
 from arm_ext.common.outputs import replace_file
-from arm_ext.errors import EnvError, UsageError
 
 
 def write(folder: Path, content: bytes, name: str = "f", **options: bool) -> None:

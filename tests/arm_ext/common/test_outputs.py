@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from arm_ext.common import outputs
+from arm_ext.common.errors import UsageError
 from arm_ext.common.outputs import checked_file, checked_folder, install, refuse_inputs, refuse_inside
 from arm_ext.common.scratch import NEW, scratch
-from arm_ext.errors import UsageError
 
 
 def test_what_cannot_be_a_folder_is_refused(tmp_path: Path):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from arm_ext.common.errors import EnvError
 from arm_ext.common.scratch import NEW, OLD, remove_dead, scratch, temporary, temporary_files
-from arm_ext.errors import EnvError
 
 HOLD = """
 import sys, time

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from arm_ext.common.errors import EnvError, InternalError
 from arm_ext.common.trace import Block, Trace, kernel_name
-from arm_ext.errors import EnvError, InternalError
 from arm_ext.target.toolchain import zig, zig_target
 
 BASE = 0x5501000000

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.ethosu.options import Names, NpuOptions, require_packages
 
 NAMES = Names(

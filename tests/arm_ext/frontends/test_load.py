@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.frontends.load import import_model
 from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES
 from tests.arm_ext.models import mlp

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 from arm_ext.measure import mca
 from arm_ext.measure.mca import BlockCycles, Mca, find_mca
 from arm_ext.measure.mca_text import mca_text

@@ -9,7 +9,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from arm_ext.common.cache import cache_folder
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 from arm_ext.native import build
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import arm_ext
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_TEXT, SELFTEST, SO, Selftest, load_package
 from arm_ext.package.manifest import Manifest, library_schema, manifest_schema
 from arm_ext.report.accuracy.record import accuracy_schema
@@ -16,7 +16,7 @@ from arm_ext.report.profile.record import profile_schema
 from arm_ext.report.report import report_schema
 from tests.arm_ext.packages import fill, relist
 
-SCHEMAS = Path(arm_ext.__file__).parent / "schemas"
+SCHEMAS = Path(arm_ext.__file__).parent / "report" / "schemas"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.package import MANIFEST, REPORT_TEXT, SO, load_package
 from arm_ext.package.writing import writing
 from tests.arm_ext.packages import document, fill

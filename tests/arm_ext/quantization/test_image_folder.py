@@ -14,7 +14,7 @@ from PIL import Image
 import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
-from arm_ext.errors import ArmExtError, EnvError, UsageError
+from arm_ext.common.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.quantization import image_folder

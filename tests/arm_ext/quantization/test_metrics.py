@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, jaccard_score, top_k_accuracy_score
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.quantization.metrics import METRICS, metric_of
 from arm_ext.report.accuracy.gate import Gate
 

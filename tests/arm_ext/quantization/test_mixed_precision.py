@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from arm_ext.api import digits
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.quantization.float_layers import units_of, with_float_nodes
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import metric_of

@@ -10,7 +10,7 @@ import pytest
 import arm_ext
 from arm_ext.api import digits
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package import REPORT_JSON, REPORT_TEXT, load_package
 from arm_ext.quantization.accuracy import LEAST_SQNR_DB
 from arm_ext.quantization.quantize_model import Importer

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.quantization.samples import split_samples
 

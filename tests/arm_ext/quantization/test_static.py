@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from arm_ext.api import digits
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.package.manifest import Method
 from arm_ext.quantization.static import quantize

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import arm_ext
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.package.manifest import WeightType

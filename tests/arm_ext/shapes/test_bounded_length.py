@@ -12,7 +12,7 @@ import pytest
 import arm_ext
 from arm_ext.api.compile import CompileResult
 from arm_ext.cli.console import Shape
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from tests.arm_ext.sequence_models import WIDTH, convolution, recurrent, transformer
 from tests.arm_ext.test_dynamic_batch import main
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.shapes.given import buckets_of, parse_dims, static_shapes
 
 

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from arm_ext.errors import InternalError
+from arm_ext.common.errors import InternalError
 from arm_ext.target.isa import IsaReport, check_isa, required_features
 from arm_ext.target.mnemonics import BASE, FEATURES, HALF, SVE, SVE2
 from arm_ext.target.profiles import ISA_FEATURES

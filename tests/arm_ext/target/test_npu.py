@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.target.npu import ACCELERATORS, resolve_npu
 
 

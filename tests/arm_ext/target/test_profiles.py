@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import te
 
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.target import profiles
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import AARCH64, ISA_FEATURES, PROFILES, baseline_host, host_profile, resolve

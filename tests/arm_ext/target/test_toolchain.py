@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 from tvm import relax, te
 
 from arm_ext.common.cache import cache_folder
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.target import toolchain
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_shared, zig
 

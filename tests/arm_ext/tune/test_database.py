@@ -9,7 +9,7 @@ from time import sleep
 import pytest
 import tvm
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.tune import search
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.database import TORN, Database, best_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from arm_ext.board.virtual import VirtualServer
-from arm_ext.errors import EnvError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.target.profiles import resolve
 from arm_ext.tune import fleet as fleet_module
 from arm_ext.tune.candidate import Candidate

@@ -6,7 +6,7 @@ import tvm
 
 import arm_ext
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.package import REPORT_TEXT
 from arm_ext.report.calls import KernelCall
 from arm_ext.target.profiles import Profile, resolve

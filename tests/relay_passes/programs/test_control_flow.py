@@ -7,7 +7,7 @@ import tvm
 
 import arm_ext
 from arm_ext.api.explain import explain
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.partition.divider import check_divisible
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.preprocess.wrap import preprocessed

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.ethosu.partition.demands import check_fallbacks, check_sram
 from arm_ext.report.npu import NpuLayer, NpuMemoryUse, NpuRegion, NpuReport
 from schedules.diagnostic import Diagnostic

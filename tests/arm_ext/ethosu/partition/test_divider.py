@@ -11,7 +11,7 @@ import arm_ext
 from arm_ext import NpuOptions
 from arm_ext.api import digits
 from arm_ext.api.compile import STEPS
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.ethosu.partition.divider import Divider, Offloaded
 from arm_ext.ethosu.payload import Payload
 from arm_ext.package import REPORT_TEXT, RegionValues

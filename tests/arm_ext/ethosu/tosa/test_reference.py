@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from arm_ext.errors import InternalError
+from arm_ext.common.errors import InternalError
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.parts import grow
 from arm_ext.ethosu.tosa.common import ONE, rescale

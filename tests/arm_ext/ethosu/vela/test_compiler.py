@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model.stream import unwrap
 from arm_ext.ethosu.vela.compiler import Compiled, VelaError, VelaOptions, compile_network, vela_version
 from arm_ext.target.npu import ACCELERATORS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.vela.compiler import check_configuration
 from arm_ext.ethosu.vela.config import VelaOptions, configuration, pairs
 from arm_ext.target.npu import ACCELERATORS, resolve_npu

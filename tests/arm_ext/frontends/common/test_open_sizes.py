@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 
 import arm_ext
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 
 _BOXES = """(float[1,20,4] b, float[1,2,20] s) => ({result} z)
     <int64[1] most = {{5}}, float[1] least = {{0.5}}, int64[2] begin = {{0,2}}, int64[2] end = {{5,3}},

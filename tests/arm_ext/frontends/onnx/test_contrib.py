@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.contrib import EXPANSIONS
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime

@@ -10,7 +10,7 @@ import tvm
 from onnx import ModelProto
 from tvm import relax
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.machine_code import make_program

@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.load import with_values
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.selftest import run_on_host

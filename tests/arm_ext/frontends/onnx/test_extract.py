@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from arm_ext.api import digits
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.extract import save_node
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases

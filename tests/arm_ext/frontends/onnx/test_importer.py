@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends import TensorSpec
 from arm_ext.frontends.onnx.importer import import_onnx
 from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls

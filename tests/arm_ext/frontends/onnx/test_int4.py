@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline.selftest import run_on_host

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_NESTED
 from arm_ext.frontends.onnx.importer import import_onnx
 

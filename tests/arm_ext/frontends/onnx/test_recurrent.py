@@ -7,7 +7,7 @@ import pytest
 import tvm
 from onnx import helper, numpy_helper
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline.macs import count_macs

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.onnx.one_node import set_output_shapes

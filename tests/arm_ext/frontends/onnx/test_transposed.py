@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.onnx.one_node import OneNode, set_output_shapes

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import arm_ext
-from arm_ext.errors import ArmExtError, ModelError
+from arm_ext.common.errors import ArmExtError, ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import reference, run_onnxruntime
 from arm_ext.frontends.onnx.weights import change_without_weights, serialise, sha256, without_weights

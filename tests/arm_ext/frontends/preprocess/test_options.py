@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from tvm.ir import Call
 
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime

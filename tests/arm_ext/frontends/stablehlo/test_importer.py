@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from jax import export
 
-from arm_ext.errors import EnvError, ModelError, UsageError
+from arm_ext.common.errors import EnvError, ModelError, UsageError
 from arm_ext.frontends import load
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.inputs import random_inputs

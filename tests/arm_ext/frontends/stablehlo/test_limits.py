@@ -3,7 +3,7 @@
 
 import pytest
 
-from arm_ext.errors import ArmExtError, ModelError
+from arm_ext.common.errors import ArmExtError, ModelError
 from arm_ext.frontends.common.limits import MOST_NESTED, MOST_ROUNDS
 from arm_ext.frontends.stablehlo.importer import import_stablehlo
 

@@ -8,7 +8,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import flexbuffers
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
 from arm_ext.pipeline.selftest import run_on_host

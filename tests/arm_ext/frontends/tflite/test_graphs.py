@@ -10,7 +10,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert

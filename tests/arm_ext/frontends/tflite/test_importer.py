@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tflite
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert

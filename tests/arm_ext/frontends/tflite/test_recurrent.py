@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.importer import import_tflite
 from schedules.numerics.recurrent import NAMES
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder

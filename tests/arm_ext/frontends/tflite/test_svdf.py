@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder

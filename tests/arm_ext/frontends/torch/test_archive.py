@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import arm_ext
 from arm_ext.cli import invoke
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.load import import_model, trusted
 from arm_ext.frontends.torch.archive import read_program
 from tests.arm_ext.frontends.torch.models import MODELS, exported

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import arm_ext
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.load import export_module, import_model
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.quantization.quantize_model import import_given

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.load import import_model

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from tests.arm_ext.frontends.torch.compared import compare, imported
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from tests.arm_ext.frontends.torch.compared import imported
 
 X = torch.ones(2, 3)

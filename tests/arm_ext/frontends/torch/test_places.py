@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.torch.importer import import_torch
 from arm_ext.pipeline.selftest import run_on_host
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from arm_ext.errors import ModelError
+from arm_ext.common.errors import ModelError
 from tests.arm_ext.frontends.torch.compared import compare, imported
 
 

@@ -6,9 +6,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from arm_ext.errors import UsageError
-from arm_ext.peers.empty import write_empty
-from arm_ext.peers.files import model_format, weight_bytes
+from arm_ext.common.errors import UsageError
+from arm_ext.measure.peers.empty import write_empty
+from arm_ext.measure.peers.files import model_format, weight_bytes
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.models import model
 

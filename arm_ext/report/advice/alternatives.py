@@ -4,7 +4,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from arm_ext.advice.record import Alternative
+from arm_ext.report.advice.record import Alternative
 from arm_ext.report.calls import KernelCall
 from arm_ext.report.profile.record import ProfileReport
 from arm_ext.report.report import CompileReport

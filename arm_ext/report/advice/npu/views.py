@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from arm_ext.advice.npu.record import NpuAdvice, NpuPrice, Price
 from arm_ext.common.text import columns, comma_separated, wrapped
+from arm_ext.report.advice.npu.record import NpuAdvice, NpuPrice, Price
 from arm_ext.report.html.embed import embedded
 
 _HEAD = (

@@ -3,8 +3,8 @@
 
 from dataclasses import dataclass
 
+from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
-from arm_ext.errors import UsageError
 
 # Both peers take arrays of numpy's C ABI version 2. Its version changes nothing between the marks.
 NUMPY = "numpy==2.4.6"

@@ -7,8 +7,8 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from arm_ext.advice.npu.record import NpuAdvice, NpuPrice, Price
-from arm_ext.advice.npu.views import csv, html, text
+from arm_ext.report.advice.npu.record import NpuAdvice, NpuPrice, Price
+from arm_ext.report.advice.npu.views import csv, html, text
 from tests.arm_ext.browser import opened
 
 EVIL = "</script><img src=x onerror=alert(1)>/*SCRIPT*/"

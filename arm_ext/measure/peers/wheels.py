@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
+from arm_ext.measure.peers.catalog import Peer
 from arm_ext.native.build import cached
-from arm_ext.peers.catalog import Peer
 
 # The platforms that the wheels of PEERS and of numpy are tagged with.
 _PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64")

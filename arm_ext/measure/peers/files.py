@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import tflite
 
-from arm_ext.errors import UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.tflite.file import IDENTIFIER
 
 _IDENTIFIER_AT = slice(4, 8)

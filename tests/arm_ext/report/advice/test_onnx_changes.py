@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from arm_ext.advice.onnx_changes import Changed, convolutions, full_tile, hard_swish, padded_channels
+from arm_ext.report.advice.onnx_changes import Changed, convolutions, full_tile, hard_swish, padded_channels
 from tests.arm_ext.models import model
 
 RNG = np.random.default_rng(0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.errors import UsageError
-from arm_ext.peers.catalog import PEERS, parse_peers
+from arm_ext.common.errors import UsageError
+from arm_ext.measure.peers.catalog import PEERS, parse_peers
 
 
 def test_names_are_parsed_in_order() -> None:

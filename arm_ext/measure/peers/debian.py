@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from arm_ext.errors import EnvError
+from arm_ext.common.errors import EnvError
 from arm_ext.native.build import cached
 
 # The peers' wheels link to libstdc++; all dependencies follow.

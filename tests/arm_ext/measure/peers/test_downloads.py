@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from arm_ext.errors import EnvError
-from arm_ext.peers import debian
-from arm_ext.peers.catalog import PEERS
-from arm_ext.peers.wheels import wheels
+from arm_ext.common.errors import EnvError
+from arm_ext.measure.peers import debian
+from arm_ext.measure.peers.catalog import PEERS
+from arm_ext.measure.peers.wheels import wheels
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import textwrap
 
 import yaml
 
-from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall
 from arm_ext.common.text import clipped, columns
+from arm_ext.report.advice.record import Advice, AdviceReport, Alternative, CostlyCall
 
 _NAME = 40
 """Columns of a source node's name."""

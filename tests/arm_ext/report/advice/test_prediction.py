@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.advice.prediction import predicted_gain
+from arm_ext.report.advice.prediction import predicted_gain
 from arm_ext.report.calls import CallRow
 from arm_ext.report.profile.record import Counts, ProfiledCall
-from tests.arm_ext.advice.records import call, profile_of
+from tests.arm_ext.report.advice.records import call, profile_of
 
 
 def row(anchor: str, cycles: int, size: int = 0) -> CallRow:

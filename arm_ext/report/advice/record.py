@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from arm_ext.advice.failure import Failure
 from arm_ext.measure.call_costs import Bound
+from arm_ext.report.advice.failure import Failure
 from arm_ext.report.profile.record import KernelOption
 
 Status = Literal["measured", "failed", "not built"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.advice.alternatives import alternatives, exclude, is_part, united
-from tests.arm_ext.advice.records import call, kernel_of, profile_of, report_of
+from arm_ext.report.advice.alternatives import alternatives, exclude, is_part, united
+from tests.arm_ext.report.advice.records import call, kernel_of, profile_of, report_of
 
 PRODUCT = call(0, "conv", "gemm_f32", 0.6, macs=100)
 FROM_MEMORY = call(1, "fc", "gemm_f32", 0.3, macs=100, bound="memory")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.advice.rules import RULES, Subject, findings
+from arm_ext.report.advice.rules import RULES, Subject, findings
 from arm_ext.report.calls import KernelCall
 from schedules.diagnostic import Diagnostic
-from tests.arm_ext.advice.records import call, kernel_of, profile_of, report_of
-from tests.arm_ext.advice.test_onnx_changes import chain, silu
+from tests.arm_ext.report.advice.records import call, kernel_of, profile_of, report_of
+from tests.arm_ext.report.advice.test_onnx_changes import chain, silu
 
 INTEGER = call(0, "conv", "gemm_s8_sdot", 0.5, macs=100)
 

@@ -5,7 +5,7 @@ import numpy as np
 import onnxruntime
 
 from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.peers.empty import INPUTS, write_empty
+from arm_ext.measure.peers.empty import INPUTS, write_empty
 
 
 def test_the_onnx_model_returns_its_input(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from arm_ext.peers.cpuinfo import cpuinfo
+from arm_ext.measure.peers.cpuinfo import cpuinfo
 from schedules.cores import CORES
 
 

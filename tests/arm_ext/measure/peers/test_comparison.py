@@ -3,7 +3,7 @@
 
 import pytest
 
-from arm_ext.peers.comparison import Counts, Row, row
+from arm_ext.measure.peers.comparison import Counts, Row, row
 
 MACS = 2_656_768
 OURS = Counts(

@@ -3,7 +3,7 @@
 
 from typing import Literal
 
-from arm_ext.errors import ArmExtError, EnvError, InternalError
+from arm_ext.common.errors import ArmExtError, EnvError, InternalError
 
 Failure = Literal["", "model", "environment", "defect"]
 

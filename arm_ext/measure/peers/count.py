@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.board.virtual import emulator
+from arm_ext.common.errors import ModelError
 from arm_ext.common.trace import Block, Images, read_blocks
-from arm_ext.errors import ModelError
+from arm_ext.measure.peers import guest
+from arm_ext.measure.peers.catalog import Peer
+from arm_ext.measure.peers.cpuinfo import cpuinfo
+from arm_ext.measure.peers.debian import debian_root, python_version
+from arm_ext.measure.peers.wheels import wheels
 from arm_ext.native.build import qemu_plugin
-from arm_ext.peers import guest
-from arm_ext.peers.catalog import Peer
-from arm_ext.peers.cpuinfo import cpuinfo
-from arm_ext.peers.debian import debian_root, python_version
-from arm_ext.peers.wheels import wheels
 
 # One thread between the marks: the plugin's counters are not atomic.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx
 
-from arm_ext.advice.alternatives import is_quantized
-from arm_ext.advice.onnx_changes import convolutions, full_tile, hard_swish, padded_channels
 from arm_ext.common.text import counted
+from arm_ext.report.advice.alternatives import is_quantized
+from arm_ext.report.advice.onnx_changes import convolutions, full_tile, hard_swish, padded_channels
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Precision = Literal["int8", "fp32"]
 
-_FOLDER = Path(__file__).parents[1] / "data" / "digits"
+_FOLDER = Path(__file__).parent
 
 HELD_OUT = _FOLDER / "held_out.npz"
 

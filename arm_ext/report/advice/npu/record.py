@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from arm_ext.advice.failure import Failure
+from arm_ext.report.advice.failure import Failure
 
 Stopped = Literal["done", "budget", "interrupted"]
 
