@@ -11,7 +11,7 @@ import numpy.typing as npt
 import tvm
 
 from arm_ext.api.model_source import Source
-from arm_ext.api.plugins import with_plugins
+from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import HANDOVER_US, NpuOptions, require_packages
@@ -118,7 +118,13 @@ def advise_npu(
     source = Source(
         prepared(model, values, trust=trust), preprocess, quantize=quantize, calibration=calibration, npu=True
     )
-    options = PhaseOptions(resolve(target, mattr), numerics=tosa.NUMERICS)
+    brought = load_plugins(plugins)
+    options = PhaseOptions(
+        resolve(target, mattr),
+        numerics=tosa.NUMERICS,
+        more_rules=brought.rules,
+        more_kernels=brought.kernels,
+    )
     pricer = _Pricer.of(_model(source, shapes), options, cpu_mhz, handover_us)
     prices: list[NpuPrice] = []
     stopped: Stopped = "done"

@@ -13,7 +13,7 @@ import onnx
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Packing, write_models
-from arm_ext.api.plugins import brought, with_plugins
+from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
 from arm_ext.clibrary.library import Weights
@@ -185,7 +185,8 @@ def compile(
     check_choice("calibration", calibration, Method)
     if example_inputs is not None:
         model = export_module(model, example_inputs)
-    rules, kernels = (*rules, *brought().rules), (*kernels, *brought().kernels)
+    brought = load_plugins(plugins)
+    rules, kernels = (*rules, *brought.rules), (*kernels, *brought.kernels)
     refuse_names_of_ours(kernels)
     refuse_unknown_kernels(without)
     profile = resolve(target, mattr)

@@ -22,7 +22,7 @@ from arm_ext.api.compile import (
 )
 from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Linked, Packing, write_models
-from arm_ext.api.plugins import brought, with_plugins
+from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.clibrary.library import Weights, check_names
 from arm_ext.clibrary.memory import ARENA, parse_regions
@@ -155,7 +155,8 @@ def compile_library(
     check_choice("weights", weights, Weights)
     check_choice("precision", precision, Precision)
     given = [each if isinstance(each, LibraryModel) else LibraryModel(each) for each in _listed(models)]
-    rules, kernels = (*rules, *brought().rules), (*kernels, *brought().kernels)
+    brought = load_plugins(plugins)
+    rules, kernels = (*rules, *brought.rules), (*kernels, *brought.kernels)
     refuse_names_of_ours(kernels)
     refuse_unknown_kernels(without)
     profile = resolve(target, mattr)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from arm_ext.api.compile import kernel_choice
 from arm_ext.api.model_source import Source
-from arm_ext.api.plugins import brought, with_plugins
+from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
@@ -47,8 +47,10 @@ def estimated_calls(
     """
     profile = resolve(target, mattr)
     unused, known = kernel_choice(profile, without, tuned, winograd=winograd)
-    rules, kernels = brought().rules, brought().kernels
-    options = PhaseOptions(profile, precision, unused, choose=known, more_rules=rules, more_kernels=kernels)
+    brought = load_plugins(plugins)
+    options = PhaseOptions(
+        profile, precision, unused, choose=known, more_rules=brought.rules, more_kernels=brought.kernels
+    )
     source = Source(
         prepared(model, values, trust=trust), preprocess, quantize=quantize, calibration=calibration
     )

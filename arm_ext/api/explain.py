@@ -15,7 +15,7 @@ from tvm import relax, tirx
 
 import relay_passes
 from arm_ext.api.npu_division import partitioner
-from arm_ext.api.plugins import with_plugins
+from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
@@ -46,6 +46,7 @@ from relay_passes.integerize.grouped_products import NAME as GROUPED_PRODUCTS
 from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.programs.control_flow import split
 from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.rule import Rule
 from relay_passes.rules.registry import PRODUCT_RULES, RULES
 from schedules.composites.specs import CompositeSpec
 from schedules.composites.vocabulary import VOCABULARY
@@ -105,7 +106,8 @@ def explain(
 
     Args:
         model: An ONNX, TFLite, StableHLO or .pt2 file, a loaded ONNX model, or an exported program of PyTorch or JAX.
-        rule: The only one of NAMES to tell about; all run in any case, for they make way for each other.
+        rule: The only one of NAMES, or of the plugins' rules, to tell about; all run in any case, for they make way
+            for each other.
         node: A source node to tell all about: what it became phase by phase, which kernel computes it, who declined.
         target: Name of a profile, whose core estimates are for.
         trust: As for `compile`.
@@ -124,10 +126,17 @@ def explain(
         UsageError: There is no such rule or node (near names are listed) or target, or the model file is wrong.
         ModelError: The model holds what cannot be compiled.
     """
-    wanted = [name for name in NAMES if rule in (None, name)]
+    brought = load_plugins(plugins)
+    names = (*NAMES, *(rule.name for rule in brought.rules))
+    wanted = [name for name in names if rule in (None, name)]
     if not wanted:
-        raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
-    options = PhaseOptions(resolve(target, mattr), numerics=qdq.NUMERICS if npu is None else tosa.NUMERICS)
+        raise UsageError(f"unknown rule {rule!r}; {near(str(rule), names)}")
+    options = PhaseOptions(
+        resolve(target, mattr),
+        numerics=qdq.NUMERICS if npu is None else tosa.NUMERICS,
+        more_rules=brought.rules,
+        more_kernels=brought.kernels,
+    )
     progress("import")
     source = prepared(model, values, trust=trust)
     imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
@@ -144,7 +153,8 @@ def explain(
     nodes = SourceNodes(imported.nodes, count_macs(imported.mod))
     calls = tuple(row for run in runs for row in run.calls(nodes))
     gain = Gain(calls, nodes)
-    reports = (_report(name, _joined([r.record.explanation(name) for r in runs]), gain) for name in wanted)
+    explained = ((name, _joined([run.record.explanation(name) for run in runs])) for name in wanted)
+    reports = (_report(name, _definition(name, brought.rules), found, gain) for name, found in explained)
     return ExplainReport(
         model=imported.name,
         rules=tuple(reports),
@@ -312,8 +322,8 @@ def _integers(mod: tvm.IRModule) -> Iterator[Names]:
                 yield sources_of(binding.value)
 
 
-def _definition(name: str) -> str:
-    """Return the algebra that a rule's module states, or the pattern of a composite."""
+def _definition(name: str, brought: Sequence[Rule]) -> str:
+    """Return the algebra that a rule's module states, or the pattern of a composite; `brought` are plugins' rules."""
     if name in _COMPOSITES:
         return _made_up(_COMPOSITES[name])
     functions: dict[str, Callable[..., object]] = {
@@ -322,7 +332,7 @@ def _definition(name: str) -> str:
         COMBINE_MATMULS: relay_passes.combine_matmuls,
         DYNAMIC_PRODUCTS: relay_passes.dynamic_products,
         GROUPED_PRODUCTS: relay_passes.grouped_products,
-        **{rule.name: rule.rewrite for rule in (*RULES, *PRODUCT_RULES)},
+        **{rule.name: rule.rewrite for rule in (*RULES, *PRODUCT_RULES, *brought)},
     }
     return inspect.cleandoc(sys.modules[functions[name].__module__].__doc__ or "")
 
@@ -336,8 +346,7 @@ def _made_up(spec: CompositeSpec) -> str:
     )
 
 
-def _report(name: str, explanation: Explanation | None, gain: Gain) -> RuleReport:
-    definition = _definition(name)
+def _report(name: str, definition: str, explanation: Explanation | None, gain: Gain) -> RuleReport:
     effect = " ".join(definition.partition("\n\n")[0].split())
     if explanation is None:
         return RuleReport(rule=name, effect=effect, definition=definition, not_tried=_NOT_TRIED)

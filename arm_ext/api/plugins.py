@@ -12,12 +12,10 @@ import functools
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.frontends.common.custom import Convert, blaming, converters
@@ -31,9 +29,8 @@ _NAMES = ("CONVERTERS", "RULES", "KERNELS")
 _OF_A_KERNEL = ("NAME", "Params", "matches", "default", "candidates", "estimate", "pack", "build")
 
 
-@dataclass(frozen=True)
-class Plugins:
-    """Converters, rules and kernels of the plugins of one call.
+class Plugins(tuple[Path, ...]):
+    """The files of plugins, with what they bring.
 
     Attributes:
         converters: Operator → its converter.
@@ -41,60 +38,61 @@ class Plugins:
         kernels: Kernels that are chosen among beside the built-in ones.
     """
 
-    converters: Mapping[str, Convert] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
-    kernels: tuple[Kernel, ...] = ()
+    converters: Mapping[str, Convert]
+    rules: tuple[Rule, ...]
+    kernels: tuple[Kernel, ...]
 
-
-_BROUGHT: ContextVar[Plugins] = ContextVar("plugins")
-
-
-def brought() -> Plugins:
-    """Return the plugins of the running API call; empty outside of one."""
-    return _BROUGHT.get(Plugins())
+    def __new__(
+        cls,
+        files: Iterable[Path],
+        converters: Mapping[str, Convert],
+        rules: Iterable[Rule],
+        kernels: Iterable[Kernel],
+    ) -> Self:
+        """Return a tuple of the files that has the attributes."""
+        plugins = super().__new__(cls, files)
+        plugins.converters, plugins.rules, plugins.kernels = converters, tuple(rules), tuple(kernels)
+        return plugins
 
 
 def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate an API function: its argument `plugins` is loaded first, and is in effect while it runs."""
+    """Decorate an API function that imports a model and has an argument `plugins`.
+
+    They are loaded first, imports use their converters, and the function gets them as a `Plugins`, whose rules and
+    kernels `load_plugins` returns to it. So a function that hands its argument on runs no file twice.
+    """
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        paths = cast("Sequence[str | Path]", kwargs.get("plugins", ()))
-        with _using(load_plugins(paths)):
+        given = load_plugins(cast("Sequence[str | Path]", kwargs.pop("plugins", ())))
+        kwargs["plugins"] = given
+        with converters(given.converters):
             try:
                 return function(*args, **kwargs)
             except ArmExtError:
                 raise
             except Exception as err:  # errors that pass through TVM's C++ arrive with another type
                 told = next((line for line in str(err).splitlines() if line.startswith("plugin ")), "")
-                if any(told.startswith(f"plugin {path}, ") for path in paths):
+                if any(told.startswith(f"plugin {path}, ") for path in given):
                     raise UsageError(told) from err
                 raise
 
     return called
 
 
-@contextmanager
-def _using(plugins: Plugins) -> Iterator[None]:
-    token = _BROUGHT.set(plugins)
-    try:
-        with converters(plugins.converters):
-            yield
-    finally:
-        _BROUGHT.reset(token)
-
-
 def load_plugins(paths: Sequence[str | Path]) -> Plugins:
-    """Run plugin files, and return all that they define.
+    """Run plugin files, and return all that they define; return a `Plugins` as it is.
 
     Raises:
         UsageError: A file is missing, fails, defines none of the three names, or gives one a wrong value; or two files
             have a converter of the same operator.
     """
+    if isinstance(paths, Plugins):
+        return paths
     if isinstance(paths, str | Path):
         raise UsageError(f"plugins: expected a list of files, such as [{str(paths)!r}]")
-    found, origin = Plugins(), dict[str, Path]()
-    for path in map(Path, paths):
+    files, origin, found = [Path(path) for path in paths], dict[str, Path](), list[Plugins]()
+    for path in files:
         one = _checked(path, _module(path))
         for kind in one.converters:
             if kind in origin:
@@ -102,10 +100,13 @@ def load_plugins(paths: Sequence[str | Path]) -> Plugins:
                     f"plugin {path}: {origin[kind]} brings a converter of {kind}, too; leave out one"
                 )
             origin[kind] = path
-        found = Plugins(
-            {**found.converters, **one.converters}, (*found.rules, *one.rules), (*found.kernels, *one.kernels)
-        )
-    return found
+        found.append(one)
+    return Plugins(
+        files,
+        {kind: convert for one in found for kind, convert in one.converters.items()},
+        (rule for one in found for rule in one.rules),
+        (kernel for one in found for kernel in one.kernels),
+    )
 
 
 def _module(path: Path) -> Any:
@@ -148,9 +149,10 @@ def _checked(path: Path, module: Any) -> Plugins:
         if lacking := [name for name in _OF_A_KERNEL if not hasattr(kernel, name)]:
             raise UsageError(f"plugin {path}: a kernel of KERNELS has no {', '.join(lacking)}")
     return Plugins(
+        [path],
         dict(given),
-        tuple(map(_told_rule, rules or ())),
-        tuple(cast("Kernel", _ToldKernel(kernel)) for kernel in kernels or ()),
+        map(_told_rule, rules or ()),
+        (cast("Kernel", _ToldKernel(kernel)) for kernel in kernels or ()),
     )
 
 

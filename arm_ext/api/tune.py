@@ -12,7 +12,7 @@ from time import monotonic
 import numpy.typing as npt
 
 from arm_ext.api.model_source import Source
-from arm_ext.api.plugins import with_plugins
+from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.outputs import checked_folder
 from arm_ext.frontends.load import prepared
@@ -74,7 +74,7 @@ def tune_model(
         target: Name of a profile.
         db: Folder of the database; made if there is none.
         trust: As for `compile`.
-        plugins: As for `compile`.
+        plugins: As for `compile`; their kernels are not tuned.
         values: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`.
@@ -105,7 +105,8 @@ def tune_model(
     )
     buckets = [each for _, each in source.models(buckets_of(shapes))[0]]
     (imported, *_) = buckets
-    of_all = united([extract(each.mod, PhaseOptions(profile, precision)) for each in buckets])
+    options = PhaseOptions(profile, precision, more_rules=load_plugins(plugins).rules)
+    of_all = united([extract(each.mod, options) for each in buckets])
     found = _matching(of_all, tasks, imported.name)
     began = monotonic()
     left = _countdown(budget)

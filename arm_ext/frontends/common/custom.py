@@ -96,6 +96,9 @@ Convert = Callable[[CustomOp], relax.Expr | Sequence[relax.Expr]]
 """Converter: returns the operator's value, or its values in order."""
 
 _GIVEN: ContextVar[Mapping[str, Convert]] = ContextVar("converters", default=MappingProxyType({}))
+"""The converters of imports in this context. It is a context variable, since the five places that look one up lie deep
+in four front ends, which verbs enter by a dozen ways (an import, a reference of onnxruntime, calibration, a shape that
+is inferred), and each of these would have to hand them on for custom operators alone."""
 
 
 @contextmanager

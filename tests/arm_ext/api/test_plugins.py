@@ -15,8 +15,9 @@ from onnx import TensorProto, helper
 
 import arm_ext
 from arm_ext import cli
-from arm_ext.api.plugins import _using, load_plugins
+from arm_ext.api.plugins import load_plugins
 from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.frontends.common.custom import converters
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.selftest import run_on_host
@@ -45,7 +46,7 @@ def plugin(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def imported(path: Path, model: Any) -> ImportedModel:
-    with _using(load_plugins([path])):
+    with converters(load_plugins([path]).converters):
         return import_model(model)
 
 
@@ -250,10 +251,22 @@ def test_rules_of_a_plugin_are_taken_and_its_errors_told(plugin: Callable[[str],
         not arm_ext.run(result, "local", check=True).checks[0].passed
     )  # the self-test is computed without it
     path = plugin(RULES.replace("RESULT", "return 1 / 0"))
-    with pytest.raises(
-        UsageError, match=r"my_ops.py, line 12 .*: rewrite fails at rule sine_of_sine: ZeroDivisionError"
-    ):
+    with pytest.raises(UsageError, match=_FAILS):
         arm_ext.compile(sines(), "host", tmp_path / "q", plugins=[path])
+
+
+_FAILS = r"my_ops.py, line 12 .*: rewrite fails at rule sine_of_sine: ZeroDivisionError"
+
+
+def test_other_verbs_have_the_rules_of_a_plugin_too(plugin: Callable[[str], Path], tmp_path: Path):
+    path = plugin(RULES.replace("RESULT", "return relax.op.cos(match.operands['x'])"))
+    (report,) = arm_ext.explain(sines(), "sine_of_sine", target="host", plugins=[path]).rules
+    assert len(report.applied) == 1
+    path = plugin(RULES.replace("RESULT", "return 1 / 0"))
+    model = tmp_path / "sines.onnx"
+    onnx.save(sines(), model)
+    with pytest.raises(UsageError, match=_FAILS):
+        arm_ext.tune_model(model, "neoverse-n2", tmp_path / "db", plugins=[path])
 
 
 def test_explain_takes_the_example(tmp_path: Path):
