@@ -6,6 +6,8 @@ cannot take with all of it at once, and puts each node's name on the calls that 
 """
 
 import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +26,6 @@ from arm_ext.frontends.common.limits import check_inputs, check_values
 from arm_ext.frontends.common.open_sizes import refuse_open_sizes
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
-from arm_ext.frontends.onnx.empty import telling_of_empty
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.limits import check_attributes
 from arm_ext.frontends.onnx.nesting import check_nesting
@@ -55,7 +56,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     check_attributes(proto.graph)
     name_nodes(proto.graph)
     source = serialise(proto)
-    with telling_of_empty(partial(input_specs, proto.graph)):
+    with _telling_of_empty(partial(input_specs, proto.graph)):
         program = import_program(proto, name)
         check_values(program.mod, program.nodes)
         outputs = _output_specs(proto.graph, program.mod)
@@ -148,3 +149,22 @@ def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec
             raise ModelError(f"output '{value.name}' has a shape that depends on the data: {field.shape}")
         specs.append(TensorSpec(value.name, tuple(d for d in dims if d is not None), str(field.dtype)))
     return tuple(specs)
+
+
+@contextmanager
+def _telling_of_empty(inputs: Callable[[], Sequence[TensorSpec]]) -> Iterator[None]:
+    """Open a scope around an import: TVM treats a size of 0 as unknown, so its error is replaced by a clear one.
+
+    Raises:
+        ModelError: As the import; names the inputs that have no elements, if there are any.
+    """
+    try:
+        yield
+    except ModelError as err:
+        empty = [spec.describe() for spec in inputs() if 0 in spec.shape]
+        if not empty:
+            raise
+        raise ModelError(
+            f"{', '.join(empty)} has no elements, and what follows from it has no known size ({err}). Give it one "
+            "element at least, such as a cache's first place that a mask hides, or leave it out of the model"
+        ) from err

@@ -11,7 +11,7 @@ from typing import Any
 from tvm import relax
 from tvm.ir import Call, Expr, Var
 
-from arm_ext.frontends.stablehlo import division, functions
+from arm_ext.frontends.stablehlo import functions
 from arm_ext.frontends.stablehlo.attributes import tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
@@ -117,12 +117,21 @@ def _extremum(function: Function, neutral: float) -> Convert:
     return convert
 
 
+def _quotient(t: Translator, a: Expr, b: Expr) -> Expr:
+    """Return a / b. XLA on the CPU gives integers by 0 all bits; `define_division` has the rest."""
+    divided = t.emit(R.divide(a, b))
+    if "int" not in str(a.ty.dtype):
+        return divided
+    is_zero = t.emit(R.equal(b, t.number(0, b)))
+    return R.where(is_zero, t.emit(R.bitwise_not(t.number(0, a))), divided)
+
+
 def _divide(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     x, count = operands
     number = count.scalar()
     if isinstance(number, float) and (mean := _mean(t, x, 1 / number if number else 0.0)):
         return [mean]
-    return (elementwise(R.divide) if number else composed(division.quotient))(t, op, operands)
+    return (elementwise(R.divide) if number else composed(_quotient))(t, op, operands)
 
 
 def _multiply(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
