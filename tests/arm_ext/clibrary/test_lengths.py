@@ -214,7 +214,9 @@ def test_indices_along_the_length_are_checked(tmp_path: Path) -> None:
         right, places = np.array([-length, length - 1]), np.array([[-1], [0]])
         filled = x.copy()
         filled[places[:, 0]] = x[right]
-        np.testing.assert_array_equal(np.asarray(given.run(x, right, places)[0]), filled.max(0, keepdims=True))
+        np.testing.assert_array_equal(
+            np.asarray(given.run(x, right, places)[0]), filled.max(0, keepdims=True)
+        )
         for wrong in (length, -length - 1):
             for indices in ((np.array([0, wrong]), places), (right, np.array([[0], [wrong]]))):
                 with pytest.raises(ValueError, match="an index is out of bounds"):
