@@ -30,7 +30,7 @@ from arm_ext.native.build import NPU_RUN
 from arm_ext.pipeline.codegen import TASKS, allocations
 from relay_passes import Workspace, hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
-from relay_passes.lengths.fix_length import dims_of, length_of
+from relay_passes.lengths.fix_length import dims_of, length_argument
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
 
 Value: TypeAlias = "Place | tuple[Value, ...]"
@@ -490,7 +490,7 @@ class _Reader:
 
     def _length(self, call: Call, func: tirx.PrimFunc) -> tuple[Length | None, list[Expr]]:
         """Return the length that a kernel is given in a call, if any, and the arguments that are tensors."""
-        variable, length = length_of(func), None
+        variable, length = length_argument(func), None
         tensors = []
         for param, arg in zip(func.params, call.args, strict=True):
             if not isinstance(param.ty, PrimType):

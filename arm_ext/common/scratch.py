@@ -9,6 +9,7 @@ next run.
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ BESIDE = ".arm-ext-"
 TEMPORARY = "arm-ext-"
 """Prefix of the name of a scratch folder in TMPDIR."""
 _SUFFIX = ".scratch"
+_NAME_BYTES = 4
+_OURS_ALONE = 0o700
 _ATTEMPTS = 5
 _own: set[Path] = set()
 """Scratch folders that this process has now."""
@@ -41,8 +44,8 @@ def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
         OSError: It cannot be made.
     """
     remove_dead(parent, prefix)
-    folder, lock = _locked(parent, prefix)
-    _own.add(folder)
+    while (lock := _make(folder := _named(parent, prefix))) is None:
+        pass
     try:
         yield folder
     finally:
@@ -152,16 +155,32 @@ def _delete(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _locked(parent: Path, prefix: str) -> tuple[Path, int]:
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=_SUFFIX, dir=parent))
-        # Another process may take it for a dead one's, lock and remove it, before it is locked here.
-        with suppress(FileNotFoundError):
-            folder.chmod(0o700)  # whatever the umask leaves of it
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            if _lock(lock) and _is_at(folder, lock):
-                return folder, lock
-            os.close(lock)
+def _named(parent: Path, prefix: str) -> Path:
+    return parent / f"{prefix}{secrets.token_hex(_NAME_BYTES)}{_SUFFIX}"
+
+
+def _make(folder: Path) -> int | None:
+    """Make and lock a folder; return its lock, or None where the name is another process's.
+
+    It is ours from before it exists: a signal may end this process between any two steps.
+    """
+    _own.add(folder)
+    try:
+        folder.mkdir(_OURS_ALONE)
+    except OSError as error:
+        _own.discard(folder)
+        if isinstance(error, FileExistsError):
+            return None
+        raise
+    # Another process may take it for a dead one's, lock and remove it, before it is locked here.
+    with suppress(FileNotFoundError):
+        folder.chmod(_OURS_ALONE)  # whatever the umask leaves of it
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        if _lock(lock) and _is_at(folder, lock):
+            return lock
+        os.close(lock)
+    _own.discard(folder)
+    return None
 
 
 def _lock(opened: int) -> bool:

@@ -19,7 +19,7 @@ from tvm_ffi import structural_map, structural_walk
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
 from relay_passes.canonicalize.define_casts import define_casts
-from relay_passes.lengths.fix_length import length_of
+from relay_passes.lengths.fix_length import length_argument
 from relay_passes.memory.new_tensors import NEW_TENSOR
 from relay_passes.memory.plan_arena import ALIGNMENT
 from relay_passes.memory.pointer_calls import STACK
@@ -195,7 +195,7 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
     k(x: Buffer([n], offset=m)) { … x[i] … }    →    k(p: pointer, n) { x = Buffer([n], p, offset=0); … x[i] … }
     """
-    length = length_of(func)
+    length = length_argument(func)
     lengths = [] if length is None else [length]
     given = [param for param in func.params if not isinstance(param.ty, tvm.ir.PrimType)]
     flags = [tirx.decl_buffer((1,), "int32", "failed", layout=None)] if asserts(func) else []

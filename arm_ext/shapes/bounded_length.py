@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of bounded length, built from the model at several fixed lengths."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from arm_ext.pipeline.phases import (
     up_to,
 )
 from arm_ext.shapes.given import Bucket, Dim, dims_text
+from relay_passes.ir.sizes import text_of
 from relay_passes.ir.sources import bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import end_slices_inside, slice_growing
@@ -32,10 +32,6 @@ from schedules.numerics import recurrent
 
 _SHORT = (3, 2)
 """Lengths for which a model must be the same as for long ones; for 1, importers may omit an axis."""
-
-
-_TYPED = re.compile(r"T\.int64\((-?\d+)\)")
-"""A number of an expression, as TVM writes it."""
 
 
 def refuse_with_length(buckets: Sequence[Bucket], **given: object) -> None:
@@ -169,7 +165,7 @@ def _opened(spec: TensorSpec, bucket: Bucket) -> TensorSpec:
 
 
 def _texts(dims: "list[tvm.ir.Expr]") -> tuple[str, ...]:
-    texts = tuple("" if isinstance(dim, tvm.tirx.IntImm) else _TYPED.sub(r"\1", str(dim)) for dim in dims)
+    texts = tuple("" if isinstance(dim, tvm.tirx.IntImm) else text_of(dim) for dim in dims)
     return texts if any(texts) else ()
 
 

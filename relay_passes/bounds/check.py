@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import tvm
 from tvm import IRModule, ir, relax, tirx
-from tvm.ir import Call, Expr, GenericConst, StringImm, TupleGetItem, Var
+from tvm.ir import Call, Expr, GenericConst, PrimType, StringImm, TupleGetItem, Var
 from tvm.ir.prim import expr as prim
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm_ffi import structural_equal, structural_map
@@ -23,6 +23,7 @@ from tvm_ffi import structural_equal, structural_map
 from relay_passes.bounds.accesses import Access, Analysis, clamped
 from relay_passes.bounds.intervals import NOTHING, Interval, dtype_of, of_dtype
 from relay_passes.ir.calls import CALL_TIR, name_of
+from relay_passes.ir.sizes import text_of
 from relay_passes.ir.sources import relax_functions, sources_of, with_source
 
 _OPAQUE = 8  # TOpPattern kOpaque, which FuseOps leaves alone
@@ -120,7 +121,7 @@ class _Checker:
             return [binding]
         unproven = [access for access in analysis.accesses if not access.proven]
         names = sources_of(call)
-        limits = tuple(dict.fromkeys(_text(access.limit) for access in unproven or analysis.accesses))
+        limits = tuple(dict.fromkeys(text_of(access.limit) for access in unproven or analysis.accesses))
         if not unproven:
             self.checks.append(IndexCheck(names, "proven", limits))
             return [binding]
@@ -205,13 +206,9 @@ def _of_constant(constant: GenericConst) -> Interval | None:
     return Interval(int(array.min()), int(array.max())) if array.size else NOTHING
 
 
-def _text(size: Expr) -> str:
-    return str(int(size)) if isinstance(size, prim.IntImm) else str(size)
-
-
-def _sizes(buffer: Var) -> Iterator[Var]:
-    """The variables that are sizes of a buffer."""
-    for size in getattr(buffer.ty, "shape", ()):
+def _sizes(param: Var) -> Iterator[Var]:
+    """The variables that are sizes of a buffer, or a parameter that is a number itself."""
+    for size in [param] if isinstance(param.ty, PrimType) else param.ty.shape:
         if isinstance(size, Var):
             yield size
 
@@ -242,13 +239,13 @@ def _check_function(
     Args:
         func: The function with the accesses.
         taken: Which of its parameters are the tensors.
-        sized: Further ones, for the variables in their shapes.
+        sized: Further ones, for the variables in their shapes or for themselves.
         accesses: Accesses to check.
         message: Message of the error.
     """
     old = [func.params[place] for place in (*taken, *sized)]
-    sizes: dict[Var, Var] = {var: tirx.Var(var.name, str(var.ty.dtype)) for b in old for var in _sizes(b)}
-    params = [_buffer(buffer, sizes) for buffer in old]
+    sizes: dict[Var, Var] = {var: tirx.Var(var.name, str(var.ty.dtype)) for p in old for var in _sizes(p)}
+    params = [sizes[param] if param in sizes else _buffer(param, sizes) for param in old]
     copies = [_buffer(buffer, sizes, "_checked") for buffer in old[: len(taken)]]
     new = {**sizes, **dict(zip(old, params, strict=True))}
     bad = tirx.decl_buffer((1,), "int32", "bad", layout=None)

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of sizes that are expressions of one variable, the length."""
 
+import re
 from collections.abc import Iterable
 
 from tvm import sym, tirx
 from tvm.ir import Expr, Var
 from tvm_ffi import structural_map, structural_walk
+
+_TYPED = re.compile(r"T\.int64\((-?\d+)\)")
+"""A number of an expression, as TVM writes it."""
+
+
+def text_of(dim: Expr) -> str:
+    """Return a size as a text for users, such as "(n + 1) // 2"."""
+    return _TYPED.sub(r"\1", str(dim))
 
 
 def value_of(dim: Expr, length: int) -> int:

@@ -24,6 +24,13 @@ def length_of(func: BaseFunc) -> Var | None:
     return found[0] if found else None
 
 
+def length_argument(func: BaseFunc) -> Var | None:
+    """Return the variable by which a PrimFunc knows the length: that of its shapes, or else a scalar parameter."""
+    of_sizes = length_of(func)
+    scalars = (param for param in func.params if isinstance(param.ty, PrimType))
+    return next(scalars, None) if of_sizes is None else of_sizes
+
+
 def shapes_of(func: BaseFunc) -> Iterator[list[Expr]]:
     """Yield the sizes of each parameter."""
     for param in func.params:

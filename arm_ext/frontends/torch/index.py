@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from arm_ext.frontends.torch.index_put import positive
+from arm_ext.frontends.torch.index_put import dims, positive
 
 
 def index(emit: Any, data: relax.Expr, indices: Sequence[relax.Expr | None]) -> relax.Expr:
@@ -26,9 +26,7 @@ def index(emit: Any, data: relax.Expr, indices: Sequence[relax.Expr | None]) -> 
     given = [places for places in indices if places is not None]
     if any(str(places.ty.dtype) == "bool" for places in given):
         raise ValueError("booleans as an index give a shape that depends on the data; torch.where keeps it")
-    places = [
-        positive(emit, place, int(data.ty.shape[axis])) for axis, place in zip(axes, given, strict=True)
-    ]
+    places = [positive(emit, place, dims(data)[axis]) for axis, place in zip(axes, given, strict=True)]
     if len(axes) == 1:
         return emit(R.take(data, places[0], axes[0], "fast"))
     rank = len(data.ty.shape)

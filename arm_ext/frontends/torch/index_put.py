@@ -3,13 +3,19 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
+from tvm.ir import Expr
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+from tvm_ffi import structural_equal
+
+from relay_passes.ir.shapes import element_count
 
 Emit = Any  # of a BlockBuilder
+Size: TypeAlias = int | Expr
+"""Of an axis; an expression where a program takes any."""
 
 
 def index_put(
@@ -33,22 +39,22 @@ def index_put(
     if any(str(index.ty.dtype) == "bool" for index in given):
         return _masked(emit, data, given, values, accumulate)
     if len(axes) > 1:
-        places = [positive(emit, index, _dims(data)[axis]) for axis, index in zip(axes, given, strict=True)]
+        places = [positive(emit, index, dims(data)[axis]) for axis, index in zip(axes, given, strict=True)]
         return _many(emit, data, axes, places, values, accumulate)
-    axis, rank = axes[0], len(_dims(data))
-    shape = _dims(given[0])
+    axis, rank = axes[0], len(dims(data))
+    shape = dims(given[0])
     count = math.prod(shape)
-    before, after = _dims(data)[:axis], _dims(data)[axis + 1 :]
+    before, after = dims(data)[:axis], dims(data)[axis + 1 :]
     values = emit(R.broadcast_to(values, [*before, *shape, *after]))
     values = emit(R.reshape(values, [*before, count, *after]))
     place = emit(R.reshape(given[0], [1] * axis + [count] + [1] * (rank - axis - 1)))
     if count == 1 and not accumulate:
         # Taken from all places, an index out of bounds is told as one; none equals it.
-        every = emit(R.arange(0, _dims(data)[axis], 1, "int64"))
-        place = emit(R.take(every, positive(emit, place, _dims(data)[axis]), 0, "fast"))
+        every = emit(R.arange(0, dims(data)[axis], 1, "int64"))
+        place = emit(R.take(every, positive(emit, place, dims(data)[axis]), 0, "fast"))
         return emit(R.where(emit(R.equal(_numbers(emit, data, axis), place)), values, data))
     # Which takes -1 as the last place itself; taken twice, an index further out would be in bounds.
-    spread = emit(R.broadcast_to(place, _dims(values)))
+    spread = emit(R.broadcast_to(place, dims(values)))
     return emit(R.scatter_elements(data, spread, values, axis, "add" if accumulate else "update"))
 
 
@@ -61,44 +67,52 @@ def _many(
     accumulate: bool,
 ) -> relax.Expr:
     """Several indices: their axes in front of the others, and back."""
-    dims = _dims(data)
-    others = [axis for axis in range(len(dims)) if axis not in axes]
-    shape = list(np.broadcast_shapes(*(tuple(_dims(place)) for place in places)))
-    rest = [dims[axis] for axis in others]
+    sizes = dims(data)
+    others = [axis for axis in range(len(sizes)) if axis not in axes]
+    shape = list(np.broadcast_shapes(*(tuple(dims(place)) for place in places)))
+    rest = [sizes[axis] for axis in others]
     # Where the indices are beside each other, their result stands in their place, and otherwise in front.
     first = axes[0] if list(axes) == list(range(axes[0], axes[-1] + 1)) else 0
     values = emit(R.broadcast_to(values, [*rest[:first], *shape, *rest[first:]]))
     ahead = list(range(first, first + len(shape)))
-    values = emit(R.permute_dims(values, ahead + [k for k in range(len(_dims(values))) if k not in ahead]))
+    values = emit(R.permute_dims(values, ahead + [k for k in range(len(dims(values))) if k not in ahead]))
     spread = [emit(R.expand_dims(emit(R.broadcast_to(place, shape)), -1)) for place in places]
     order = [*axes, *others]
     moved = emit(R.permute_dims(data, order))
     nd = emit(R.concat(spread, axis=-1))
     put = emit(R.scatter_nd(moved, nd, values, "add" if accumulate else "update"))
-    return emit(R.permute_dims(put, [order.index(axis) for axis in range(len(dims))]))
+    return emit(R.permute_dims(put, [order.index(axis) for axis in range(len(sizes))]))
 
 
 def _masked(
     emit: Emit, data: relax.Expr, given: Sequence[relax.Expr], values: relax.Expr, accumulate: bool
 ) -> relax.Expr:
-    if len(given) > 1 or _dims(given[0]) != _dims(data) or math.prod(_dims(values)) != 1:
+    is_whole = len(given) == 1 and structural_equal(given[0].ty.shape, data.ty.shape)
+    if not is_whole or element_count(values.ty) != 1:
         raise ValueError("a boolean index is supported only for all of the data and a single value")
-    one = emit(R.reshape(values, [1] * len(_dims(data))))
+    one = emit(R.reshape(values, [1] * len(dims(data))))
     return emit(R.where(given[0], emit(R.add(data, one)) if accumulate else one, data))
 
 
-def positive(emit: Emit, index: relax.Expr, size: int) -> relax.Expr:
-    """Return an index with negative values counted from the end."""
+def positive(emit: Emit, index: relax.Expr, size: Size) -> relax.Expr:
+    """Return an index with negative values counted from the end of an axis."""
     dtype = str(index.ty.dtype)
-    from_end = emit(R.add(index, relax.const(size, dtype)))
+    from_end = emit(R.add(index, _tensor(emit, size, dtype)))
     return emit(R.where(emit(R.less(index, relax.const(0, dtype))), from_end, index))
 
 
 def _numbers(emit: Emit, data: relax.Expr, axis: int) -> relax.Expr:
-    dims = _dims(data)
-    numbers = emit(R.arange(0, dims[axis], 1, "int64"))
-    return emit(R.reshape(numbers, [1] * axis + [dims[axis]] + [1] * (len(dims) - axis - 1)))
+    size, rank = dims(data)[axis], len(dims(data))
+    return emit(R.reshape(emit(R.arange(0, size, 1, "int64")), [1] * axis + [size] + [1] * (rank - axis - 1)))
 
 
-def _dims(value: relax.Expr) -> list[int]:
-    return [int(dim) for dim in value.ty.shape.values]
+def _tensor(emit: Emit, size: Size, dtype: str) -> relax.Expr:
+    """A size as a scalar tensor; relax has no operator for that."""
+    if isinstance(size, int):
+        return relax.const(size, dtype)
+    return emit(R.reshape(emit(R.arange(size, size + 1, 1, dtype)), []))
+
+
+def dims(value: relax.Expr) -> list[Size]:
+    """Return the sizes of a tensor, numbers where they are known."""
+    return [int(dim) if isinstance(dim, tirx.IntImm) else dim for dim in value.ty.shape.values]

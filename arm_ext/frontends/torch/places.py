@@ -13,7 +13,7 @@ import torch
 from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from arm_ext.frontends.torch.index_put import index_put, positive
+from arm_ext.frontends.torch.index_put import dims, index_put, positive
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -92,7 +92,7 @@ def _places(importer: "ExportedProgramImporter", length: Any, a: Arguments) -> r
 
 def _taken(importer: "ExportedProgramImporter", a: Arguments, places: relax.Expr) -> relax.Expr:
     emit, axis = importer.block_builder.emit, int(a["dim"])
-    inside = positive(emit, places, int(a["self"].ty.shape[axis]))
+    inside = positive(emit, places, dims(a["self"])[axis])
     return emit(R.take(a["self"], inside, axis, "fast"))
 
 

@@ -198,6 +198,31 @@ def test_indices_are_checked_for_a_length(tmp_path: Path) -> None:
         given.run(np.array([[1, 10]]))
 
 
+def test_indices_along_the_length_are_checked(tmp_path: Path) -> None:
+    """Outputs have fixed sizes, so that the length matters to no size of theirs."""
+    made = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[n, 4] x, int64[2] i, int64[2, 1] j) => (float[1, 4] y) {
+            [pick] rows = Gather<axis = 0>(x, i)
+            [put] filled = ScatterND(x, j, rows)
+            y = ReduceMax<axes = [0]>(filled) }"""
+    )
+    library = Library.of(made, tmp_path / "seq", "host", name="seq", shapes={"x": ("n<=9", 4)})
+    given = python_module(library, tmp_path)["Model"]()
+    for length in (2, 5, 9):
+        x = np.random.default_rng(length).standard_normal((length, 4), np.float32)
+        right, places = np.array([-length, length - 1]), np.array([[-1], [0]])
+        filled = x.copy()
+        filled[places[:, 0]] = x[right]
+        np.testing.assert_array_equal(
+            np.asarray(given.run(x, right, places)[0]), filled.max(0, keepdims=True)
+        )
+        for wrong in (length, -length - 1):
+            for indices in ((np.array([0, wrong]), places), (right, np.array([[0], [wrong]]))):
+                with pytest.raises(ValueError, match="an index is out of bounds"):
+                    given.run(x, *indices)
+
+
 def test_rows_of_any_number_are_sorted(tmp_path: Path) -> None:
     """The indices of the best of each row, whose values nothing reads, and the best row of each column."""
     nodes = [

@@ -51,6 +51,47 @@ def test_the_next_run_removes_what_a_kill_left_and_only_that(tmp_path: Path):
     assert [*tmp_path.iterdir()] == [mine]
 
 
+INTERRUPT = """
+import sys
+from pathlib import Path
+from arm_ext.common import scratch
+
+def interrupt(left):
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename != scratch.__file__:
+            return None
+        left -= event == "line"
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+    return trace
+
+count, ended = 0, False
+while not ended:
+    count += 1
+    sys.settrace(interrupt(count))
+    try:
+        with scratch.scratch(Path(sys.argv[1])) as folder:
+            (folder / "new").mkdir()
+        ended = True
+    except KeyboardInterrupt:
+        pass
+    sys.settrace(None)
+    scratch.remove_own()
+    assert not [*Path(sys.argv[1]).iterdir()], f"interrupted at line event {count}"
+print(count)
+"""
+
+
+def test_a_signal_at_any_step_leaves_nothing(tmp_path: Path):
+    """A command ends with remove_own after a signal, which Python handles between two of its lines."""
+    command = [sys.executable, "-c", INTERRUPT, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
+
+
 def dead_folder(parent: Path) -> Path:
     process, folder = holder(parent)
     process.send_signal(signal.SIGKILL)

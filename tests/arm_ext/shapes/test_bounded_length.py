@@ -8,11 +8,13 @@ import onnx
 import onnx.parser
 import onnxruntime
 import pytest
+import torch
 
 import arm_ext
 from arm_ext.api.compile import CompileResult
 from arm_ext.cli.console import Shape
 from arm_ext.common.errors import ModelError, UsageError
+from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.sequence_models import WIDTH, convolution, recurrent, transformer
 from tests.arm_ext.test_dynamic_batch import main
 
@@ -89,6 +91,74 @@ def test_indices_are_checked_against_the_length(tmp_path: Path):
         for wrong in (length, -length - 1):
             with pytest.raises(IndexError, match="node 'pick': an index is out of bounds"):
                 call(x, np.array([0, 0, wrong]))
+
+
+def test_indices_into_a_multiple_of_the_length_are_checked(tmp_path: Path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[n, 4] x, int64[2] i) => (float[2] y) {
+            s = Constant<value_ints = [-1]>() flat = Reshape(x, s) [pick] y = Gather<axis = 0>(flat, i) }"""
+    )
+    call = main(arm_ext.compile(model, "host", tmp_path / "p", shapes={"x": ("n<=40", 4)}).package.path)
+    x = np.random.default_rng(3).standard_normal((3, 4), np.float32)
+    assert np.array_equal(call(x, np.array([-12, 11]))[0], x.reshape(-1)[[0, -1]])
+    for wrong in (12, -13):
+        with pytest.raises(IndexError, match=r"'pick': an index is out of bounds for an axis of size n \* 4"):
+            call(x, np.array([0, wrong]))
+
+
+class Indexed(torch.nn.Module):
+    """Each way that torch indexes an axis by numbers known at run time."""
+
+    def forward(
+        self, x: torch.Tensor, i: torch.Tensor, j: torch.Tensor, k: torch.Tensor, m: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        put = x.clone()
+        put[j] = x[:2]
+        embedded = torch.nn.functional.embedding(k, x)
+        return x[i], put, embedded, torch.take(x, m), torch.gather(x, 0, k.view(1, 2))
+
+
+def test_torch_checks_indices_against_the_length(tmp_path: Path):
+    first = [torch.zeros(2, dtype=torch.int64) for _ in range(4)]
+    length = torch.export.Dim("n", min=2, max=40)
+    program = torch.export.export(
+        Indexed(), (torch.ones(5, 4), *first), dynamic_shapes=({0: length}, *[None] * 4)
+    )
+    call = main(arm_ext.compile(program, "host", tmp_path / "p", shapes={"x": ("n<=40", 4)}).package.path)
+    for n in (2, 7, 40):
+        x = torch.randn(n, 4, generator=torch.Generator().manual_seed(n))
+        right = [[-n, n - 1], [n - 1, 0], [0, n - 1], [-4 * n, 4 * n - 1]]
+        expected = Indexed()(x, *map(torch.tensor, right))
+        for ours, theirs in zip(call(x.numpy(), *map(np.array, right)), expected, strict=True):
+            assert np.array_equal(ours, theirs.numpy())
+        for which, node in enumerate(("index", "index_put_", "(embedding|gather)", "take")):
+            wrong = [list(each) for each in right]
+            wrong[which][1] = 4 * n if node == "take" else n
+            with pytest.raises(IndexError, match=f"node '{node}': an index is out of bounds"):
+                call(x.numpy(), *map(np.array, wrong))
+
+
+def test_tflite_checks_indices_against_the_length(tmp_path: Path):
+    m = TfliteBuilder()
+    x, i, j = m.take("float32", 5, 4), m.take("int32", 2), m.take("int32", 2, 1)
+    taken = [m.tensor("float32", 2, 4) for _ in range(2)]
+    m.op("GATHER", [x, i], [taken[0]])
+    m.op("GATHER_ND", [x, j], [taken[1]])
+    m.tensors[x].shapeSignature = [-1, 4]
+    (tmp_path / "m.tflite").write_bytes(m.build(*taken))
+    result = arm_ext.compile(tmp_path / "m.tflite", "host", tmp_path / "p", shapes={"t0": ("n<=40", 4)})
+    call = main(result.package.path)
+    for n in (1, 7, 40):
+        rows = np.random.default_rng(n).standard_normal((n, 4), np.float32)
+        right = np.array([0, n - 1], np.int32)
+        for found in call(rows, right, right[:, None]):
+            assert np.array_equal(found, rows[right])
+        for number in (n, -1, 2**31 - 1):
+            wrong = np.array([0, number], np.int32)
+            for indices in ((wrong, right[:, None]), (right, wrong[:, None])):
+                with pytest.raises(IndexError, match="an index is out of bounds for an axis of size n"):
+                    call(rows, *indices)
 
 
 def test_a_recurrent_layer_is_refused_by_node(tmp_path: Path):
