@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +18,20 @@ from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import default_target, parse_spec
 from arm_ext.common.cores import cores_text
-from arm_ext.common.errors import UsageError
+from arm_ext.common.errors import ArmExtError, UsageError
+from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.scratch import temporary
+from arm_ext.common.trace import Trace
 from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs_per_cycle
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.times import REPEATS, WARMUP, spread_of
 from arm_ext.native.build import call_times_module
 from arm_ext.package import REPORT_JSON, AnyPackage, Package, package_of
+from arm_ext.report.advice.failure import told
 from arm_ext.report.calls import CallRow, KernelCall
 from arm_ext.report.profile.record import (
     Around,
+    BrokenOff,
     Counts,
     HotLoop,
     KernelOption,
@@ -60,7 +64,12 @@ NOTE_TIMES = (
 # Times are taken again until the spread is small, a few rounds at most.
 _SPREAD = 0.03
 _ROUNDS = 4
+# Inferences whose calls are timed in one request to the board; what a request had measured when it broke off is lost.
+_BATCH = 25
 _MICRO = 1e6
+
+Keep = Callable[[ProfileReport], None]
+"""Function that takes the profile of what was measured before it broke off."""
 
 
 def profile(
@@ -73,6 +82,7 @@ def profile(
     shapes: Given | None = None,
     cores: Sequence[int] = (),
     progress: Callable[[str], None] = lambda step: None,
+    keep: Keep = lambda report: None,
 ) -> ProfileReport:
     """Measure each kernel call of one inference, on the self-test's inputs.
 
@@ -88,6 +98,8 @@ def profile(
         shapes: Input name → shape: which of a package's several to measure, or those of a model file.
         cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.
+        keep: Called with what was measured so far, if anything, where the board goes away in the middle or
+            KeyboardInterrupt ends the measurement; the error is raised afterwards.
 
     Raises:
         UsageError: No such package, model, shapes or board; a package with several shapes, none of which is chosen.
@@ -106,8 +118,8 @@ def profile(
         report = CompileReport.model_validate_json((package.path / REPORT_JSON).read_bytes())
         progress("load")
         if parse_spec(board).kind == "virtual":
-            return _counted(view, report, board, core_of(view), find_mca(), progress)
-        return _timed(view, report, board, cores, progress)
+            return _counted(view, report, board, core_of(view), find_mca(), progress, keep)
+        return _timed(view, report, board, cores, progress, keep)
 
 
 @contextmanager
@@ -143,7 +155,9 @@ def _counted(
     core: Core,
     mca: Mca,
     progress: Callable[[str], None],
+    keep: Keep,
 ) -> ProfileReport:
+    reported = partial(_of_counts, package, report, board, core, mca)
     target = package.manifest.target
     with open_board(
         board,
@@ -155,8 +169,37 @@ def _counted(
     ) as opened:
         model = _load(opened, package)
         progress("measure")
-        trace = model.count_calls(bound_inputs(package), steps=bool(package.manifest.states))
+        try:
+            trace = model.count_calls(bound_inputs(package), steps=bool(package.manifest.states))
+        except (ArmExtError, KeyboardInterrupt) as error:
+            if (part := model.counted_so_far()) is not None:
+                calls = sum(bool(section.symbol) for section in part.sections)
+                # A loop calls its kernels more often than there are rows.
+                planned = max(calls, len(report.calls))
+                keep(reported(part, broken_off=_broken_off(error, calls, planned, "calls")))
+            raise
         npu = model.npu_status() if package.has_npu_regions else None
+    return reported(trace, npu=npu)
+
+
+def _broken_off(
+    error: BaseException, measured: int, planned: int, unit: Literal["calls", "inferences"]
+) -> BrokenOff:
+    why = told(error)[1] if isinstance(error, Exception) else "it was interrupted"
+    return BrokenOff(why=why, measured=measured, planned=planned, unit=unit)
+
+
+def _of_counts(
+    package: Package,
+    report: CompileReport,
+    board: str,
+    core: Core,
+    mca: Mca,
+    trace: Trace,
+    *,
+    npu: NpuStatus | None = None,
+    broken_off: BrokenOff | None = None,
+) -> ProfileReport:
     costs = call_costs(trace.sections, core, mca)
     whole = sum(cost.cycles for cost in costs)
     own = [cost for cost in costs if cost.symbol]
@@ -182,6 +225,7 @@ def _counted(
         limits=_limits(own, core),
         conditions={"cycle model": f"{core.mca_cpu} of llvm-mca {mca.version}"},
         npu=npu,
+        broken_off=broken_off,
         note=NOTE_COUNTS,
     )
 
@@ -293,29 +337,70 @@ def _timed(
     board: str,
     cores: Sequence[int],
     progress: Callable[[str], None],
+    keep: Keep,
 ) -> ProfileReport:
     steps = bool(package.manifest.states)
     kernels = {kernel.symbol: kernel for kernel in report.kernels}
+    whole: list[float] = []
+    batches: list[list[TimedCall]] = []
     with open_board(board, cores=cores) as opened:
         model = _load(opened, package)
+        reported = partial(_of_times, package, report, board, opened.info.cpu, whole, batches)
         progress("measure")
         inputs, module = bound_inputs(package), call_times_module(opened.info.machine)
-        rounds: list[list[TimedCall]] = []
-        whole: list[float] = []
-        while len(rounds) < _ROUNDS and (len(rounds) < 1 or spread_of(whole) > _SPREAD):
-            whole += model.time(inputs, repeats=REPEATS, warmup=WARMUP, steps=steps)
-            watch, calls = model.time_calls(inputs, module, list(kernels), runs=REPEATS, steps=steps)
-            rounds.append(calls)
-        counting, counted = model.time_calls(
-            inputs, module, list(kernels), runs=WARMUP, counters=True, steps=steps
-        )
-        found = _conditions(model, watch, counting, cores)
-        npu = model.npu_status() if package.has_npu_regions else None
-        core = opened.info.cpu
-    times = [_times(same, counts) for same, counts in zip(zip(*rounds, strict=True), counted, strict=True)]
+        planned = 0
+        try:
+            while planned < _ROUNDS * REPEATS and (not planned or spread_of(whole) > _SPREAD):
+                planned += REPEATS
+                whole += model.time(inputs, repeats=REPEATS, warmup=WARMUP, steps=steps)
+                while len(batches) * _BATCH < planned:
+                    watch, calls = model.time_calls(inputs, module, list(kernels), runs=_BATCH, steps=steps)
+                    batches.append(calls)
+            counting, counted = model.time_calls(
+                inputs, module, list(kernels), runs=WARMUP, counters=True, steps=steps
+            )
+            found = _conditions(model, watch, counting, cores)
+            npu = model.npu_status() if package.has_npu_regions else None
+        except (ArmExtError, KeyboardInterrupt) as error:
+            if batches:
+                measured = len(batches) * _BATCH
+                keep(reported(broken_off=_broken_off(error, measured, planned, "inferences")))
+            raise
+    return reported(counted=counted, conditions=found, npu=npu)
+
+
+def _of_times(
+    package: Package,
+    report: CompileReport,
+    board: str,
+    core: str,
+    whole: Sequence[float],
+    batches: Sequence[Sequence[TimedCall]],
+    *,
+    counted: Sequence[TimedCall] = (),
+    conditions: Mapping[str, str] | None = None,
+    npu: NpuStatus | None = None,
+    broken_off: BrokenOff | None = None,
+) -> ProfileReport:
+    """Return the profile of timed calls.
+
+    Args:
+        package: The package.
+        report: Its report.
+        board: Name of the board.
+        core: Core of the board.
+        whole: Seconds of inferences whose calls were not timed.
+        batches: Calls of one inference in each batch of others.
+        counted: These calls with counters; none if counters were not reached.
+        conditions: Conditions of the measurement.
+        npu: Where NPU regions were computed.
+        broken_off: Why only a part was measured.
+    """
+    kernels = {kernel.symbol: kernel for kernel in report.kernels}
+    times = [_times(same, counts) for *same, counts in zip(*batches, counted or batches[-1], strict=True)]
     median = float(np.median(whole)) * _MICRO
     around = max(0.0, median - sum(time.median_us for time in times))
-    rows = executed_rows([call.symbol for call in counted], report.calls)
+    rows = executed_rows([call.symbol for call in batches[0]], report.calls)
     return ProfileReport(
         kind="times",
         **_of_package(package, report, board),
@@ -327,8 +412,9 @@ def _timed(
             for index, (row, time) in enumerate(zip(rows, times, strict=True))
         ),
         around=Around(us=around, share=around / median),
-        conditions=found | {"spread": f"{100 * spread_of(whole):.1f} %"},
+        conditions={**(conditions or {}), "spread": f"{100 * spread_of(whole):.1f} %"},
         npu=npu,
+        broken_off=broken_off,
         note=NOTE_TIMES,
     )
 

@@ -45,6 +45,7 @@ class LoadedModel:
         self._dump = dump
         self._emulated = emulated
         self._watching: tvm.runtime.Module | None = None
+        self._maps_text: str | None = None
         self._module = session.load(so)
         with session.guard():
             self._vm = VirtualMachine(self._module, session.device())
@@ -131,13 +132,22 @@ class LoadedModel:
             steps: Whether it is a step.
 
         Raises:
-            EnvError: As for `run`.
+            EnvError: As for `run`; `counted_so_far` then returns the calls that had ended.
         """
         watch = self.session.function("arm_ext.board.watch_region")
-        for region in regions_of(self._maps(), self._so):
+        maps = self._maps()
+        for region in regions_of(maps, self._so):
             with self.session.guard():
                 watch(region.begin, region.end)
+        self._maps_text = maps
         return self.count(inputs, steps=steps)
+
+    def counted_so_far(self) -> Trace | None:
+        """Return the calls that had ended when a `count_calls` broke off; None if none had."""
+        if self._dump is None or self._maps_text is None or not self._dump.exists():
+            return None
+        trace = Trace.parse(self._dump, self._maps_text, self._so, complete=False)
+        return trace if any(section.symbol for section in trace.sections) else None
 
     def time_calls(
         self,

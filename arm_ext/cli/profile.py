@@ -12,6 +12,7 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_values, plugin_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
+from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.cores import parse_cores
 from arm_ext.common.errors import UsageError
 from arm_ext.common.faults import why
@@ -83,7 +84,28 @@ def profile(
     from arm_ext.report.profile.views import comma_separated, text, trace
 
     before = None if compare is None else _read(compare)
+
+    def show(report: "ProfileReport") -> None:
+        if before is not None and before.kind != report.kind:
+            raise UsageError(
+                f"{compare} holds {before.kind} and this board gives {report.kind}: they do not compare"
+            )
+        document = report.model_dump_json(indent=2)
+        views = {
+            ".html": lambda: html(report, before),
+            ".csv": lambda: comma_separated(report),
+            ".trace": lambda: trace(report),
+        }
+        write_views(outputs, document, views)
+        click.echo(document if as_json else text(report, whole=whole))
+
     with progress("profiling", STEPS) as step:
+
+        def begin(name: str) -> None:
+            step(name)
+            if name == "measure":  # what is measured is kept
+                interrupt_on_signals()
+
         report = measure(
             model,
             board,
@@ -92,20 +114,10 @@ def profile(
             values=given_values(values),
             shapes=given_shapes(shapes),
             cores=pinned,
-            progress=step,
+            progress=begin,
+            keep=show,
         )
-    if before is not None and before.kind != report.kind:
-        raise UsageError(
-            f"{compare} holds {before.kind} and this board gives {report.kind}: they do not compare"
-        )
-    document = report.model_dump_json(indent=2)
-    views = {
-        ".html": lambda: html(report, before),
-        ".csv": lambda: comma_separated(report),
-        ".trace": lambda: trace(report),
-    }
-    write_views(outputs, document, views)
-    click.echo(document if as_json else text(report, whole=whole))
+    show(report)
 
 
 def _read(file: Path) -> "ProfileReport":

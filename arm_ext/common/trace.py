@@ -21,8 +21,6 @@ _BODY_SUFFIX = "_compute_"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
 _CALLER_PREFIX = "__vmtir__"
 _INSTRUCTION_BYTES = 4
-_MISSES = "#misses"
-_SECTION = "#section"
 
 
 @dataclass(frozen=True)
@@ -107,14 +105,16 @@ class Trace:
         return sum(block.instructions for block in self.blocks)
 
     @classmethod
-    def parse(cls, dump: Path, maps: str, so: Path) -> "Trace":
+    def parse(cls, dump: Path, maps: str, so: Path, *, complete: bool = True) -> "Trace":
         """Parse the plugin's dump, and attribute each block to its kernel or library.
 
         Args:
             dump: Lines `vaddr_hex count word word …`, those of each thread behind a line `#thread INDEX` if threads
-                were counted apart, `#misses L1 L2` if it has caches, then `#total N`, N being the dynamic instructions.
+                were counted apart; those of sections, if calls were; `#misses L1 L2` if it has caches, then
+                `#total N`, N being the dynamic instructions.
             maps: Text of the guest's /proc/self/maps while model.so was loaded.
             so: The model.so that ran.
+            complete: Whether the dump must have an end; without, the trace is of the lines that there are.
 
         Raises:
             EnvError: The dump is truncated, or model.so is not among the guest's mappings.
@@ -122,12 +122,11 @@ class Trace:
         """
         images = Images(maps)
         model = _ModelImage(so, images)
+        found = Dump.read(dump, complete=complete)
         # The emulator may translate a block twice, and then counts it in two lines.
         counts: dict[tuple[int, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
-        lines = []
-        for vaddr, count, words, thread in read_blocks(dump):
-            counts[vaddr, words][thread] += count
-            lines.append((vaddr, words))
+        for line in found.blocks:
+            counts[line.vaddr, line.words][line.thread] += line.count
         blocks = []
         kernels: dict[str, Counter[int]] = defaultdict(Counter)
         for (vaddr, words), by_thread in counts.items():
@@ -145,8 +144,8 @@ class Trace:
             tuple(blocks),
             model.base,
             {symbol: tuple(of[thread] for thread in threads) for symbol, of in kernels.items()},
-            _misses(dump),
-            tuple(_sections(dump, dict(zip(counts, blocks, strict=True)), lines, model.regions())),
+            found.misses,
+            tuple(_sections(found, dict(zip(counts, blocks, strict=True)), model.regions())),
         )
 
 
@@ -168,63 +167,108 @@ def kernel_name(symbol: str) -> str:
     return symbol.removeprefix(_WRAPPER_PREFIX).removesuffix(_BODY_SUFFIX)
 
 
-def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
-    """Yield the blocks of a plugin's dump: guest address, executions, instructions, and thread."""
-    seen = thread = 0
-    total: int | None = None
-    with dump.open() as lines:
+@dataclass(frozen=True)
+class BlockLine:
+    """A line of a dump: a block as the emulator translated it, and its executions on a thread."""
+
+    vaddr: int
+    count: int
+    words: tuple[int, ...]
+    thread: int = 0
+
+
+@dataclass(frozen=True)
+class _SectionLine:
+    """A line of a dump: a section, with the executions of each block by its position among the dump's blocks."""
+
+    begin: int
+    bytes: int
+    l1_misses: int
+    l2_misses: int
+    counts: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Dump:
+    """The file that the counting plugin writes.
+
+    Attributes:
+        blocks: Blocks that ran.
+        sections: Sections in order, where calls were counted apart.
+        misses: Lines that L1 and L2 had to fetch; None on a board without caches, or without the dump's end.
+    """
+
+    blocks: Sequence[BlockLine]
+    sections: Sequence[_SectionLine]
+    misses: tuple[int, int] | None
+
+    @classmethod
+    def read(cls, file: Path, *, complete: bool = True) -> "Dump":
+        """Read a dump.
+
+        Args:
+            file: Path of the dump.
+            complete: Whether it must have an end; without, what stands in whole lines is read, and what was counted
+                before the first section ended is not there.
+
+        Raises:
+            EnvError: It is damaged.
+        """
+        text = file.read_text()
+        lines = text[: text.rfind("\n") + 1].splitlines() if not complete else text.splitlines()
+        blocks: list[BlockLine] = []
+        sections: list[_SectionLine] = []
+        misses = total = None
+        thread = 0
         for number, line in enumerate(lines, 1):
+            kind, *rest = line.split() or [""]
             try:
-                if line.startswith("#total"):
-                    total = int(line.split()[1])
-                    continue
-                if line.startswith((_MISSES, _SECTION)):
-                    continue
-                if line.startswith("#thread"):
-                    thread = int(line.split()[1])
-                    continue
-                vaddr, count, *words = line.split()
-                block = int(vaddr, 16), int(count), tuple(int(word, 16) for word in words), thread
+                if kind == "#total":
+                    total = int(rest[0])
+                elif kind == "#thread":
+                    thread = int(rest[0])
+                elif kind == "#misses":
+                    misses = int(rest[0]), int(rest[1])
+                elif kind == "#section":
+                    begin, moved, l1_misses, l2_misses, *runs = rest
+                    counts = {int(index): int(count) for index, count in (run.split(":") for run in runs)}
+                    sections.append(
+                        _SectionLine(int(begin, 16), int(moved), int(l1_misses), int(l2_misses), counts)
+                    )
+                else:
+                    words = tuple(int(word, 16) for word in rest[1:])
+                    blocks.append(BlockLine(int(kind, 16), int(rest[0]), words, thread))
             except (ValueError, IndexError):
-                raise _damaged(dump, f"line {number} is not `vaddr count word …`") from None
-            seen += block[1] * len(words)
-            yield block
-    if total is None:
-        raise _damaged(dump, "it has no #total line")
-    if seen != total:
-        raise _damaged(dump, f"its blocks hold {seen} instructions, its #total says {total}")
-
-
-def _misses(dump: Path) -> tuple[int, int] | None:
-    """Return the counts of the line "#misses L1 L2" at the end of a complete dump; None if there is none."""
-    with dump.open() as lines:
-        found = next((line for line in lines if line.startswith(_MISSES)), None)
-    return None if found is None else (int(found.split()[1]), int(found.split()[2]))
+                raise _damaged(file, f"line {number} is not `vaddr count word …`") from None
+        if sections:
+            counted: Counter[int] = Counter()
+            for section in sections:
+                counted.update(section.counts)
+            blocks = [replace(block, count=counted[index]) for index, block in enumerate(blocks)]
+        seen = sum(block.count * len(block.words) for block in blocks)
+        if complete and total is None:
+            raise _damaged(file, "it has no #total line")
+        if complete and seen != total:
+            raise _damaged(file, f"its blocks hold {seen} instructions, its #total says {total}")
+        return cls(blocks, sections, misses)
 
 
 def _sections(
-    dump: Path,
-    blocks: Mapping[tuple[int, tuple[int, ...]], Block],
-    lines: Sequence[tuple[int, tuple[int, ...]]],
-    regions: Sequence[Region],
+    dump: Dump, blocks: Mapping[tuple[int, tuple[int, ...]], Block], regions: Sequence[Region]
 ) -> Iterator[Section]:
-    """Yield the sections of a complete dump's lines "#section BEGIN BYTES L1 L2 index:count …"."""
     symbols = {region.begin: region.symbol for region in regions}
-    with dump.open() as text:
-        for line in text:
-            if not line.startswith(_SECTION):
-                continue
-            begin, moved, l1_misses, l2_misses, *runs = line.split()[1:]
-            counts: Counter[Block] = Counter()
-            for index, count in (run.split(":") for run in runs):
-                counts[blocks[lines[int(index)]]] += int(count)
-            yield Section(
-                symbols.get(int(begin, 16), ""),
-                tuple(replace(block, count=count) for block, count in counts.items()),
-                int(moved),
-                int(l1_misses),
-                int(l2_misses),
-            )
+    for section in dump.sections:
+        counts: Counter[Block] = Counter()
+        for index, count in section.counts.items():
+            line = dump.blocks[index]
+            counts[blocks[line.vaddr, line.words]] += count
+        yield Section(
+            symbols.get(section.begin, ""),
+            tuple(replace(block, count=count) for block, count in counts.items()),
+            section.bytes,
+            section.l1_misses,
+            section.l2_misses,
+        )
 
 
 def _damaged(dump: Path, what: str) -> EnvError:

@@ -21,8 +21,10 @@
 // address, a function's entry, makes a section of each call, and the region of the caller ends it.
 // The file then has a line "#section BEGIN BYTES L1 L2 index:count index:count ..." for each: its
 // region (0 for what ran before any), the bytes that it read and wrote, the lines that the caches
-// fetched (these three are 0 without caches), and how often it ran the block of the file's line
-// `index`.
+// fetched (these three are 0 without caches), and how often it ran each block, by its number among
+// the file's blocks. Each line is written as soon as its section has ended, behind those of the
+// blocks that ran first in it, so that the file holds what had ended if the guest is killed. The
+// count of a block's own line is 0 in such a file: those of the sections sum up to it.
 //
 // No distribution ships qemu-plugin.h; these are the declarations of plugin API version 1 (QEMU 6.0
 // to 8.2, docs/devel/tcg-plugins.rst) that are used here.
@@ -83,7 +85,7 @@ typedef struct Block {
   size_t region;     // index plus one; 0 is none
   size_t section;    // in which it ran last
   size_t run;        // there, in `runs`
-  size_t line;       // of the file
+  size_t number;     // among those in the file, from 1; 0 before it is written
   size_t size;       // instructions
   uint32_t words[];
 } Block;
@@ -93,7 +95,7 @@ static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char* out;
 static unsigned int counters = 1;  // of a block
 
-/*! \brief How often a block ran in a section. */
+/*! \brief How often a block ran in the section that runs now. */
 typedef struct Run {
   Block* block;
   uint64_t count;
@@ -101,15 +103,16 @@ typedef struct Run {
 
 typedef struct Section {
   size_t region;                         // as of a block
-  size_t first_run;                      // of `runs`
   uint64_t bytes, l1_misses, l2_misses;  // when it began
 } Section;
 
 static bool by_call;
 static Region* regions;
-static Section* sections;
+static Section section;  // that runs now
 static Run* runs;
-static size_t num_regions, num_sections, num_runs;
+static size_t num_regions, num_sections, num_runs, num_written;
+static FILE* file;      // of the sections that have ended
+static uint64_t total;  // instructions of these
 
 /*! \brief Makes room for one more of `count` elements, by doubling at each power of two. */
 static void* Grow(void* array, size_t count, size_t size) {
@@ -169,18 +172,42 @@ static void OnExecute(unsigned int vcpu, void* data) {
   __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
+static void WriteBlock(const Block* block, uint64_t count) {
+  fprintf(file, "%" PRIx64 " %" PRIu64, block->vaddr, count);
+  for (size_t i = 0; i < block->size; i++) fprintf(file, " %08" PRIx32, block->words[i]);
+  fputc('\n', file);
+}
+
+static void EndSection(void) {
+  for (size_t i = 0; i < num_runs; i++) {
+    Block* block = runs[i].block;
+    total += runs[i].count * block->size;
+    if (block->number != 0) continue;
+    WriteBlock(block, 0);
+    block->number = ++num_written;
+  }
+  fprintf(file, "#section %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+          section.region == 0 ? 0 : regions[section.region - 1].begin, bytes - section.bytes,
+          l1.misses - section.l1_misses, l2.misses - section.l2_misses);
+  for (size_t i = 0; i < num_runs; i++)
+    fprintf(file, " %zu:%" PRIu64, runs[i].block->number - 1, runs[i].count);
+  fputc('\n', file);
+  fflush(file);
+}
+
 static void BeginSection(size_t region) {
-  sections = Grow(sections, num_sections, sizeof(Section));
-  sections[num_sections++] = (Section){region, num_runs, bytes, l1.misses, l2.misses};
+  section = (Section){region, bytes, l1.misses, l2.misses};
+  num_sections++;
+  num_runs = 0;
 }
 
 static void OnExecuteInSection(unsigned int vcpu, void* data) {
   (void)vcpu;
   Block* block = data;
-  if (num_sections == 0) return;  // not between the marks
-  const Section* now = &sections[num_sections - 1];
+  if (file == NULL) return;  // not between the marks
   if (block->region != 0 &&
-      (block->region != now->region || block->vaddr == regions[block->region - 1].begin)) {
+      (block->region != section.region || block->vaddr == regions[block->region - 1].begin)) {
+    EndSection();
     BeginSection(block->region);
   }
   if (block->section != num_sections) {
@@ -190,7 +217,6 @@ static void OnExecuteInSection(unsigned int vcpu, void* data) {
     runs[num_runs++] = (Run){block, 0};
   }
   runs[block->run].count++;
-  block->counts[0]++;
 }
 
 static void FindRegion(Block* block) {
@@ -238,60 +264,54 @@ static void OnTranslate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
   pthread_mutex_unlock(&blocks_lock);
 }
 
+/*! \brief Opens the file; not where it cannot be written. */
+static void Open(void) {
+  if (file != NULL) fclose(file);
+  file = fopen(out, "w");
+  if (file == NULL) perror(out);
+}
+
 static void Reset(void) {
-  bytes = l1.misses = l2.misses = 0;
-  num_sections = num_runs = 0;
-  if (by_call) BeginSection(0);
+  bytes = l1.misses = l2.misses = total = 0;
+  num_sections = num_written = 0;
+  if (by_call) {
+    Open();
+    BeginSection(0);
+  }
   for (Block* block = blocks; block != NULL; block = block->next) {
-    block->section = 0;
+    block->section = block->number = 0;
     for (unsigned int i = 0; i < counters; i++)
       __atomic_store_n(&block->counts[i], 0, __ATOMIC_RELAXED);
   }
 }
 
-/*! \brief Writes the blocks that a thread ran; returns how many instructions. */
-static uint64_t DumpThread(FILE* file, unsigned int thread) {
-  uint64_t total = 0;
-  size_t line = 0;
+/*! \brief Writes the blocks that a thread ran. */
+static void WriteThread(unsigned int thread) {
+  bool first = true;
   for (Block* block = blocks; block != NULL; block = block->next) {
     uint64_t count = __atomic_load_n(&block->counts[thread], __ATOMIC_RELAXED);
     if (count == 0) continue;
-    block->line = line++;
-    if (total == 0 && counters > 1) fprintf(file, "#thread %u\n", thread);
-    fprintf(file, "%" PRIx64 " %" PRIu64, block->vaddr, count);
-    for (size_t i = 0; i < block->size; i++) fprintf(file, " %08" PRIx32, block->words[i]);
-    fputc('\n', file);
+    if (first && counters > 1) fprintf(file, "#thread %u\n", thread);
+    first = false;
+    WriteBlock(block, count);
     total += count * block->size;
   }
-  return total;
-}
-
-static void DumpSections(FILE* file) {
-  BeginSection(0);  // whose figures end the last one's
-  for (size_t i = 0; i + 1 < num_sections; i++) {
-    const Section *now = &sections[i], *next = &sections[i + 1];
-    fprintf(file, "#section %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
-            now->region == 0 ? 0 : regions[now->region - 1].begin, next->bytes - now->bytes,
-            next->l1_misses - now->l1_misses, next->l2_misses - now->l2_misses);
-    for (size_t j = now->first_run; j < next->first_run; j++)
-      fprintf(file, " %zu:%" PRIu64, runs[j].block->line, runs[j].count);
-    fputc('\n', file);
-  }
-  num_sections = 0;
 }
 
 static void Dump(void) {
-  FILE* file = fopen(out, "w");
-  if (file == NULL) {
-    perror(out);
-    return;
+  if (by_call) {
+    if (file == NULL) return;
+    EndSection();
+  } else {
+    Open();
+    if (file == NULL) return;
+    total = 0;
+    for (unsigned int i = 0; i < counters; i++) WriteThread(i);
   }
-  uint64_t total = 0;
-  for (unsigned int i = 0; i < counters; i++) total += DumpThread(file, i);
-  if (by_call) DumpSections(file);
   if (l1.sets > 0) fprintf(file, "#misses %" PRIu64 " %" PRIu64 "\n", l1.misses, l2.misses);
   fprintf(file, "#total %" PRIu64 "\n", total);
   fclose(file);
+  file = NULL;
 }
 
 static void OnSyscall(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, uint64_t a1,

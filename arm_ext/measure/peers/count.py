@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from arm_ext.board.virtual import emulator
 from arm_ext.common.errors import ModelError
-from arm_ext.common.trace import Block, Images, read_blocks
+from arm_ext.common.trace import Block, Dump, Images
 from arm_ext.measure.peers import guest
 from arm_ext.measure.peers.catalog import Peer
 from arm_ext.measure.peers.cpuinfo import cpuinfo
@@ -128,8 +128,8 @@ def fetch(peer: Peer) -> Guest:
 def _blocks(dump: Path, maps: str) -> tuple[Block, ...]:
     images = Images(maps)
     counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    for vaddr, count, words, _ in read_blocks(dump):
-        counts[vaddr, words] += count
+    for line in Dump.read(dump).blocks:
+        counts[line.vaddr, line.words] += line.count
     return tuple(
         Block(vaddr, count, words, image := images.at(vaddr), image)
         for (vaddr, words), count in counts.items()

@@ -32,6 +32,8 @@ function head() {
     "activations at most": size(profile.peak_bytes),
     weights: size(profile.weight_bytes),
   });
+  const broken = profile.broken_off;
+  if (broken) shown["broken off"] = `${broken.measured} of ${broken.planned} ${broken.unit} measured: ${broken.why}`;
   figures({ ...shown, ...profile.conditions });
   byId("note").textContent = profile.note;
 }

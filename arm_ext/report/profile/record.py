@@ -144,6 +144,21 @@ class NpuRegionCost(_Record):
     cpu_us: float = Field(description="Microseconds of the CPU's fallback at its clock, by estimate.")
 
 
+class BrokenOff(_Record):
+    """An end before all was measured: the board went away, or the user ended it."""
+
+    why: str = Field(description="What ended it.")
+    measured: int = Field(description="How many were measured.")
+    planned: int = Field(description="How many would have been.")
+    unit: Literal["calls", "inferences"] = Field(
+        description="What is counted: calls of one inference on a virtual board, inferences on a real one."
+    )
+
+    def text(self) -> str:
+        """Return it as a phrase."""
+        return f"{self.measured} of {self.planned} {self.unit} measured: {self.why}"
+
+
 class ProfileReport(_Record):
     """One warm inference on one thread of a virtual board, or the median of several on a real one."""
 
@@ -177,6 +192,9 @@ class ProfileReport(_Record):
     npu: NpuStatus | None = Field(default=None, description="Where the NPU's regions were computed.")
     npu_regions: tuple[NpuRegionCost, ...] = Field(
         default=(), description="Estimated costs of the NPU's regions."
+    )
+    broken_off: BrokenOff | None = Field(
+        default=None, description="Why only a part was measured; totals and shares are then of this part."
     )
     note: str = Field(description="What the figures mean, and what they do not mean.")
 

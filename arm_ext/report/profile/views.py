@@ -53,9 +53,11 @@ def _totals(profile: ProfileReport) -> list[str]:
         )
     else:
         whole = f"{profile.median_us:,.1f} us, the median of {profile.runs} inferences, on {profile.core}"
+    broken = profile.broken_off
     return [
         f"{profile.model} for {profile.target}, on board {profile.board}",
-        f"one inference  {whole}",
+        *([f"broken off     {broken.text()}"] if broken else []),
+        f"{'this part' if broken else 'one inference':<13}  {whole}",
         f"between calls  {_percent(profile.around.share)}: the program around kernels, and the runtime",
         *(f"{name:<13}  {value}" for name, value in profile.conditions.items()),
     ]

@@ -2,6 +2,7 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.api.bench import bench
 from arm_ext.api.profile import profile
+from arm_ext.board.model import LoadedModel
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.measure.profile import CountReport
 from arm_ext.report.profile.record import ProfileReport
@@ -98,8 +100,32 @@ def test_a_board_that_goes_away_in_the_middle_is_told(digits_package: Path) -> N
         if step == "measure":
             os.killpg(processes_of(os.getpid())[-1], signal.SIGKILL)
 
+    kept: list[ProfileReport] = []
     with pytest.raises(EnvError, match="went away in the middle"):
-        profile(digits_package, progress=end_board)
+        profile(digits_package, progress=end_board, keep=kept.append)
+    assert not kept
+
+
+def test_times_taken_before_a_board_goes_away_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = arm_ext.compile(digits.model_path(), "host", tmp_path / "digits.armpkg")
+    time_calls, batches = LoadedModel.time_calls, []
+
+    def end_board_after_two(model: LoadedModel, *args: Any, **options: Any) -> Any:
+        if len(batches) == 2:
+            os.killpg(processes_of(os.getpid())[-1], signal.SIGKILL)
+        batches.append(None)
+        return time_calls(model, *args, **options)
+
+    monkeypatch.setattr(LoadedModel, "time_calls", end_board_after_two)
+    kept: list[ProfileReport] = []
+    with pytest.raises(EnvError, match="went away in the middle"):
+        profile(package, "local", keep=kept.append)
+    (report,) = kept
+    assert report.broken_off is not None
+    assert report.broken_off.text().startswith("50 of 100 inferences measured: board local went away")
+    assert all(call.times is not None for call in report.calls)
 
 
 def test_a_virtual_board_has_no_cores(digits_package: Path) -> None:

@@ -24,9 +24,9 @@ def group(leader: int) -> list[int]:
     return found
 
 
-def eventually(holds: Callable[[], bool]) -> bool:
+def eventually(holds: Callable[[], bool], every: float = 0.05) -> bool:
     """Whether it holds within a minute, which is for a machine under load."""
     deadline = monotonic() + 60
     while not holds() and monotonic() < deadline:
-        sleep(0.05)
+        sleep(every)
     return holds()

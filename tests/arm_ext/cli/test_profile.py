@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
+import arm_ext
 from arm_ext import cli
 from arm_ext.report.profile.record import ProfileReport
+from tests.arm_ext.board.processes import eventually, processes_of
+from tests.arm_ext.cli.test_process import COMMAND
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +77,58 @@ def test_what_is_compared_must_be_a_profile(
     options = ["--compare", str(tmp_path / "old.json"), "-o", str(tmp_path / "page.html")]
     assert cli.invoke(["profile", str(digits_package), *options]) == 2
     assert "is no profile that --output FILE.json wrote" in capsys.readouterr().err
+
+
+def slow_at_the_end() -> onnx.ModelProto:
+    """Two small convolutions, and one that an emulator takes a good part of a second for."""
+    size = 56
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, size, size])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    nodes, weights, of, channels = [], [], "x", 3
+    for name, out, kernel in (("first", 4, 1), ("second", 64, 1), ("slow", 64, 3)):
+        weight = np.full((out, channels, kernel, kernel), 0.01, np.float32)
+        weights.append(onnx.numpy_helper.from_array(weight, f"{name}_w"))
+        to = "y" if name == "slow" else f"{name}_y"
+        nodes.append(helper.make_node("Conv", [of, f"{name}_w"], [to], name, pads=[kernel // 2] * 4))
+        of, channels = to, out
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "said"),
+    [("board", 3, "went away in the middle"), ("SIGTERM", 128 + signal.SIGTERM, "it was interrupted")],
+)
+def test_what_was_measured_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, code: int, said: str
+) -> None:
+    onnx.save(slow_at_the_end(), tmp_path / "m.onnx")
+    arm_ext.compile(tmp_path / "m.onnx", output=tmp_path / "m.armpkg")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    command = [*COMMAND, "profile", "m.armpkg", "-o", "p.json", "-o", "p.html"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+    def has_measured_a_call() -> bool:
+        (dump,) = [*tmp_path.glob("tmp/*/arm-ext-board-*/dump")] or [None]
+        # The program before the calls, and the first call.
+        return dump is not None and dump.read_text().count("#section") > 1
+
+    assert eventually(has_measured_a_call, every=0.005)
+    if ends == "board":
+        os.killpg(processes_of(process.pid)[-1], signal.SIGKILL)
+    else:
+        process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    report = ProfileReport.model_validate_json((tmp_path / "p.json").read_bytes())
+    assert report.broken_off is not None
+    assert 0 < report.broken_off.measured == len(report.calls) < report.broken_off.planned
+    assert said in report.broken_off.why
+    assert sum(call.share for call in report.calls) + report.around.share == pytest.approx(1)
+    assert f"broken off     {report.broken_off.text()}" in out
+    assert report.broken_off.why in (tmp_path / "p.html").read_text()
+    assert ("error: board" if ends == "board" else "aborted") in err
