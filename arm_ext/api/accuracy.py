@@ -23,7 +23,7 @@ from arm_ext.api.accuracy_chain import Chain, Feed
 from arm_ext.api.accuracy_tflite import TfliteChain, checked_paths
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
-from arm_ext.api.mixed_precision import choose_float_layers
+from arm_ext.api.mixed_precision import choose_precisions
 from arm_ext.api.npu_division import partitioner
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board import open_board
@@ -42,7 +42,8 @@ from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import Run, host_runner
-from arm_ext.quantization.float_layers import units_of, with_float_nodes
+from arm_ext.quantization.float_layers import units_of
+from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.layers import (
     DEQUANTIZE,
@@ -113,7 +114,8 @@ def accuracy(
             takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
             labels.
         gate: Bounds that the caller will hold the report against; that they can be told is checked before any work.
-        bisect: Bounds on the metric, to find the fewest layers that, in float, make the quantised model hold them.
+        bisect: Bounds on the metric, to find the fewest layers that, in int16 or float, make the quantised model hold
+            them.
         npu: An Ethos-U, as for `compile`: our integers are then those of TOSA, and on the first samples what a
             functional model of the NPU computes of each region is compared with them.
         plugins: As for `compile`; onnxruntime computes without them, and so does this machine without their rules and
@@ -205,13 +207,13 @@ def _chain_of(
 def _bisected(
     chain: "_OnnxChain", feeds: Sequence[Feed], metric: Metric, gate: Gate, target: str
 ) -> MixedPrecision:
-    """Return the fewest layers that must be in float so that the quantised model holds the bounds."""
+    """Return the fewest layers that must be in int16 or float so that the quantised model holds the bounds."""
     judge = Judge(chain.name, chain.source, feeds, metric, gate.holds)
     # Weights in float are those that quantisers start from.
     matching = Matching(fold_batch_norm(chain.source), chain.quantized)
-    return choose_float_layers(
+    return choose_precisions(
         units_of(matching),
-        partial(with_float_nodes, matching),
+        partial(with_nodes, matching),
         judge,
         target,
         gate.describe(metric.name),
@@ -345,9 +347,9 @@ class _OnnxChain(Chain):
             dtype, shape = kinds[output.name]
             kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
             output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, kind, shape))
-        self._others = Session.or_none(
-            self.instrumented, self.name, [la.integers for la in layers if la.integers is not None]
-        )
+        # onnxruntime has integer kernels for 8 bits alone, and computes others in float.
+        bytes_ = [la.integers for la in layers if la.integers and la.dequantizer and la.dequantizer.bits <= 8]
+        self._others = Session.or_none(self.instrumented, self.name, bytes_)
         self.layers = [LayerErrors(layer) for layer in layers]
 
     def add(self, feed: Feed, run: Run) -> None:

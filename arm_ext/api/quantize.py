@@ -11,7 +11,7 @@ import onnx
 
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
-from arm_ext.api.mixed_precision import choose_float_layers
+from arm_ext.api.mixed_precision import choose_precisions
 from arm_ext.api.plugins import with_plugins
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
@@ -24,7 +24,7 @@ from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
-from arm_ext.package.manifest import Correction, Method, Sparsity, WeightType
+from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
@@ -68,6 +68,8 @@ def quantize(
     *,
     preprocess: Preprocess | str | Path | None = None,
     weights: WeightType | None = None,
+    activations: ActivationType = "int8",
+    int16: Sequence[str] = (),
     group: int | None = None,
     calibration: Method = "minmax",
     correct: Sequence[Correction] = (),
@@ -81,9 +83,10 @@ def quantize(
     target: str = "arm",
     progress: Callable[[str], None] = lambda step: None,
 ) -> QuantizeResult:
-    """Quantise a float ONNX model to int8 in QDQ form, and compare it with the float model layer by layer.
+    """Quantise a float ONNX model in QDQ form, and compare it with the float model layer by layer.
 
-    Weights are symmetric, a scale each channel; activations have a scale and a zero point, or stay in float.
+    Weights are symmetric, a scale each channel; activations of int8 have a scale and a zero point, those of int16 are
+    symmetric; or activations stay in float.
 
     Args:
         model: An ONNX file.
@@ -93,6 +96,9 @@ def quantize(
         preprocess: Steps from an image to the input, as for `accuracy`.
         weights: Type of the weights of matrix products where these alone are quantised: "int8" with a scale an output
             channel, or "int4" with a scale a group.
+        activations: Type of the activations.
+        int16: Source nodes that read and compute int16 where others are int8; so do others that compute or read these
+            tensors.
         group: Weights of int4 along the sum that share a scale; by default GROUP.
         calibration: How the range of an activation follows from the samples.
         correct: What loses less: "equalize" and "smooth" bring channels of the float model to like ranges, before a
@@ -106,8 +112,8 @@ def quantize(
         shapes: Input name → shape, for inputs with dynamic dimensions, which are static in what is written. With
             `weights` the comparison alone is of these shapes.
         metric: As for `accuracy`.
-        max_drop: Greatest drop of the metric from the float model, in QDQ form; layers stay in float for it, in the way
-            that is the fastest by the estimates of kernels.
+        max_drop: Greatest drop of the metric from the float model, in QDQ form; layers are in int16 or float for it, in
+            the way that is the fastest by the estimates of kernels.
         target: Profile that these estimates are for.
         progress: Called with each of STEPS as it begins; "search" is left out without `max_drop`.
 
@@ -117,16 +123,20 @@ def quantize(
             compiled, or its metric drops further even with all layers in float.
     """
     check_choice("calibration", calibration, Method)
+    check_choice("activations", activations, ActivationType)
     for each in correct:
         check_choice("correct", each, Correction)
     if sparsity is not None:
         check_choice("sparsity", sparsity, Sparsity)
         _refuse_rescaling(correct)
-    for name in keep_float:
-        check_type("keep_float", name, str)
+    for option, names in {"keep_float": keep_float, "int16": int16}.items():
+        for name in names:
+            check_type(option, name, str)
     how = _weight_only(weights, group)
     if how is not None:
-        _refuse_activations(calibration, correct, sparsity, max_drop)
+        _refuse_activations(
+            calibration, correct, sparsity, max_drop, wide=bool(int16) or activations != "int8"
+        )
     source, path = Path(model), Path(output)
     if data is None and (how is None or correct):
         raise UsageError(
@@ -154,7 +164,14 @@ def quantize(
     make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how)
     whole = None if sparsity is None else make(float_model)
     given, pruned = (float_model, ()) if sparsity is None else _pruned(float_model)
-    quantizer = make(given, keep_float=keep_float, corrections=correct, pruned_from=whole)
+    quantizer = make(
+        given,
+        keep_float=keep_float,
+        corrections=correct,
+        pruned_from=whole,
+        activations=activations,
+        int16=int16,
+    )
     judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
     gate = Gate(max_drop=max_drop)
     gate.check(None if judged is None else judged.name, quantizer.samples)
@@ -162,8 +179,8 @@ def quantize(
     if max_drop is not None and judged is not None:
         progress("search")
         mixed = _mixed(quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target)
-    kept = () if mixed is None else mixed.nodes
-    made = quantizer.quantized(fixed, kept)
+    chosen = ((), ()) if mixed is None else (mixed.nodes, mixed.int16_nodes)
+    made = quantizer.quantized(fixed, *chosen)
     if how is not None:
         made = with_dims_of(made, read_onnx(source)[0])
     progress("compare")
@@ -199,7 +216,12 @@ def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | 
 
 
 def _refuse_activations(
-    calibration: Method, correct: Sequence[Correction], sparsity: Sparsity | None, max_drop: float | None
+    calibration: Method,
+    correct: Sequence[Correction],
+    sparsity: Sparsity | None,
+    max_drop: float | None,
+    *,
+    wide: bool,
 ) -> None:
     """Refuse options for activations in integers."""
     asked = {
@@ -207,6 +229,7 @@ def _refuse_activations(
         **{f"--correct {name}": name in correct for name in ("equalize", "smooth")},
         "--sparsity": sparsity is not None,
         "--max-drop": max_drop is not None,
+        "int16": wide,
     }
     if found := [name for name, given in asked.items() if given]:
         raise UsageError(
@@ -244,10 +267,10 @@ def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tup
 def _mixed(
     quantizer: Quantizer, source: onnx.ModelProto, shapes: Shapes, metric: Metric, gate: Gate, target: str
 ) -> MixedPrecision:
-    """Choose the layers that stay in float, so that the model is as fast as can be."""
+    """Choose the layers in int16 and in float, so that the model is as fast as can be."""
     judge = Judge(source.graph.name, source, quantizer.feeds(), metric, gate.holds)
     units = units_of(Matching(source, quantizer.quantized(shapes)))
-    return choose_float_layers(
+    return choose_precisions(
         units,
         partial(quantizer.quantized, shapes),
         judge,

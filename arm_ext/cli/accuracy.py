@@ -66,7 +66,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
 @click.option(
     "--bisect",
     is_flag=True,
-    help="Find the fewest layers that, in float, make the model hold --min or --max-drop, and what that costs.",
+    help="Find the fewest layers that, in int16 or float, make the model hold --min or --max-drop, and their cost.",
 )
 @npu_options
 @plugin_option

@@ -11,7 +11,7 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import calibration_option, given_values, plugin_option, value_option
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.package.manifest import Correction, Method, Sparsity, WeightType
+from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
 from arm_ext.shapes.given import Dim
 
 
@@ -24,6 +24,20 @@ from arm_ext.shapes.given import Dim
     type=click.Choice(get_args(WeightType)),
     help="Quantise the weights of matrix products alone, and leave activations in float: int8 with a scale an output "
     "channel, int4 with a scale a --group.",
+)
+@click.option(
+    "--activations",
+    type=click.Choice(get_args(ActivationType)),
+    default="int8",
+    show_default=True,
+    help="Type of the activations; weights are int8.",
+)
+@click.option(
+    "--int16",
+    type=NAMES,
+    multiple=True,
+    metavar="NODE,…",
+    help="Nodes that read and compute int16, with weights of int8. May be given several times.",
 )
 @click.option(
     "--group", type=int, metavar="N", help="Weights of --weights int4 that share a scale.  [default: 32]"
@@ -55,8 +69,8 @@ from arm_ext.shapes.given import Dim
     "--max-drop",
     type=Share(),
     metavar="SHARE",
-    help="Keep layers in float so that the metric drops by no more, such as 1% or 0.01, in the way that is the fastest "
-    "for --target.",
+    help="Take int16 or float for layers so that the metric drops by no more, such as 1% or 0.01, in the way that is "
+    "the fastest for --target.",
 )
 @target_option("that --max-drop estimates cycles")
 @plugin_option
@@ -70,6 +84,8 @@ def quantize(
     preprocess: Path | None,
     output: Path,
     weights: WeightType | None,
+    activations: ActivationType,
+    int16: tuple[tuple[str, ...], ...],
     group: int | None,
     calibration: Method,
     corrections: tuple[tuple[Correction, ...], ...],
@@ -86,7 +102,7 @@ def quantize(
 ) -> None:
     """Quantise MODEL, a float ONNX model, to int8 in QDQ form, and tell which layers lose accuracy.
 
-    With --weights, its weights alone are quantised.
+    With --activations int16 or --int16, activations have 16 bits; with --weights, weights alone are quantised.
     The model that is written is compiled like any other.
     """
     load_tvm()
@@ -102,6 +118,8 @@ def quantize(
             output,
             preprocess=preprocess,
             weights=weights,
+            activations=activations,
+            int16=[name for names in int16 for name in names],
             group=group,
             calibration=calibration,
             correct=[each for names in corrections for each in names],

@@ -41,6 +41,8 @@ Precision = Literal["fp32", "fp16", "bf16"]
 Method = Literal["minmax", "percentile", "entropy", "mse"]
 Correction = Literal["equalize", "smooth", "bias", "round"]
 Sparsity = Literal["2:4"]
+ActivationType = Literal["int8", "int16"]
+
 WeightType = Literal["int8", "int4"]
 Numerics = Literal["qdq", "tosa"]
 

@@ -7,7 +7,7 @@ Their weights are the source's again. A tensor stays quantised while anything in
 nothing does, an activation that its quantiser had covered is computed again.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import onnx
@@ -73,17 +73,36 @@ def with_float_nodes(matching: Matching, kept: Collection[str]) -> onnx.ModelPro
             nodes.append(node)
             continue
         layer = open_values[node.output[0]]
-        tensor = layer.root
-        for name in layer.nodes:
-            if name in sources and name not in {each.name for each in copy.graph.node}:
-                again = onnx.NodeProto()
-                again.CopyFrom(sources[name])
-                again.input[:] = [tensor, *(name and constant(name) for name in again.input[1:])]
-                tensor = again.output[0] = f"{layer.value}/{name}"
-                nodes.append(again)
-        nodes.append(onnx.helper.make_node("Identity", [tensor], [layer.value], f"{layer.value}/float"))
-    _replace(copy, _read(nodes, {value.name for value in copy.graph.output}), added.values())
+        again = with_activations(matching, layer, (layer.root, layer.value), constant)
+        copied = onnx.helper.make_node("Identity", [layer.root], [layer.value], f"{layer.value}/float")
+        nodes += again or [copied]
+    replace_nodes(copy, nodes, added.values())
     return copy
+
+
+def with_activations(
+    matching: Matching, layer: Layer, ends: tuple[str, str], constant: Callable[[str], str]
+) -> list[NodeProto]:
+    """Return the activations of a layer that its quantiser had covered.
+
+    Args:
+        matching: The matching that the layer is of.
+        layer: A layer in integers.
+        ends: The tensors that the first one reads, and that the last one computes.
+        constant: Adds a constant of the source to the model, and returns its name.
+    """
+    twins = {node.name for node in matching.quantized.proto.graph.node}
+    sources = {node.name: node for node in matching.source.proto.graph.node}
+    nodes = [
+        NodeProto.FromString(sources[name].SerializeToString())
+        for name in layer.nodes
+        if name in sources and name not in twins
+    ]
+    tensor, last = ends
+    for node in nodes:
+        node.input[:] = [tensor, *(name and constant(name) for name in node.input[1:])]
+        tensor = node.output[0] = last if node is nodes[-1] else f"{last}/{node.name}"
+    return nodes
 
 
 def _first(matching: Matching, layer: Layer) -> str:
@@ -105,8 +124,12 @@ def _read(nodes: list[NodeProto], outputs: set[str]) -> list[NodeProto]:
     return kept if len(kept) == len(nodes) else _read(kept, outputs)
 
 
-def _replace(model: onnx.ModelProto, nodes: list[NodeProto], constants: Iterable[onnx.TensorProto]) -> None:
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+def replace_nodes(
+    model: onnx.ModelProto, nodes: list[NodeProto], constants: Iterable[onnx.TensorProto]
+) -> None:
+    """Give a model other nodes, without conversions that nothing reads, and further constants."""
+    used = _read(nodes, {value.name for value in model.graph.output})
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in used]
     del model.graph.node[:]
     model.graph.node.extend(copies)
     model.graph.initializer.extend(constants)

@@ -31,7 +31,7 @@ RESCALED, CORRECTED = "arm_ext.rescaled", "arm_ext.corrected"
 """Notes in a model's metadata: tensors whose channels were rescaled, and nodes whose biases were corrected."""
 
 # What a layer is named after, where it has one of them.
-_ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 # What a quantiser takes into the operator before it; the weights of such a layer are those of the source.
 _ACTIVATIONS = ("Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh")
 # They pass values on; with equal parameters on both sides, all integers too.
@@ -268,7 +268,9 @@ class Matching:
         self.meaning = {
             root: found
             for root, names in members.items()
-            if (found := self._matched(root, names, known)) and found not in rescaled
+            if not self._is_inner(root)
+            and (found := self._matched(root, names, known))
+            and found not in rescaled
         }
         self.layers = [
             layer
@@ -288,6 +290,20 @@ class Matching:
         covered = {name for layer in self.layers for name in layer.nodes}
         nodes = self.source.proto.graph.node
         return [n for n in nodes if n.name not in covered and not self.source.fixed.issuperset(n.output)]
+
+    def _is_inner(self, root: str) -> bool:
+        """Whether it is between a product in integers and its activation, of which the result alone is quantised."""
+        node, readers = self.quantized.producers.get(root), self.quantized.readers.get(root, [])
+        if node is None or node.op_type not in ANCHORS or len(readers) != 1 or self._is_output(root):
+            return False
+        operands = [self.quantized.producers.get(name) for name in node.input[:2]]
+        if any(each is None or each.op_type != DEQUANTIZE for each in operands):
+            return False
+        after = self.quantized.readers.get(readers[0].output[0], [])
+        return readers[0].op_type in _ACTIVATIONS and [n.op_type for n in after] == [QUANTIZE]
+
+    def _is_output(self, tensor: str) -> bool:
+        return any(value.name == tensor for value in self.quantized.proto.graph.output)
 
     def _matched(self, root: str, names: list[str], known: set[str]) -> str | None:
         by_name = next((name for name in names if name in known), None)
@@ -355,7 +371,7 @@ class Matching:
         """Return a layer's quantised constants with the source's, if it is a product with at most an activation."""
         if (
             anchor is None
-            or anchor.op_type not in _ANCHORS
+            or anchor.op_type not in ANCHORS
             or any(n is not anchor and n.op_type not in _ACTIVATIONS for n in nodes)
         ):
             return ()
@@ -381,7 +397,7 @@ class Matching:
 
 def _anchor(nodes: list[NodeProto]) -> NodeProto | None:
     """Return the node that a layer is named after: its product, else one that is no activation, else its last."""
-    for kind in (_ANCHORS, {node.op_type for node in nodes} - set(_ACTIVATIONS)):
+    for kind in (ANCHORS, {node.op_type for node in nodes} - set(_ACTIVATIONS)):
         if found := [node for node in nodes if node.op_type in kind]:
             return found[-1]
     return nodes[-1] if nodes else None

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for the layers that stay in float so that a metric of a quantised model holds: the fewest, or the cheapest.
+"""Search for the precision of each layer with which a metric of a quantised model holds: most int8, or the cheapest.
 
 1. Each layer is quantised alone, all others in float: its noise at the outputs.
-2. In the order of noise, or of noise a cycle, the shortest prefix in float that holds the bound, by bisection.
-3. Layers of the prefix go back to integers one by one, as long as the bound holds.
+2. For each rung, int16 and float, in the order of noise, or of noise a cycle: the shortest prefix that holds the bound
+   when it is raised to that rung, by bisection.
+3. Layers of the prefix go back to lower rungs one by one, as long as the bound holds.
 
 Every model is computed by onnxruntime, in float between quantise and dequantise.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 import onnx
@@ -21,8 +23,16 @@ from arm_ext.quantization.metrics import Metric, Outputs, stacked
 from arm_ext.quantization.session import Session
 from arm_ext.quantization.steps import Feed
 
-Build = Callable[[Sequence[str]], onnx.ModelProto]
-"""Source nodes that stay in float → the QDQ model."""
+Rung = Literal["int16", "float32"]
+"""Precision of a layer above int8: 16-bit activations with 8-bit weights, or float."""
+
+RUNGS: tuple[Rung, ...] = get_args(Rung)
+
+Raised = frozenset[tuple[str, Rung]]
+"""Layers that are not in int8, with their rungs."""
+
+Build = Callable[[Sequence[str], Sequence[str]], onnx.ModelProto]
+"""Source nodes in float, and those with int16 activations → the QDQ model."""
 
 _SEEN = 32
 """Samples that show the noise of a layer, spread evenly; the metric is of all."""
@@ -36,19 +46,23 @@ _FRONT = 8
 
 @dataclass(frozen=True)
 class Trial:
-    """A choice of layers in float.
+    """A choice of layers above int8.
 
     Attributes:
-        floats: Names of the layers in float.
+        raised: The layers above int8.
         metric: Metric of the model.
         drop: How much worse the metric is than the float model's.
         holds: Whether the bound holds.
     """
 
-    floats: frozenset[str]
+    raised: Raised
     metric: float
     drop: float
     holds: bool
+
+    def at(self, rung: Rung) -> frozenset[str]:
+        """Return the layers on a rung."""
+        return frozenset(name for name, each in self.raised if each == rung)
 
 
 @dataclass
@@ -79,11 +93,11 @@ class Judge:
         self.exact = self._outputs(self.source, range(len(self.feeds)))
         self.reached = self.metric(self.exact, self.exact)
 
-    def trial(self, model: onnx.ModelProto, floats: frozenset[str]) -> Trial:
+    def trial(self, model: onnx.ModelProto, raised: Raised) -> Trial:
         """Return the metric of a model, on all samples."""
         value = self.metric(self._outputs(model, range(len(self.feeds))), self.exact)
         drop = self.metric.drop(value, self.reached)
-        return Trial(floats, value, drop, self.holds(value, drop))
+        return Trial(raised, value, drop, self.holds(value, drop))
 
     def noise(self, model: onnx.ModelProto) -> float:
         """Return the power of the error over that of the float model's values, summed over outputs."""
@@ -97,16 +111,23 @@ class Judge:
         return stacked(self._names, [[row[name] for name in self._names] for row in rows])
 
 
+def built(units: Sequence[Unit], build: Build, raised: Collection[tuple[str, Rung]]) -> onnx.ModelProto:
+    """Return the model with layers above int8."""
+    on = [[node for unit in units if (unit.name, rung) in raised for node in unit.nodes] for rung in RUNGS]
+    return build(on[RUNGS.index("float32")], on[RUNGS.index("int16")])
+
+
 @dataclass
 class Search:
     """The models that were measured.
 
     Attributes:
-        units: Layers that can be in float.
+        units: Layers that can be above int8.
         build: Makes the models.
         judge: Measures the models.
-        cycles: Layer → additional cycles in float; None to look for the fewest layers in float.
-        trials: Set of layers in float → what was measured.
+        cycles: Rung → layer → additional cycles there; None to look for the fewest layers above int8.
+        rungs: Rungs above int8 that layers can be on.
+        trials: Layers above int8 → what was measured.
         noises: Layer → noise at the outputs if this layer alone is quantised.
         complete: Whether the search came to its end.
     """
@@ -114,8 +135,9 @@ class Search:
     units: Sequence[Unit]
     build: Build
     judge: Judge
-    cycles: Mapping[str, float] | None = None
-    trials: dict[frozenset[str], Trial] = field(default_factory=dict)
+    cycles: Mapping[Rung, Mapping[str, float]] | None = None
+    rungs: Sequence[Rung] = RUNGS
+    trials: dict[Raised, Trial] = field(default_factory=dict)
     noises: dict[str, float] = field(default_factory=dict)
     complete: bool = False
 
@@ -125,7 +147,7 @@ class Search:
         Raises:
             ModelError: The bound does not hold with all layers in float.
         """
-        everything = frozenset(unit.name for unit in self.units)
+        everything: Raised = frozenset((unit.name, "float32") for unit in self.units)
         self._trial(frozenset())
         if not self._trial(everything).holds:
             raise ModelError(
@@ -141,10 +163,11 @@ class Search:
             pass
         return min((each for each in self.trials.values() if each.holds), key=self.price)
 
-    def price(self, trial: Trial) -> tuple[float, int]:
-        """Return the cost of a choice by the estimates of its layers, and the number of layers in float."""
-        floats = trial.floats
-        return sum(map(self.cycles.__getitem__, floats)) if self.cycles else len(floats), len(floats)
+    def price(self, trial: Trial) -> tuple[float, int, int]:
+        """Return the cost of a choice by the estimates of its layers, and how many are above int8, and in float."""
+        extra = self.cycles
+        cost = sum(extra[rung][name] for name, rung in trial.raised) if extra else 0.0
+        return cost, len(trial.raised), len(trial.at("float32"))
 
     def front(self) -> list[Trial]:
         """Return the choices that no other one beats in both metric and price, the cheapest first."""
@@ -154,32 +177,37 @@ class Search:
                 found.append(trial)
         return found
 
-    def _search(self, everything: frozenset[str]) -> None:
-        nodes = {unit.name: unit.nodes for unit in self.units}
+    def _search(self, everything: Raised) -> None:
         for unit in self.units:
-            others = [node for name in everything - {unit.name} for node in nodes[name]]
-            self.noises[unit.name] = self.judge.noise(self.build(others))
-        for order in self._orders():
-            if self.cycles is not None:
-                for length in np.linspace(0, len(order), min(_FRONT, len(order)) + 1).round().astype(int):
-                    self._trial(frozenset(order[:length]))
-            if not self.trials[frozenset()].holds:
-                self._shorten(order)
+            others = everything - {(unit.name, "float32")}
+            self.noises[unit.name] = self.judge.noise(built(self.units, self.build, others))
+        for rung in self.rungs:
+            for order in self._orders(rung):
+                if self.cycles is not None:
+                    for length in np.linspace(0, len(order), min(_FRONT, len(order)) + 1).round().astype(int):
+                        self._trial(frozenset(order[:length]))
+                if not self.trials[frozenset()].holds and self._trial(frozenset(order)).holds:
+                    self._shorten(order)
 
-    def _orders(self) -> list[list[str]]:
-        """The layers in orders in which they go to float."""
-        names, cycles = list(self.noises), self.cycles or {}
+    def _orders(self, rung: Rung) -> list[list[tuple[str, Rung]]]:
+        """The layers in orders in which they go to a rung."""
+        names, cycles = list(self.noises), self.cycles
         by_noise = sorted(names, key=lambda name: -self.noises[name])
         # A tensor is in float where all is that computes and reads it: layers go with their neighbours.
         padded = [0.0, *self.noises.values(), 0.0]
         around = {name: sum(padded[at : at + 3]) for at, name in enumerate(names)}
-        by_stretch = sorted(names, key=lambda name: -around[name])
-        if not cycles:
-            return [by_noise, by_stretch]
-        by_cycle = sorted(names, key=lambda name: -self.noises[name] / max(cycles[name], 1.0))
-        return [by_cycle, by_noise, by_stretch]
+        orders = [by_noise, sorted(names, key=lambda name: -around[name])]
+        if cycles is not None:
+            extra = cycles[rung]
+            orders.insert(0, sorted(names, key=lambda name: -self.noises[name] / max(extra[name], 1.0)))
+        return [[(name, self._rung(name, rung)) for name in order] for order in orders]
 
-    def _shorten(self, order: Sequence[str]) -> None:
+    def _rung(self, name: str, rung: Rung) -> Rung:
+        """The rung itself, or float where that costs no more."""
+        cycles = self.cycles
+        return "float32" if cycles and cycles["float32"][name] <= cycles[rung][name] else rung
+
+    def _shorten(self, order: Sequence[tuple[str, Rung]]) -> None:
         short, long = 0, len(order)
         while long - short > 1:
             middle = (short + long) // 2
@@ -187,14 +215,17 @@ class Search:
                 long = middle
             else:
                 short = middle
-        floats = frozenset(order[:long])
-        extra = self.cycles or {}
-        for name in sorted(floats, key=lambda name: (-extra.get(name, 0.0), self.noises[name])):
-            if self._trial(floats - {name}).holds:
-                floats -= {name}
+        raised = frozenset(order[:long])
+        for name, rung in sorted(raised, key=lambda each: (-self._extra(*each), self.noises[each[0]])):
+            rest = raised - {(name, rung)}
+            below = self.rungs[: self.rungs.index(rung)]
+            lower = [rest, *(rest | {(name, self._rung(name, each))} for each in below)]
+            raised = next((each for each in lower if self._trial(each).holds), raised)
 
-    def _trial(self, floats: frozenset[str]) -> Trial:
-        if floats not in self.trials:
-            kept = [node for unit in self.units if unit.name in floats for node in unit.nodes]
-            self.trials[floats] = self.judge.trial(self.build(kept), floats)
-        return self.trials[floats]
+    def _extra(self, name: str, rung: Rung) -> float:
+        return self.cycles[rung][name] if self.cycles else 0.0
+
+    def _trial(self, raised: Raised) -> Trial:
+        if raised not in self.trials:
+            self.trials[raised] = self.judge.trial(built(self.units, self.build, raised), raised)
+        return self.trials[raised]

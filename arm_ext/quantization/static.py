@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static quantisation into QDQ form: int8 activations, int8 weights per channel.
+"""Static quantisation into QDQ form: int8 weights per channel, activations of int8, or of int16 where it is asked for.
 
 onnxruntime's quantiser does the work. This keeps the names of the float model's nodes and turns what can go wrong
 into messages. A relu that the zero point of its quantised output covers is dropped by the quantiser.
@@ -26,16 +26,17 @@ from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 from arm_ext.common.names import near
 from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
-from arm_ext.frontends.onnx.expansion import opset_of
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
-from arm_ext.package.manifest import Calibration, Correction, Method
+from arm_ext.package.manifest import ActivationType, Calibration, Correction, Method
 from arm_ext.quantization.bias_correction import correct_biases, mean_shifts
 from arm_ext.quantization.compare import compare_on
-from arm_ext.quantization.layers import CORRECTED, RESCALED, note
+from arm_ext.quantization.int16_layers import with_int16_nodes
+from arm_ext.quantization.layers import CORRECTED, RESCALED, Matching, note
 from arm_ext.quantization.mse import mse_ranges
+from arm_ext.quantization.opset import at_least_opset
 from arm_ext.quantization.rescale import rescale
 from arm_ext.quantization.rounding import rounded_weights, with_integers
 from arm_ext.quantization.samples import split_samples
@@ -100,6 +101,8 @@ class Quantizer:
         corrections: Sequence[Correction] = (),
         pruned_from: "Quantizer | None" = None,
         weights: WeightOnly | None = None,
+        activations: ActivationType = "int8",
+        int16: Sequence[str] = (),
     ) -> None:
         """Read the model and the samples; ranges are found when they are first needed.
 
@@ -116,15 +119,18 @@ class Quantizer:
             pruned_from: If the model was pruned here, the quantiser of the unpruned model, whose means bias correction
                 restores.
             weights: How to quantise weights only; activations stay in float then.
+            activations: Type of the activations.
+            int16: Nodes that read and compute int16, whatever `activations` says.
 
         Raises:
-            UsageError: There is no such node; the model is quantised already or has dynamic inputs without a shape;
-                samples that do not fit.
+            UsageError: There is no such node, or one is in both lists; the model is quantised already or
+                has dynamic inputs without a shape; samples that do not fit.
             ModelError: It has operators that cannot be compiled.
         """
         self._model, self._steps, self._keep_float = model, steps, keep_float
         self._method, self._corrections = method, corrections
         self._whole, self._weights = pruned_from or self, weights
+        self._activations, self._int16 = activations, int16
         self._shapes, self._proto, self._feeds = self._fitting(samples, choices)
         self.samples = len(self._feeds)
 
@@ -157,7 +163,9 @@ class Quantizer:
         with _refusing(self._name):
             return _ranges(self._ready, self._followed(self._feeds), self._method)
 
-    def quantized(self, shapes: Shapes, keep_float: Sequence[str] = ()) -> onnx.ModelProto:
+    def quantized(
+        self, shapes: Shapes, keep_float: Sequence[str] = (), int16: Sequence[str] = ()
+    ) -> onnx.ModelProto:
         """Return the model in QDQ form, with static shapes, and without defaults of its states.
 
         Nodes keep their names (the front end's, where they had none); what quantisation added has names of its own.
@@ -165,6 +173,7 @@ class Quantizer:
         Args:
             shapes: One of the sets of shapes that the constructor was given.
             keep_float: Nodes that stay in float besides those of the constructor.
+            int16: Nodes that read and compute int16 besides those of the constructor.
 
         Raises:
             UsageError: As the constructor.
@@ -175,7 +184,7 @@ class Quantizer:
             proto = correct_biases(self.float_model(shapes), self._shifts, kept)
             if self._shifts:
                 note(proto, CORRECTED, sorted(set(self._shifts).difference(kept)))
-            return self._inserted(proto, kept)
+            return self._inserted(proto, kept, int16)
 
     def feeds(self) -> list[Feed]:
         """Return the samples, each with the states that its step starts from."""
@@ -209,8 +218,13 @@ class Quantizer:
             },
         )
 
-    def _inserted(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
-        return with_integers(self._nearest(proto, keep_float), self._integers)
+    def _inserted(
+        self, proto: onnx.ModelProto, keep_float: Sequence[str], int16: Sequence[str] = ()
+    ) -> onnx.ModelProto:
+        made = with_integers(self._nearest(proto, keep_float), self._integers)
+        everything = [node.name for node in proto.graph.node] if self._activations == "int16" else []
+        wide = {*everything, *self._int16, *int16}.difference(keep_float)
+        return with_int16_nodes(Matching(proto, made), wide) if wide else made
 
     def _nearest(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
         """Quantised, with weights rounded to the nearest."""
@@ -221,7 +235,7 @@ class Quantizer:
     def _prepared(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         least = _MIN_OPSET if self._weights is None else OPSETS[self._weights.type]
         infer_shapes(proto, self._name)
-        proto = fold_batch_norm(_at_least_opset(proto, self._name, least))
+        proto = fold_batch_norm(at_least_opset(proto, self._name, least))
         infer_shapes(proto, self._name)
         return proto
 
@@ -238,9 +252,12 @@ class Quantizer:
         name_nodes(proto.graph)
         check_supported(proto, refused={})
         nodes = {node.name for node in proto.graph.node}
-        for name in self._keep_float:
-            if name not in nodes:
-                raise UsageError(f"--keep-float {name}: {self._name} has no such node; {near(name, nodes)}")
+        for option, names in {"--keep-float": self._keep_float, "--int16": self._int16}.items():
+            for name in names:
+                if name not in nodes:
+                    raise UsageError(f"{option} {name}: {self._name} has no such node; {near(name, nodes)}")
+        if both := [name for name in self._int16 if name in self._keep_float]:
+            raise UsageError(f"--int16 {both[0]}: is kept in float by --keep-float; leave one of the two out")
         return proto
 
     def _fitting(
@@ -333,19 +350,6 @@ class _Reader:
 
     def get_next(self) -> Feed | None:
         return next(self._feeds, None)
-
-
-def _at_least_opset(proto: onnx.ModelProto, name: str, least: int) -> onnx.ModelProto:
-    opset = opset_of(proto)
-    if opset >= least:
-        return proto
-    try:
-        return onnx.version_converter.convert_version(proto, least)
-    except Exception as err:  # the converter's own type is RuntimeError, and a crash of it ValueError
-        raise ModelError(
-            f"{name}: quantising needs opset {least}, and onnx cannot bring it there from {opset}: "
-            f"{reason_of(err, line=0)}. Export it at opset {least} or later."
-        ) from err
 
 
 def fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:

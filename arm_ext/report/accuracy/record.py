@@ -113,14 +113,22 @@ class LayerCost(_Record):
         description="Power of the error at the outputs if this layer alone is quantised, over that of the source's "
         "values, summed over outputs; null if it was not measured."
     )
-    cycles: int = Field(description="Estimated cycles in integers on one core, with all layers in integers.")
+    cycles: int = Field(description="Estimated cycles in int8 on one core, with all layers in int8.")
+    int16_cycles: int | None = Field(
+        default=None,
+        description="Estimated cycles with 16-bit activations on one core, with all layers so; null if int16 was no "
+        "choice.",
+    )
     float_cycles: int = Field(description="Estimated cycles in float on one core, with all layers in float.")
 
 
-class FloatLayers(_Record):
-    """A choice of layers that stay in float."""
+class PrecisionChoice(_Record):
+    """A choice of the precision of each layer."""
 
-    layers: tuple[str, ...] = Field(description="Names of the layers, in execution order.")
+    layers: tuple[str, ...] = Field(description="Names of the layers in float, in execution order.")
+    int16: tuple[str, ...] = Field(
+        default=(), description="Names of the layers with 16-bit activations, in execution order."
+    )
     metric: float = Field(description="Metric of the quantised model in float (QDQ).")
     holds: bool = Field(description="Whether the bound holds.")
     cycles: int = Field(description="Estimated cycles of one inference on one core.")
@@ -129,19 +137,27 @@ class FloatLayers(_Record):
 
 
 class MixedPrecision(_Record):
-    """The choice of layers that stay in float so that a bound holds."""
+    """The choice of layers in int16 and in float so that a bound holds."""
 
     target: str = Field(description="Profile that cycles are estimated for.")
     metric: str = Field(description="Name of what was measured.")
     source: float = Field(description="The metric of the float model.")
     bound: str = Field(description="The bound that must hold.")
-    choices: tuple[FloatLayers, ...] = Field(
+    choices: tuple[PrecisionChoice, ...] = Field(
         description="Choices that no other one beats in cycles and metric, and the chosen one; the fastest first."
     )
     nodes: tuple[str, ...] = Field(
-        description="Source nodes of the layers that were chosen, for --keep-float."
+        description="Source nodes of the layers that were chosen for float, for --keep-float."
     )
-    layers: tuple[LayerCost, ...] = Field(description="Layers that could stay in float, in execution order.")
+    int16_nodes: tuple[str, ...] = Field(
+        default=(), description="Source nodes of the layers that were chosen for int16, for --int16."
+    )
+    layers: tuple[LayerCost, ...] = Field(
+        description="Layers that could be in int16 or float, in execution order."
+    )
+    without_int16: str | None = Field(
+        default=None, description="Why int16 was no choice; null if it was one."
+    )
     complete: bool = Field(description="Whether the search came to its end; false if it was interrupted.")
 
 
@@ -205,7 +221,7 @@ class AccuracyReport(_Record):
         description="Source nodes that no tensor of the quantised model stands for."
     )
     mixed: MixedPrecision | None = Field(
-        default=None, description="Choice of layers that stay in float; null if it was not asked for."
+        default=None, description="Choice of layers in int16 and in float; null if it was not asked for."
     )
     pruned: tuple[str, ...] = Field(
         default=(),

@@ -14,6 +14,7 @@ from arm_ext.report.accuracy.record import (
     MixedPrecision,
     NpuDifference,
     NpuLink,
+    PrecisionChoice,
 )
 
 _TOP = 10
@@ -95,27 +96,40 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
 
 
 def mixed_precision(mixed: MixedPrecision) -> list[str]:
-    """Return the choices of layers in float as a table, and what was chosen."""
-    head = ("", "layers in float", mixed.metric, "cycles", "bytes", "layers")
+    """Return the choices of layers in int16 and float as a table, and what was chosen."""
+    head = ("", "int16", "float", mixed.metric, "cycles", "bytes", "layers")
     chosen = next(each for each in mixed.choices if each.chosen)
     rows = [
         (
             "*" if each is chosen else "",
+            str(len(each.int16)),
             str(len(each.layers)),
             f"{each.metric:.5g}",
             f"{each.cycles:,}",
             f"{each.bytes:,}",
-            clipped(", ".join(each.layers), _WIDTH // 2),
+            clipped(_raised(mixed, each), _WIDTH // 2),
         )
         for each in mixed.choices
     ]
     stopped = "" if mixed.complete else " (stopped before the search came to its end)"
     said = (
-        f"For {mixed.bound} ({mixed.source:.4g}), {counted(len(chosen.layers), 'layer')} of {len(mixed.layers)} in "
-        f"float{stopped}; cycles are estimated for {mixed.target}:"
+        f"For {mixed.bound} ({mixed.source:.4g}), of {counted(len(mixed.layers), 'layer')} {len(chosen.int16)} in "
+        f"int16 and {len(chosen.layers)} in float{stopped}; cycles are estimated for {mixed.target}:"
     )
-    option = [f"--keep-float {','.join(mixed.nodes)}"] if mixed.nodes else []
-    return [*textwrap.wrap(said, _WIDTH), *columns([head, *rows], "<>>>>"), *option]
+    refused = mixed.without_int16
+    return [
+        *textwrap.wrap(said, _WIDTH),
+        *columns([head, *rows], "<>>>>>"),
+        *(textwrap.wrap(f"int16 is no choice: {refused}", _WIDTH) if refused else []),
+        *([f"--int16 {','.join(mixed.int16_nodes)}"] if mixed.int16_nodes else []),
+        *([f"--keep-float {','.join(mixed.nodes)}"] if mixed.nodes else []),
+    ]
+
+
+def _raised(mixed: MixedPrecision, choice: PrecisionChoice) -> str:
+    """The layers above int8, in execution order."""
+    kinds = {**dict.fromkeys(choice.int16, "int16"), **dict.fromkeys(choice.layers, "float")}
+    return ", ".join(f"{layer.name} {kinds[layer.name]}" for layer in mixed.layers if layer.name in kinds)
 
 
 def npu_link(link: NpuLink) -> list[str]:
@@ -237,7 +251,7 @@ def html(report: AccuracyReport) -> str:
 
 
 def _html_mixed(report: AccuracyReport) -> str:
-    return "" if report.mixed is None else _lines("Layers in float", mixed_precision(report.mixed))
+    return "" if report.mixed is None else _lines("Layers in int16 and float", mixed_precision(report.mixed))
 
 
 def _html_npu(report: AccuracyReport) -> str:

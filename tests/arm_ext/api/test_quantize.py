@@ -45,6 +45,42 @@ def test_nodes_that_are_kept_stay_in_float(files: Path) -> None:
     assert list(nodes["conv2/depthwise"].input[1:]) == ["conv2/depthwise/weight", "conv2/depthwise/bias"]
 
 
+def test_activations_of_int16_are_compared_layer_by_layer(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    reports = {}
+    for name, options in {
+        "int8": [],
+        "some": ["--int16", "conv2/depthwise"],
+        "all": ["--activations", "int16"],
+    }.items():
+        arguments = [
+            "quantize",
+            "uneven.onnx",
+            "--data",
+            "data.npz",
+            "-o",
+            f"{name}.onnx",
+            *options,
+            "--json",
+        ]
+        assert cli.invoke(arguments) == 0
+        reports[name] = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    types = {layer.name: layer.type for layer in reports["some"].layers}
+    # What the layer reads and computes.
+    assert [name for name, kind in types.items() if kind == "int16"] == ["conv1", "conv2/depthwise"]
+    assert {layer.type for layer in reports["all"].layers} == {"int16"}
+    assert [layer.nodes for layer in reports["all"].layers] == [
+        layer.nodes for layer in reports["int8"].layers
+    ]
+    noise = [reports[name].outputs[0].integers.sqnr_db for name in ("int8", "some", "all")]
+    assert noise[0] + 4 < noise[1] <= noise[2] + 0.5
+    # Half a step of 16 bits, of values that 8-bit weights compute: next to the weights' error it is nothing.
+    own = {name: {layer.name: layer.own.sqnr_db for layer in reports[name].layers} for name in reports}
+    assert own["all"]["image"] > own["int8"]["image"] + 40
+
+
 def test_rescaled_channels_are_compared_with_a_float_model_that_has_them(files: Path) -> None:
     onnx.save(uneven_digits(), "uneven.onnx")
     plain = arm_ext.quantize("uneven.onnx", "data.npz", "plain.onnx").accuracy
@@ -60,7 +96,7 @@ def test_rescaled_channels_are_compared_with_a_float_model_that_has_them(files: 
     assert against.to_blame() == []
 
 
-def test_layers_stay_in_float_where_a_bound_asks_for_it(
+def test_layers_are_in_int16_or_float_where_a_bound_asks_for_it(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     onnx.save(uneven_digits(), "uneven.onnx")
@@ -76,7 +112,8 @@ def test_layers_stay_in_float_where_a_bound_asks_for_it(
     assert report.metric.fake == pytest.approx(chosen.metric, abs=1e-6)
     assert report.metric.drop < 0.001
     integers, floats = report.mixed.choices[0], report.mixed.choices[-1]
-    assert (integers.layers, len(floats.layers)) == ((), 6)
+    assert (integers.layers, integers.int16, len(floats.layers)) == ((), (), 6)
+    assert {*chosen.int16, *chosen.layers} == {"conv1", "conv2/depthwise", "conv2/pointwise"}
     assert not integers.holds
     assert integers.cycles < chosen.cycles < floats.cycles
     assert integers.bytes < chosen.bytes < floats.bytes
@@ -85,17 +122,21 @@ def test_layers_stay_in_float_where_a_bound_asks_for_it(
         each.metric for each in report.mixed.choices
     )
     # The list by hand makes the same model.
-    keep = ["--keep-float", ",".join(report.mixed.nodes)]
+    both = {"--keep-float": report.mixed.nodes, "--int16": report.mixed.int16_nodes}
+    keep = [part for option, nodes in both.items() if nodes for part in (option, ",".join(nodes))]
     assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "hand.onnx", *keep]) == 0
     assert Path("hand.onnx").read_bytes() == Path("mixed.onnx").read_bytes()
-    assert "--keep-float conv1,conv1/relu" in text(report)
-    assert "Layers in float" in html(report)
+    assert all(f"{option} {','.join(nodes)}" in text(report) for option, nodes in both.items() if nodes)
+    assert "Layers in int16 and float" in html(report)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["-o", "q.onnx", "--keep-float", "conv2/depthwis"], "did you mean conv2/depthwise"),
+        (["-o", "q.onnx", "--int16", "conv2/depthwis"], "did you mean conv2/depthwise"),
+        (["-o", "q.onnx", "--int16", "conv3", "--keep-float", "conv3"], "is kept in float by --keep-float"),
+        (["-o", "q.onnx", "--activations", "int4"], "'int4' is not one of 'int8', 'int16'"),
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
         (["-o", "q.onnx", "--metric", "map"], "is none of top1"),
         (["-o", "q.onnx", "--correct", "bias,rounds"], "correct='rounds': must be one of 'equalize'"),
@@ -193,6 +234,8 @@ def test_weights_alone_need_no_samples(files: Path, capsys: pytest.CaptureFixtur
         (["--weights", "int4", "--correct", "smooth"], "--correct smooth does not go with --weights"),
         (["--weights", "int8", "--sparsity", "2:4"], "--sparsity does not go with --weights"),
         (["--weights", "int8", "--keep-float", "logit"], "did you mean logits"),
+        (["--weights", "int8", "--activations", "int16"], "int16 does not go with --weights"),
+        (["--weights", "int8", "--int16", "logits"], "int16 does not go with --weights"),
     ],
 )
 def test_what_is_wrong_with_weights_alone_is_told(

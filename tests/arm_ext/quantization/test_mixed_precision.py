@@ -6,10 +6,11 @@ import pytest
 
 from arm_ext.api import digits
 from arm_ext.common.errors import ModelError
-from arm_ext.quantization.float_layers import units_of, with_float_nodes
+from arm_ext.quantization.float_layers import units_of
+from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import metric_of
-from arm_ext.quantization.mixed_precision import Judge, Search
+from arm_ext.quantization.mixed_precision import RUNGS, Judge, Rung, Search
 from arm_ext.quantization.static import Quantizer
 from tests.arm_ext.quantization.uneven import training_images, uneven_digits
 
@@ -17,43 +18,68 @@ UNEVEN = {"conv1", "conv2/depthwise", "conv2/pointwise"}
 """They compute or read the channels of uneven ranges."""
 
 
-def searched(drop: float, cycles: dict[str, float] | None = None) -> Search:
+NAMES = ("conv1", "conv2/depthwise", "conv2/pointwise", "conv3", "pool", "logits")
+
+
+def searched(
+    drop: float,
+    cycles: dict[Rung, dict[str, float]] | None = None,
+    rungs: tuple[Rung, ...] = ("float32",),
+) -> Search:
     quantizer = Quantizer(uneven_digits(), {"inputs": training_images(64)}, "minmax", ({},))
     matching = Matching(quantizer.float_model({}), quantizer.quantized({}))
     feeds = [{"image": image[None]} for image in digits.held_out()[0][:60]]
     metric = metric_of("cosine", {}, len(feeds))
     judge = Judge("digits", matching.source.proto, feeds, metric, lambda _, lost: lost <= drop)
-    return Search(units_of(matching), partial(with_float_nodes, matching), judge, cycles)
+    return Search(units_of(matching), partial(with_nodes, matching), judge, cycles, rungs)
 
 
 def test_the_fewest_layers_are_those_of_the_uneven_channels() -> None:
     search = searched(0.001)
     chosen = search.run()
-    assert chosen.floats == UNEVEN
+    assert chosen.at("float32") == UNEVEN
     assert search.complete
     assert sorted(search.noises, key=search.noises.__getitem__)[-3:] == sorted(
         UNEVEN, key=search.noises.__getitem__
     )
     # None of them can go.
-    assert not any(search.trials[chosen.floats - {name}].holds for name in UNEVEN)
+    assert not any(search.trials[chosen.raised - {(name, "float32")}].holds for name in UNEVEN)
+
+
+def test_int16_serves_where_activations_are_to_blame() -> None:
+    search = searched(0.0095, rungs=RUNGS)
+    assert search.run().raised == {("conv2/pointwise", "int16")}
+    # The weights of conv2/pointwise are to blame, too, and stay of 8 bits in int16.
+    closer = searched(0.001, rungs=RUNGS).run()
+    assert closer.at("float32") == {"conv2/pointwise"}
+    assert closer.at("int16") == {"conv1", "conv2/depthwise"}
+
+
+def test_int16_that_costs_as_much_as_float_is_no_choice() -> None:
+    cost = dict.fromkeys(NAMES, 10.0)
+    search = searched(0.001, {"int16": cost, "float32": cost}, RUNGS)
+    search.run()
+    assert not any(trial.at("int16") for trial in search.trials.values())
+    cheaper = searched(0.001, {"int16": dict.fromkeys(NAMES, 5.0), "float32": cost}, RUNGS).run()
+    assert cheaper.at("int16") == {"conv1", "conv2/depthwise"}
 
 
 def test_a_bound_that_holds_needs_no_layer_and_no_search() -> None:
     search = searched(0.5)
-    assert search.run().floats == frozenset()
+    assert search.run().raised == frozenset()
     assert search.noises == {}
 
 
 def test_layers_that_cost_much_are_the_last_to_go_to_float() -> None:
-    cheap = dict.fromkeys(("conv1", "conv2/depthwise", "conv2/pointwise", "conv3", "pool", "logits"), 10.0)
-    assert searched(0.0095).run().floats == {"conv2/pointwise"}
-    loose = searched(0.0095, cheap | {"conv2/pointwise": 1e6})
+    cheap = dict.fromkeys(NAMES, 10.0)
+    assert searched(0.0095).run().at("float32") == {"conv2/pointwise"}
+    loose = searched(0.0095, {"float32": cheap | {"conv2/pointwise": 1e6}})
     chosen = loose.run()
-    assert "conv2/pointwise" not in chosen.floats
+    assert "conv2/pointwise" not in chosen.at("float32")
     assert loose.price(chosen)[0] < 1e6
     front = loose.front()
     assert [each.metric for each in front] == sorted(each.metric for each in front)
-    assert front[0].floats == frozenset()
+    assert front[0].raised == frozenset()
 
 
 def test_a_bound_that_float_misses_is_a_finding() -> None:
@@ -75,7 +101,7 @@ def test_an_interrupted_search_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch
     assert not search.complete
     assert len(search.noises) == 2
     assert chosen.holds
-    assert len(chosen.floats) == 6
+    assert len(chosen.at("float32")) == 6
 
 
 def test_noise_of_equal_outputs_is_none() -> None:

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of a QDQ model with 16-bit activations; their weights stay in 8 bits.
+
+    x ─ Q8 ─ DQ8 ─ Conv ─ Q8 ─ DQ8 ─ …    →    x ─ Q16 ─ DQ16 ─ Conv ─ Relu ─ Q16 ─ DQ16 ─ …
+
+A layer in int16 reads and computes 16 bits, and so does every other that computes or reads one of these tensors, as a
+tensor has one type. The range is symmetric: the end of the 8-bit range that is further from 0 becomes 32767, and the
+zero point is 0. An activation that the zero point of 8 bits had covered is computed again. Constants such as biases are
+the source's, but for weights.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+
+import numpy as np
+import onnx
+from onnx import NodeProto, numpy_helper
+
+from arm_ext.quantization.float_layers import replace_nodes, with_activations, with_float_nodes
+from arm_ext.quantization.layers import ANCHORS, DEQUANTIZE, QUANTIZE, Array, Layer, Matching
+from arm_ext.quantization.opset import at_least_opset
+
+_OPSET = 21
+"""The first opset whose QuantizeLinear has int16."""
+
+_IR_VERSION = 10
+_LARGEST = 32767
+_WEIGHTS = (0, 1)
+"""Places of weights among the inputs of a product."""
+
+
+def with_int16_nodes(matching: Matching, nodes: Collection[str]) -> onnx.ModelProto:
+    """Return the QDQ model with the tensors that source nodes read and compute in int16, where they are quantised.
+
+    Raises:
+        ModelError: onnx cannot convert the model to an opset with int16.
+    """
+    wide = _wide(matching, nodes)
+    quantized = matching.quantized.proto
+    copy = onnx.ModelProto()
+    if not wide:
+        copy.CopyFrom(quantized)
+        return copy
+    copy.CopyFrom(at_least_opset(quantized, quantized.graph.name, _OPSET))
+    copy.ir_version = max(copy.ir_version, _IR_VERSION)
+    del copy.graph.value_info[:]  # they may say int8
+    sources = {node.name: node for node in matching.source.proto.graph.node}
+    added: dict[str, onnx.TensorProto] = {}
+
+    def constant(name: str, value: Array) -> str:
+        added[name] = numpy_helper.from_array(value, name)
+        return name
+
+    def exact(name: str) -> str:
+        return constant(f"{name}/float", matching.source.constants[name])
+
+    changed: list[NodeProto] = []
+    for node in copy.graph.node:
+        changed.append(node)
+        root = matching.roots.get(node.output[0], "")
+        if node.op_type in (QUANTIZE, DEQUANTIZE):
+            if root in wide:
+                scale = max(abs(end) for layer in wide[root] for end in _limits(layer)) / _LARGEST
+                node.input[1:] = [
+                    constant(f"{root}/int16/scale", np.array(scale, np.float32)),
+                    constant(f"{root}/int16/zero_point", np.array(0, np.int16)),
+                ]
+                del node.attribute[:]
+            continue
+        if node.name in sources and any(matching.roots.get(name) in wide for name in node.input):
+            _take_constants(matching, node, sources[node.name], exact)
+        if root in wide and (
+            again := with_activations(matching, wide[root][0], (f"{root}/linear", root), exact)
+        ):
+            node.output[0] = f"{root}/linear"
+            changed += again
+    replace_nodes(copy, changed, added.values())
+    return copy
+
+
+def _take_constants(
+    matching: Matching, node: NodeProto, source: NodeProto, exact: Callable[[str], str]
+) -> None:
+    """Give a node the constants of its source, but for weights."""
+    for place, (name, original) in enumerate(zip(node.input, source.input, strict=False)):
+        before = matching.quantized.producers.get(name)
+        is_quantized = before is not None and before.op_type == DEQUANTIZE
+        is_weight = node.op_type in ANCHORS and place in _WEIGHTS
+        if is_quantized and original in matching.source.constants and not is_weight:
+            node.input[place] = exact(original)
+
+
+def with_nodes(matching: Matching, floats: Collection[str], wide: Collection[str]) -> onnx.ModelProto:
+    """Return the QDQ model with source nodes of whole layers in float, and others with int16 activations.
+
+    Raises:
+        ModelError: As `with_int16_nodes`.
+    """
+    model = with_float_nodes(matching, floats)
+    return with_int16_nodes(Matching(matching.source.proto, model), wide) if wide else model
+
+
+def _limits(layer: Layer) -> tuple[float, float]:
+    quantizer = layer.quantizer or layer.dequantizer
+    assert quantizer is not None
+    return quantizer.limits
+
+
+def _wide(matching: Matching, nodes: Collection[str]) -> Mapping[str, list[Layer]]:
+    """Return the layers of each tensor that becomes int16, by the tensor's root."""
+    layers, around = defaultdict[str, list[Layer]](list), defaultdict[str, set[str]](set)
+    for layer in matching.layers:
+        if layer.quantizer is not None and layer.dequantizer is not None:
+            layers[layer.root].append(layer)
+            around[layer.root].update(layer.nodes)
+    for node in matching.quantized.proto.graph.node:
+        for name in node.input:
+            around[matching.roots.get(name, "")].add(node.name)
+    found = {root for root in layers if not around[root].isdisjoint(nodes)}
+    # What only moves integers has the type of what it reads.
+    moves = [
+        {root, matching.roots[matching.quantized.producers[root].input[0]]}
+        for root, own in layers.items()
+        if own[0].moved
+    ]
+    while more := {root for pair in moves if pair & found for root in pair & layers.keys()} - found:
+        found |= more
+    return {root: own for root, own in layers.items() if root in found}

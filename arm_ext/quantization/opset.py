@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of an ONNX model to an opset that has the types of quantisation."""
+
+import onnx
+
+from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.refuse import reason_of
+from arm_ext.frontends.onnx.expansion import opset_of
+
+
+def at_least_opset(proto: onnx.ModelProto, name: str, least: int) -> onnx.ModelProto:
+    """Return a model of an opset or a later one, with its metadata.
+
+    Raises:
+        ModelError: onnx cannot convert it.
+    """
+    opset = opset_of(proto)
+    if opset >= least:
+        return proto
+    try:
+        converted = onnx.version_converter.convert_version(proto, least)
+    except Exception as err:  # the converter's own type is RuntimeError, and a crash of it ValueError
+        raise ModelError(
+            f"{name}: quantising needs opset {least}, and onnx cannot bring it there from {opset}: "
+            f"{reason_of(err, line=0)}. Export it at opset {least} or later."
+        ) from err
+    del converted.metadata_props[:]
+    converted.metadata_props.extend(proto.metadata_props)
+    return converted
