@@ -57,7 +57,7 @@ Emit = Literal["package", "c-library"]
 # PHASES and the steps around them, for a progress display.
 STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
 
-_NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS}
+NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS}
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def compile(
     refuse_unknown_kernels(without)
     profile = resolve(target, mattr)
     numerics: Numerics = "qdq" if npu is None else "tosa"
-    divider = None if npu is None else _divider(npu)
+    divider = None if npu is None else divider_of(npu)
     buckets = buckets_of(shapes)
     refuse_with_length(buckets, **{"--npu": npu})
     if emit == "package" and weights != "embedded":
@@ -221,7 +221,7 @@ def compile(
             profile,
             precision,
             unused,
-            _NUMERICS[numerics],
+            NUMERICS[numerics],
             known,
             rules,
             kernels,
@@ -229,7 +229,9 @@ def compile(
         )
         with section("import"):
             variants, calibrated = source.variants(buckets, options)
-        offloaded = _run(variants, divider, dump, progress)
+        if divider is not None:
+            require_divisible(variants)
+        offloaded = run_variants(variants, divider, dump, progress)
         united = unite(variants)
         check_budget(united.memory, memory_budget)
         packing = Packing(folder, united, profile, numerics, calibrated, known, offloaded)
@@ -286,7 +288,8 @@ def _dump(
     return dump
 
 
-def _divider(npu: NpuOptions | str) -> "Divider":
+def divider_of(npu: NpuOptions | str) -> "Divider":
+    """Return what divides models between an NPU and the CPU."""
     require_packages()
     # Not above: the packages that it needs may be missing where there is no NPU.
     from arm_ext.ethosu.partition.divider import Divider
@@ -294,7 +297,15 @@ def _divider(npu: NpuOptions | str) -> "Divider":
     return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
 
 
-def _run(
+def require_divisible(variants: Sequence[Variant]) -> None:
+    """Check that all variants of a model are quantised and without control flow, as --npu needs them."""
+    from arm_ext.ethosu.partition.divider import check_divisible
+
+    for variant in variants:
+        check_divisible(variant.model)
+
+
+def run_variants(
     variants: Sequence[Variant],
     divider: "Divider | None",
     dump: OutputFolder | None,
@@ -305,11 +316,9 @@ def _run(
         for variant in variants:
             variant.run(dump, progress)
         return []
-    from arm_ext.ethosu.partition.divider import Offloaded, check_divisible
+    from arm_ext.ethosu.partition.divider import Offloaded
     from arm_ext.ethosu.partition.phase import Partitioner
 
-    for variant in variants:
-        check_divisible(variant.model)
     found: list[Offloaded] = []
     for variant in variants:
         first = sum(len(each.offload.regions) for each in found)

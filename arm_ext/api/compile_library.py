@@ -13,12 +13,16 @@ import onnx
 from arm_ext import package
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.compile import (
+    NUMERICS,
     CompileResult,
     check_budget,
+    divider_of,
     kernel_choice,
     refuse_for_library,
     refuse_names_of_ours,
     refuse_unknown_kernels,
+    require_divisible,
+    run_variants,
 )
 from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Linked, Packing, write_models
@@ -30,18 +34,19 @@ from arm_ext.clibrary.text import identifier
 from arm_ext.common.cache import without_entries
 from arm_ext.common.errors import UsageError
 from arm_ext.common.timings import section
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
-from arm_ext.package.manifest import LibraryEntry, LibraryManifest, Method, Precision
+from arm_ext.package.manifest import LibraryEntry, LibraryManifest, Method, Numerics, Precision
 from arm_ext.package.writing import writing
 from arm_ext.pipeline.phases import PhaseOptions
+from arm_ext.shapes.bounded_length import refuse_with_length
 from arm_ext.shapes.given import Given, buckets_of
 from arm_ext.shapes.variants import unite
 from arm_ext.target.profiles import resolve
 from relay_passes import Rule
 from schedules.kernels.common.contract import Kernel
-from schedules.numerics import qdq
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -65,7 +70,7 @@ class LibraryModel:
     calibration: Method = "minmax"
     inputs: Sequence[npt.NDArray[Any]] | None = None
 
-    def source(self, *, trust: bool) -> Source:
+    def source(self, *, trust: bool, npu: bool) -> Source:
         """Return the source that the model is imported from."""
         return Source(
             prepared(self.model, self.values, trust=trust),
@@ -75,6 +80,7 @@ class LibraryModel:
             self.quantize,
             self.calibration,
             self.inputs,
+            npu,
         )
 
     @property
@@ -114,6 +120,7 @@ def compile_library(
     precision: Precision = "fp32",
     winograd: bool = True,
     without: Sequence[str] = (),
+    npu: NpuOptions | str | None = None,
     tuned: str | Path | None = None,
     rules: Sequence[Rule] = (),
     kernels: Sequence[Kernel] = (),
@@ -140,6 +147,7 @@ def compile_library(
         precision: What float operators compute in.
         winograd: Whether float convolutions may be computed by Winograd's transforms.
         without: Names of kernels that are not to be used.
+        npu: An Ethos-U for parts of the models, all of which are quantised then.
         tuned: A tuning database.
         rules: Graph rewrites of your own.
         kernels: Kernels of your own.
@@ -163,31 +171,36 @@ def compile_library(
     buckets = [buckets_of(each.shapes) for each in given]
     for of_model in buckets:
         refuse_for_library(of_model, None)
+        refuse_with_length(of_model, **{"--npu": npu})
+    numerics: Numerics = "qdq" if npu is None else "tosa"
+    divider = None if npu is None else divider_of(npu)
     if threads < 1:
         raise UsageError("--threads is 1 or more")
     regions = ARENA if memory is None else parse_regions(memory)
     read = [*(file for each in given for file in each.files), *map(Path, plugins)]
-    read += [] if tuned is None else [Path(tuned)]
+    vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
+    read += [Path(each) for each in (tuned, vela_config) if each is not None]
     uses = nullcontext() if cache else without_entries()
     with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
         unused, known = kernel_choice(profile, without, tuned, winograd=winograd)
         options = PhaseOptions(
-            profile, precision, unused, qdq.NUMERICS, known, rules, kernels, serial=threads == 1
+            profile, precision, unused, NUMERICS[numerics], known, rules, kernels, serial=threads == 1
         )
         with section("import"):
             imported = [
-                each.source(trust=trust).variants(of_model, options)
+                each.source(trust=trust, npu=npu is not None).variants(of_model, options)
                 for each, of_model in zip(given, buckets, strict=True)
             ]
         check_names([variants[0].model.name for variants, _ in imported])
+        for variants, _ in imported if divider is not None else ():
+            require_divisible(variants)
         packings = []
         for variants, calibrated in imported:
-            for variant in variants:
-                variant.run(None, progress)
+            offloaded = run_variants(variants, divider, None, progress)
             united = unite(variants)
             check_budget(united.memory, memory_budget)
-            packings.append(Packing(folder, united, profile, "qdq", calibrated, known))
+            packings.append(Packing(folder, united, profile, numerics, calibrated, known, offloaded))
         archive = identifier(Path(output).resolve().name)
         linked = write_models(packings, weights, threads, regions, progress, archive)
         progress("package")
@@ -208,18 +221,19 @@ def _write(
 ) -> LibraryResult:
     """Write the reports and manifests of the models and of the library."""
     folder = packings[0].folder
-    entries, reports = [], []
+    entries, reports, npus = [], [], []
     for packing, each in zip(packings, linked, strict=True):
         assert each.library is not None
         own = Path(_MODELS, each.library.name)
         (folder / own).mkdir(parents=True)
         reports.append(packing.write_report(each, folder / own))
+        npus.append(packing.write_npu(each, own))
         names = (str(own / package.MANIFEST), str(own / package.REPORT_JSON))
         entries.append(LibraryEntry(name=each.library.name, manifest=names[0], report=names[1]))
     files = package.list_files(folder)
     results = []
-    for packing, each, entry, report in zip(packings, linked, entries, reports, strict=True):
-        manifest = packing.manifest(each, report, files)
+    for packing, each, entry, report, npu in zip(packings, linked, entries, reports, npus, strict=True):
+        manifest = packing.manifest(each, report, files, npu)
         package.write_manifest((folder / entry.manifest).parent, manifest)
         results.append(CompileResult(Package(output, manifest), report))
     whole = LibraryManifest(files=package.list_files(folder), archive=archive, models=entries)

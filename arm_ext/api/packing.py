@@ -161,7 +161,7 @@ class Packing:
     def write(self, linked: Linked) -> tuple[Manifest, CompileReport]:
         """Write the manifest, the report, and the files for an NPU's driver."""
         report = self.write_report(linked, self.folder)
-        npu = self._npu(linked.region_values)
+        npu = self.write_npu(linked, Path())
         manifest = self.manifest(linked, report, package.list_files(self.folder), npu)
         package.write_manifest(self.folder, manifest)
         return manifest, report
@@ -211,13 +211,14 @@ class Packing:
             else buckets
         )
 
-    def _npu(self, values: list[RegionValues]) -> Npu | None:
+    def write_npu(self, linked: Linked, inside: Path) -> Npu | None:
+        """Write the files of the NPU's regions below a folder of the package or library, if there is an NPU."""
         if not self.offloaded:
             return None
         # Not above: the packages that it needs may be missing where there is no NPU.
         from arm_ext.ethosu.export.npu_files import write_regions
 
-        return write_regions(self.folder, self.offloaded, values)
+        return write_regions(self.folder, self.offloaded, linked.region_values, inside)
 
     def _report(self, calibrated: Calibration | None, program: Path) -> CompileReport:
         """Build the report; `program` is the file with the machine code."""

@@ -187,7 +187,6 @@ def compile(
             "--save-node": save_node,
             "--dump-phases": dump_phases,
             "--cc": cc,
-            "--npu": npu["accelerator"],
         }
         check_several(models, emit, output, refused)
     load_tvm()
@@ -212,6 +211,7 @@ def compile(
         "precision": precision,
         "winograd": winograd,
         "without": without,
+        "npu": read_npu_options(npu),
         "tuned": tuned,
         "memory_budget": memory_budget,
         "force": force,
@@ -244,7 +244,6 @@ def compile(
             state_init=state_init,
             quantize=quantize,
             calibration=calibration,
-            npu=read_npu_options(npu),
             inputs=None if model or preprocess else [digits.held_out()[0][:1]],
             dump_phases=dump_phases,
             cc=cc,

@@ -160,8 +160,8 @@ def write_library(
         stack = stack_bound(*(library.members[name] for name in _members(each))) if is_aarch64 else None
         texts |= each.files(Facts(requires, stack, has_math))
         infos.append(_info(each, requires, stack))
-        if each.has_driver:
-            (folder / f"lib{each.name}_npu_linux.a").write_bytes(_driver(each, profile))
+    if driven := [each for each in sources if each.has_driver]:
+        (folder / f"lib{sources[0].archive}_npu_linux.a").write_bytes(_driver(driven, profile))
     for path, text in texts.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
@@ -222,17 +222,16 @@ def _compiled(models: Sequence[Sources], profile: Profile) -> Library:
     return library
 
 
-def _driver(model: Sources, profile: Profile) -> bytes:
-    """Compile the archive that runs regions behind Linux's driver."""
-    name, texts = model.name, model.files(Facts())
+def _driver(models: Sequence[Sources], profile: Profile) -> bytes:
+    """Compile the archive that runs the models' regions behind Linux's driver."""
+    members = {"arm_ext_npu_linux.o": Member({}, [npu_linux(profile.triple).read_bytes()])}
     with temporary() as include:
-        for header in (f"{name}.h", f"{name}_npu_linux.h"):
-            (include / header).write_text(texts[f"include/{header}"], encoding="utf-8")
-        source = {f"{name}_npu_linux.c": texts[f"src/{name}_npu_linux.c"]}
-        members = {
-            f"{name}_npu_linux.o": Member(source),
-            "arm_ext_npu_linux.o": Member({}, [npu_linux(profile.triple).read_bytes()]),
-        }
+        for model in models:
+            name, texts = model.name, model.files(Facts())
+            for header in (f"{name}.h", f"{name}_npu_linux.h"):
+                (include / header).write_text(texts[f"include/{header}"], encoding="utf-8")
+            source = {f"{name}_npu_linux.c": texts[f"src/{name}_npu_linux.c"]}
+            members[f"{name}_npu_linux.o"] = Member(source)
         return compile_library(members, include, profile.triple).archive
 
 

@@ -48,10 +48,18 @@ class NpuRegion:
         return [*self.inputs, *self.outputs]
 
 
-def header_values(name: str, regions: Sequence[NpuRegion], *, has_driver: bool) -> dict[str, str]:
-    """Return what differs in the header and the example of a library with regions."""
+def header_values(
+    name: str, regions: Sequence[NpuRegion], folder: str, *, has_driver: bool
+) -> dict[str, str]:
+    """Return what differs in the header and the example of a library with regions, whose files are in a folder."""
     text = f"; {name}_npu_linux.h is one behind Linux's driver" if has_driver else ""
-    values = {"name": name, "NAME": name.upper(), "npu_regions": str(len(regions)), "npu_linux_text": text}
+    values = {
+        "name": name,
+        "NAME": name.upper(),
+        "npu_regions": str(len(regions)),
+        "npu_linux_text": text,
+        "npu_folder": folder,
+    }
     macro = f"{name.upper()}_ON_NPU"
     return {
         "helpers": render("npu_type.h", values),

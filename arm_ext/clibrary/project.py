@@ -11,7 +11,7 @@ from arm_ext.common.version import __version__
 _NPU = """
 option(ON_NPU "Run regions on the NPU behind Linux's driver")
 if(ON_NPU)
-  target_compile_definitions(selftest PRIVATE {NAME}_ON_NPU)
+  target_compile_definitions(selftest PRIVATE {macros})
   target_link_libraries(selftest PRIVATE {name}::npu_linux)
 endif()"""
 _NPU_TARGET = """
@@ -37,7 +37,7 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
     name = models[0].archive
     several = models[0].group is not None
     has_file = several and models[0].apart
-    drivers = [each for each in models if each.has_driver]
+    on_npu = " ".join(f"{each.name.upper()}_ON_NPU" for each in models if each.has_driver)
     checks = [f"{each.name}_check" for each in models]
     values = {
         "name": name,
@@ -54,8 +54,8 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
             ]
         ),
         "threads": _THREADS if any(each.threads > 1 for each in models) else "",
-        "npu": "".join(_NPU.format(name=each.name, NAME=each.name.upper()) for each in drivers),
-        "npu_targets": "".join(_NPU_TARGET.format(name=each.name) for each in drivers),
+        "npu": _NPU.format(name=name, macros=on_npu) if on_npu else "",
+        "npu_targets": _NPU_TARGET.format(name=name) if on_npu else "",
         "declarations": "".join(f"int {check}(void);\n" for check in checks),
         "calls": "".join(f"    wrong += {check}();\n" for check in checks),
     }

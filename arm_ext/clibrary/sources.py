@@ -511,7 +511,8 @@ class Sources:
     def _npu_values(self, values: Mapping[str, str]) -> dict[str, str]:
         """What is different where an NPU may compute regions."""
         name = self.name
-        own = header_values(name, self.npu, has_driver=self.has_driver)
+        folder = "npu" if self.group is None else f"models/{name}/npu"
+        own = header_values(name, self.npu, folder, has_driver=self.has_driver)
         return {key: values[key] + text for key, text in own.items()} | {
             "init_parameters": f"{values['init_parameters']}, const {name}_npu *npu",
             "weights_text": f"{values['weights_text']}\n * Without an NPU, which may be null, the CPU computes all; "

@@ -28,7 +28,7 @@ typedef struct @name@_npu_region {
     size_t number;
     const char *accelerator;
     int insists;          /* a failure is to be an error (--on-npu-error fail), not the CPU's work */
-    size_t payload_bytes; /* the same bytes as npu/region-NUMBER.payload */
+    size_t payload_bytes; /* the same bytes as @npu_folder@/region-NUMBER.payload */
     size_t commands;      /* offset in the payload of the commands, in Vela's container, a multiple of 16 */
     size_t command_bytes;
     size_t weights; /* the same of the weights */

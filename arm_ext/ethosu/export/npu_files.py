@@ -14,19 +14,22 @@ from arm_ext.package import NPU, RegionValues, manifest
 from arm_ext.report.npu import NpuRegion
 
 
-def write_regions(folder: Path, divided: Sequence[Offloaded], values: Sequence[RegionValues]) -> manifest.Npu:
+def write_regions(
+    folder: Path, divided: Sequence[Offloaded], values: Sequence[RegionValues], inside: Path
+) -> manifest.Npu:
     """Write the files of all regions into a package's folder, and return the NPU part of the manifest.
 
     Args:
         folder: The package folder.
         divided: The regions and their report, for each of the package's shapes.
         values: Inputs and outputs of each region in the self-test.
+        inside: Where in it the files are: nowhere below in a package, below a model's folder in a library of several.
     """
     pairs = [pair for each in divided for pair in zip(each.offload.regions, each.report.regions, strict=True)]
     if pairs:  # an empty folder would keep the next package from being written there
-        (folder / NPU).mkdir()
+        (folder / inside / NPU).mkdir()
     regions = [
-        _written(folder, number, *pair, found)
+        _written(folder, str(inside / NPU / f"region-{number}"), *pair, found)
         for number, (pair, found) in enumerate(zip(pairs, values, strict=True))
     ]
     (first, *_) = divided
@@ -43,9 +46,8 @@ def write_regions(folder: Path, divided: Sequence[Offloaded], values: Sequence[R
 
 
 def _written(
-    folder: Path, number: int, region: Region, row: NpuRegion, values: RegionValues
+    folder: Path, stem: str, region: Region, row: NpuRegion, values: RegionValues
 ) -> manifest.NpuRegion:
-    stem = f"{NPU}/region-{number}"
     payload = region.compiled.payload
     return manifest.NpuRegion(
         payload=_file(folder, f"{stem}.payload", payload.to_bytes()),

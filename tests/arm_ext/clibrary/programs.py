@@ -15,6 +15,7 @@ import onnx
 
 import arm_ext
 from arm_ext.package import Package
+from arm_ext.package.manifest import Library as LibraryInfo
 from arm_ext.target.toolchain import zig
 
 HERE = Path(__file__).parent
@@ -41,13 +42,17 @@ class Library:
         return self.package.path
 
     @property
-    def name(self) -> str:
+    def info(self) -> LibraryInfo:
         assert self.package.manifest.library is not None
-        return self.package.manifest.library.name
+        return self.package.manifest.library
+
+    @property
+    def name(self) -> str:
+        return self.info.name
 
     @property
     def archive(self) -> Path:
-        return self.folder / f"lib{self.name}.a"
+        return self.folder / self.info.file
 
     @property
     def selftest(self) -> list[str | Path]:

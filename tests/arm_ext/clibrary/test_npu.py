@@ -10,14 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
-from arm_ext import NpuOptions
+import arm_ext
+from arm_ext import LibraryResult, NpuOptions
+from arm_ext.clibrary.library import selftest_file
+from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model import run as run_on_model
 from arm_ext.ethosu.payload import Payload
 from arm_ext.native.build import npu_linux
-from arm_ext.package import Package
-from tests.arm_ext import npu_models
+from tests.arm_ext import models, npu_models
 from tests.arm_ext.clibrary.programs import STRICT, Library, cc, cross, run
+from tests.arm_ext.clibrary.test_several_models import saved, selftest
 from tests.arm_ext.native.npu_device import Device
 from tests.arm_ext.native.npu_regions import SYSTEM
 
@@ -96,9 +100,8 @@ class Caller:
 
     def run(self, answer: Answer) -> tuple[int, list[np.ndarray]]:
         """Return the status and the outputs."""
-        info, name = self._library.package.manifest.library, self._library.name
-        assert info is not None
-        inputs, expected = _values(self._library.package)
+        info, name = self._library.info, self._library.name
+        inputs, expected = _values(self._library)
         outputs = [np.full_like(value, 85) for value in expected]
 
         def offered(_: Any, region: Any, payload: int, given: Any, wanted: Any) -> int:
@@ -124,9 +127,10 @@ class Caller:
         return status, outputs
 
 
-def _values(package: Package) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _values(library: Library) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the inputs and outputs of the self-test."""
-    data, at, found = (package.path / "example" / "selftest.bin").read_bytes(), 0, []
+    package = library.package
+    data, at, found = (package.path / selftest_file(library.info)).read_bytes(), 0, []
     for tensors in (package.manifest.inputs, package.manifest.outputs):
         arrays = []
         for tensor in tensors:
@@ -166,7 +170,7 @@ def test_the_outputs_are_the_same_whoever_computes_a_region(
     status, outputs = Caller(mixed, tmp_path).run(answer)
     assert status == 0
     assert sorted(asked) == list(range(5)) == list(range(regions_of(mixed)))
-    for found, expected in zip(outputs, _values(mixed.package)[1], strict=True):
+    for found, expected in zip(outputs, _values(mixed)[1], strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -178,7 +182,7 @@ def test_what_the_npu_wrote_is_taken(mixed: Library, tmp_path: Path) -> None:
 
     status, outputs = Caller(mixed, tmp_path).run(answer)
     assert status == 0
-    pairs = zip(outputs, _values(mixed.package)[1], strict=True)
+    pairs = zip(outputs, _values(mixed)[1], strict=True)
     assert any((found != expected).any() for found, expected in pairs)
 
 
@@ -300,3 +304,63 @@ def test_cmake_runs_the_selftest_on_the_npu(mixed: Library, tmp_path: Path) -> N
         subprocess.run(["cmake", *words], check=True, capture_output=True)
     assert "all outputs agree" in run(build / "selftest")
     assert (mixed.folder / "mixedConfig.cmake").read_text().count("add_library") == 2
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory: pytest.TempPathFactory) -> LibraryResult:
+    """Two models with the same regions, and another float head each."""
+    folder = tmp_path_factory.mktemp("npu")
+    other = npu_models.mixed()
+    head = next(each for each in other.graph.initializer if each.name == "head_w")
+    head.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(head)[::-1].copy(), head.name))
+    paths = saved(folder, first=npu_models.mixed(), second=other)
+    return arm_ext.compile_library(paths, "host", folder / "heads", npu=MIXED)
+
+
+@pytest.mark.parametrize("refused", [(), (1, 3)])
+@pytest.mark.parametrize("number", [0, 1])
+def test_each_of_several_models_has_regions_of_its_own(
+    heads: LibraryResult, tmp_path: Path, number: int, refused: tuple[int, ...]
+) -> None:
+    library = Library(heads.models[number].package)
+    asked = []
+
+    def answer(region: Region, payload: bytes, *rest: Any) -> int:
+        asked.append(region.number)
+        file = heads.path / "models" / library.name / "npu" / f"region-{region.number}.payload"
+        assert file.read_bytes() == payload
+        return 0 if region.number in refused else on_the_model(region, payload, *rest)
+
+    status, outputs = Caller(library, tmp_path).run(answer)
+    assert status == 0
+    assert sorted(asked) == list(range(5)) == list(range(regions_of(library)))
+    for found, expected in zip(outputs, _values(library)[1], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_equal_payloads_of_several_models_are_stored_once(heads: LibraryResult) -> None:
+    archive = (heads.path / "libheads.a").read_bytes()
+    payloads = [file.read_bytes() for file in (heads.path / "models" / "first" / "npu").glob("*.payload")]
+    assert [archive.count(payload) for payload in payloads] == [1] * 5
+
+
+def test_several_models_run_behind_linux_driver(heads: LibraryResult, device: Device, tmp_path: Path) -> None:
+    flags, driver = ["-DFIRST_ON_NPU", "-DSECOND_ON_NPU"], heads.path / "libheads_npu_linux.a"
+    words = [npu_linux(HOST, SYSTEM), *STRICT, *flags, *selftest(heads), driver, "-lpthread"]
+    program = cc(words, tmp_path / "selftest")
+    assert run(program).count("all outputs agree") == 2
+    assert device.asked["submit"] == 10
+
+
+def test_cmake_runs_the_selftests_of_several_models_on_the_npu(heads: LibraryResult, tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    for words in (["-S", heads.path / "example", "-B", build, "-D", "ON_NPU=ON"], ["--build", build]):
+        subprocess.run(["cmake", *words], check=True, capture_output=True)
+    assert run(build / "selftest").count("all outputs agree") == 2  # on the CPU, without a device
+
+
+def test_a_float_model_among_several_is_named(tmp_path: Path) -> None:
+    paths = saved(tmp_path, first=npu_models.whole(), second=models.mlp())
+    with pytest.raises(UsageError, match="npu needs a quantised model, and second is float"):
+        arm_ext.compile_library(paths, "host", tmp_path / "out", npu="ethos-u65-256")
+    assert not (tmp_path / "out").exists()
