@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from schedules.composites.attributes import encoded
+from schedules.composites.workload import Operand, Workload
 from schedules.numerics.recurrent_integer import (
     Constants,
     IntegerLstm,
@@ -40,17 +41,17 @@ class Case:
 
         argument = np.arange(-(2**15), 2**15) / 2**12
         tables = [1 / (1 + np.exp(-argument)), np.tanh(argument), np.tanh(argument * 2.0)]
-        self.constants = Constants(
+        self.held = Constants(
             drawn(-128, 128, np.int8, outputs, width),
             drawn(-9999, 9999, np.int32, width),
             np.clip(np.round(np.stack(tables) * 2**15), -(2**15), 2**15 - 1).astype(np.int16),
         )
         if lstm.peepholes:
             peepholes = drawn(-(2**15), 2**15, np.int16, 3, hidden)
-            self.constants = replace(self.constants, peepholes=peepholes)
+            self.held = replace(self.held, peepholes=peepholes)
         if lstm.projection is not None:
-            self.constants = replace(
-                self.constants,
+            self.held = replace(
+                self.held,
                 projection=drawn(-128, 128, np.int8, hidden, outputs),
                 projection_offset=drawn(-999, 999, np.int32, outputs),
             )
@@ -59,8 +60,22 @@ class Case:
             drawn(-128, 128, np.int16, batch, outputs),
             drawn(-(2**15), 2**15, np.int16, batch, hidden),
         )
-        self.inputs, self.arguments = [x, *states], [x, *self.constants.arrays, *states]
-        self.expected = sequence_of_integers(lstm, x, self.constants, states)
+        self.inputs, self.arguments = [x, *states], [x, *self.held.arrays, *states]
+        self.constants = self.held.arrays
+        self.expected = sequence_of_integers(lstm, x, self.held, states)
+        kinds = [
+            ("input", 0),
+            *(("constant", k) for k in range(len(self.constants))),
+            ("input", 1),
+            ("input", 2),
+        ]
+        operands = (
+            Operand(array.shape, str(array.dtype), *kind)
+            for array, kind in zip(self.arguments, kinds, strict=True)
+        )
+        attributes = tuple(sorted((name, encoded(value)) for name, value in lstm.attributes.items()))
+        shape = self.expected.shape
+        self.workload = Workload("arm.lstm_s8", tuple(operands), attributes, (), shape, "int16")
 
 
 CASES = [
