@@ -52,7 +52,7 @@ from schedules.kernels.gemm import (
     sparse_f32,
 )
 from schedules.kernels.normalization import norm_f32, norm_s8
-from schedules.kernels.recurrent import recurrent_f32, recurrent_s8
+from schedules.kernels.recurrent import lstm_s8, recurrent_f32, recurrent_s8
 from schedules.kernels.softmax import softmax_f32, softmax_s8
 from schedules.kernels.trees import tree_ensemble
 from schedules.kernels.winograd import winograd_f32
@@ -81,6 +81,7 @@ KERNELS: tuple[Kernel, ...] = (
     softmax_f32,
     recurrent_f32,
     recurrent_s8,
+    lstm_s8,
     tree_ensemble,
     sparse_f32,
 )

@@ -266,6 +266,9 @@ RECURRENT_DYNAMIC = tuple(
     for spec in RECURRENT
 )
 
+# 8-bit data and a 16-bit cell; operands 1 to 3 are weights, offsets and tables.
+LSTM_S8 = CompositeSpec("arm.lstm_s8", "integer.lstm", (1, 2, 3), ("int16",), ())
+
 # Arrays of nodes and leaves, and the start values of the sums.
 TREES = CompositeSpec(
     "arm.tree_ensemble", "float.tree_ensemble", tuple(range(1, 8)), ("float32", "float64"), ()
@@ -294,5 +297,6 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *ROWS_F32,
     *RECURRENT,
     *RECURRENT_DYNAMIC,
+    LSTM_S8,
     TREES,
 )

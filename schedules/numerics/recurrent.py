@@ -36,7 +36,10 @@ GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 ACTIVATIONS = {"lstm": 3, "gru": 2, "rnn": 1}
 """The number of activations of a layer, by its kind."""
 
-NAMES = tuple(f"{numerics}.{kind}" for numerics in ("float", "dynamic") for kind in GATES)
+INTEGER_LSTM = "integer.lstm"
+"""Value of the attribute "numerics" of what `recurrent_integer` defines."""
+
+NAMES = (*(f"{numerics}.{kind}" for numerics in ("float", "dynamic") for kind in GATES), INTEGER_LSTM)
 """Values of a routine's attribute "numerics"; `recurrent_dynamic` defines the dynamic ones."""
 
 _FUNCTIONS: dict[str, Callable[..., Array]] = {

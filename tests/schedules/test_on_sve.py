@@ -24,7 +24,7 @@ from tests.schedules.kernels.elementwise import test_broadcast_s8, test_elementw
 from tests.schedules.kernels.elementwise.test_binary_forms import A, B, Y
 from tests.schedules.kernels.gemm import test_matmul_s8
 from tests.schedules.kernels.normalization import test_norm_f32, test_norm_s8
-from tests.schedules.kernels.recurrent import test_recurrent_f32, test_recurrent_s8
+from tests.schedules.kernels.recurrent import test_lstm_s8, test_recurrent_f32, test_recurrent_s8
 from tests.schedules.kernels.softmax import test_quotient_tosa, test_softmax_f32, test_softmax_s8
 from tests.schedules.kernels.trees import test_tree_ensemble
 from tests.schedules.kernels.winograd import test_winograd_f32 as winograd
@@ -111,6 +111,7 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "softmax_f32": lambda: [_rows(case, ()) for case in test_softmax_f32.CASES[3:6]],
     "recurrent_f32": lambda: test_recurrent_f32.CASES[1:5],
     "recurrent_s8": lambda: test_recurrent_s8.CASES[1:5],
+    "lstm_s8": lambda: test_lstm_s8.TAKEN[:4],
     "tree_ensemble": lambda: test_tree_ensemble.CASES[1:6],
 }
 

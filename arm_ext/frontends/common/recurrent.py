@@ -3,10 +3,11 @@
 
     x [steps, batch, input]    →    call_tir(cell, x W + b, R, states)    [steps + states, batch, hidden]
 
-`schedules.numerics.recurrent` defines the call for float weights, `recurrent_dynamic` that for integer weights. The
-size of its code does not depend on the number of steps.
+`schedules.numerics.recurrent` defines the call for float weights, `recurrent_dynamic` that for integer weights, and
+`recurrent_integer` that for integer data. The size of its code does not depend on the number of steps.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from tvm import relax
 
 from schedules.numerics.recurrent import Cell, recurrent_routine
 from schedules.numerics.recurrent_dynamic import Rounding, recurrent_dynamic_routine
+from schedules.numerics.recurrent_integer import Constants, IntegerLstm, integer_lstm_routine
 from schedules.numerics.routine import Routine
 
 Array = npt.NDArray[Any]
@@ -158,3 +160,35 @@ def _walked(
         last = builder.emit(_R.strided_slice(out, [0], [steps + k], [steps + k + 1]))
         ends.append(builder.emit(_R.reshape(last, (batch, hidden))))
     return Walked(y, tuple(ends))
+
+
+def run_integer_lstm(
+    builder: relax.BlockBuilder,
+    lstm: IntegerLstm,
+    x: relax.Expr,
+    constants: Constants,
+    states: Sequence[relax.Expr],
+) -> Walked:
+    """Emit an LSTM of integers, given its product with the data; all results are int16.
+
+    Args:
+        builder: Builder of the Relax function.
+        lstm: What each step computes.
+        x: Product with the data, int16 [steps, batch, gates * hidden].
+        constants: Weights and tables.
+        states: Initial output [batch, outputs] and cell [batch, hidden], int16.
+    """
+    steps, batch, _ = (int(dim) for dim in x.ty.shape)
+    outputs, hidden = (int(state.ty.shape[1]) for state in states)
+    routine = integer_lstm_routine(lstm, (steps, batch, hidden), outputs)
+    held = [relax.const(array, str(array.dtype)) for array in constants.arrays]
+    symbol = builder.add_func(routine.func, "recurrent_integer_lstm")
+    shapes = [(steps, batch, outputs), (batch, outputs), (batch, hidden)]
+    ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
+    out_type = relax.TensorType((ends[-1],), "int16")
+    out = builder.emit(relax.call_tir(symbol, [x, *held, *states], out_type))
+    parts = []
+    for begin, end, shape in zip([0, *ends], ends, shapes, strict=False):
+        part = builder.emit(_R.strided_slice(out, [0], [begin], [end]))
+        parts.append(builder.emit(_R.reshape(part, shape)))
+    return Walked(parts[0], tuple(parts[1:]))

@@ -1,46 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite's LSTM with 8-bit data and a 16-bit cell, in LiteRT's integer arithmetic.
 
-    gate    logistic or tanh of  sat16(sat16(scaled(x W + b)) + scaled(h R))    3 integer bits, by fixed-point tables
-    cell    sat16((forget * cell) >> 15 + (input * new) >> s)                   s by the cell's power of two
-    h       sat8(scaled(output * tanh(cell)) + z)
-
-Each product is scaled to 16 bits by itself, with a multiplier of 31 bits; zero points are part of the biases.
+One product with the data of all steps, scaled to 16 bits with a multiplier of 31 bits for each gate, then one call that
+walks the steps: `schedules.numerics.recurrent_integer` defines it. Zero points are part of the biases.
 """
 
 import math
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.recurrent import run_integer_lstm
 from arm_ext.frontends.tflite import fixed_point
 from arm_ext.frontends.tflite.fixed_point import scale_of
-from arm_ext.frontends.tflite.integers import of_each, product, saturated, scaled, shifted, whole
-from arm_ext.frontends.tflite.sequences import (
-    Operands,
-    State,
-    operands_of,
-    quantization_of,
-    run_steps,
-    steps_first,
-)
+from arm_ext.frontends.tflite.integers import product, saturated, scaled
+from arm_ext.frontends.tflite.sequences import Operands, operands_of, quantization_of, steps_first
+from schedules.numerics.recurrent_integer import FORGET, FRACTION, PEEPHOLES, Constants, IntegerLstm, Scale
+
+Array = npt.NDArray[Any]
 
 _R = relax.op
 
 _WEIGHTS, _RECURRENT, _PEEPHOLES, _BIASES = 1, 5, 9, 12
 _PROJECTION, _PROJECTION_BIAS, _HIDDEN, _CELL, _NORMS = 16, 17, 18, 19, 20
-_INPUT, _FORGET, _NEW, _OUTPUT = range(4)
-_PEEPHOLE_OF = {_INPUT: 0, _FORGET: 1, _OUTPUT: 2}
 
-_GATE_SCALE = 2.0**-12
-"""Scale of the argument of a gate's activation, which has 3 integer bits."""
-_FRACTION = 15
-"""Fractional bits of the result."""
+_GATE_BITS = 3
+"""Integer bits of the argument of a gate's activation."""
+_GATE_SCALE = 2.0 ** (_GATE_BITS - FRACTION)
 _HIDDEN_PLACE = 4
 """Index of the intermediate tensor with the quantisation of the output before the projection."""
 _TANH_BITS = range(7)
@@ -53,111 +44,94 @@ def integer_lstm(c: Any, op: Any, options: Any) -> relax.Expr:
     Raises:
         ModelError: It has a form that is not computed here.
     """
-    lstm = _Lstm.of(c, op, options)
-    o, time_major = lstm.o, options.TimeMajor()
+    o = operands_of(c, op)
+    _check(o, op, options)
+    time_major = options.TimeMajor()
     x = steps_first(c, c.bb.normalize(c.value(int(o.numbers[0]))), time_major=time_major)
-    total = lstm.product(x, _WEIGHTS, o.quantization(0), biased=True)
+    weights, biases, scales = _products(o, _WEIGHTS, o.quantization(0)[0])
+    total = scaled(product(x, o.quantization(0)[1], weights, biases), np.repeat(scales, _units_of(o)))
     rows = c.bb.emit(saturated(c.bb.emit(total), "int16"))
-    return run_steps(o, rows, (_HIDDEN, _CELL), lstm.step, time_major=time_major)
+    lstm = _lstm(o, quantization_of(c.tensor(op.Intermediates(_HIDDEN_PLACE))), options)
+    states = [c.bb.emit(_R.astype(o.state(_HIDDEN), "int16")), o.state(_CELL)]
+    walked = run_integer_lstm(c.bb, lstm, rows, _constants(o, lstm), states)
+    o.keep(_HIDDEN, c.bb.emit(_R.astype(walked.states[0], "int8")))
+    o.keep(_CELL, walked.states[1])
+    return steps_first(c, c.bb.emit(_R.astype(walked.y, "int8")), time_major=time_major)
 
 
-@dataclass(frozen=True)
-class _Lstm:
-    """An operator, and what its steps compute with.
+def _gates(o: Operands) -> list[int]:
+    """The gates that there are; one without an input gate uses 1 minus the forget gate."""
+    return [gate for gate in range(4) if o.has(_WEIGHTS + gate)]
 
-    Attributes:
+
+def _units_of(o: Operands) -> int:
+    return len(o.integers(_WEIGHTS + FORGET))
+
+
+def _products(o: Operands, first: int, data: float) -> tuple[Array, Array, list[float]]:
+    """Weights [gates * hidden, ...] from input `first` on, biases, and each gate's scale of products with data."""
+    gates = _gates(o)
+    weights = np.concatenate([o.integers(first + gate) for gate in gates])
+    biases = np.concatenate([o.integers(_BIASES + gate) for gate in gates])
+    return weights, biases, [scale_of(data, o.quantization(first + gate)[0], _GATE_SCALE) for gate in gates]
+
+
+def _lstm(o: Operands, hidden: tuple[float, int], options: Any) -> IntegerLstm:
+    """What each step computes.
+
+    Args:
         o: Operands of the operator.
-        gates: The gates that the operator has; one without an input gate uses 1 minus the forget gate.
         hidden: Scale and zero point of the output before a projection.
-        output: Scale and zero point of the output.
-        cell_bits: log2 of the cell's scale.
-        cell_clip: Largest |cell|; 0 for no limit.
-        projection_clip: Largest |output| of the projection; 0 for no limit.
+        options: The operator's options.
     """
-
-    o: Operands
-    gates: tuple[int, ...]
-    hidden: tuple[float, int]
-    output: tuple[float, int]
-    cell_bits: int
-    cell_clip: int
-    projection_clip: int
-
-    @classmethod
-    def of(cls, c: Any, op: Any, options: Any) -> "_Lstm":
-        o = operands_of(c, op)
-        _check(o, op, options)
-        output, cell_scale = o.quantization(_HIDDEN), o.quantization(_CELL)[0]
-        return cls(
-            o=o,
-            gates=tuple(gate for gate in range(4) if o.has(_WEIGHTS + gate)),
-            hidden=quantization_of(c.tensor(op.Intermediates(_HIDDEN_PLACE))),
-            output=output,
-            cell_bits=round(math.log2(cell_scale)),
-            cell_clip=_units(options.CellClip(), cell_scale, "int16"),
-            projection_clip=_units(options.ProjClip(), output[0], "int8"),
+    (scale, zero), cell_scale = o.quantization(_HIDDEN), o.quantization(_CELL)[0]
+    seen, projected = o.has(_PEEPHOLES + PEEPHOLES.index(FORGET)), o.has(_PROJECTION)
+    bits = round(math.log2(cell_scale))
+    return IntegerLstm(
+        products=tuple(_scale(one) for one in _products(o, _RECURRENT, scale)[2]),
+        peepholes=tuple(
+            _scale(scale_of(2.0**bits, o.quantization(at)[0], _GATE_SCALE)) if o.has(at) else Scale(0, 0)
+            for at in range(_PEEPHOLES, _PEEPHOLES + len(PEEPHOLES))
         )
-
-    def product(self, x: relax.Expr, first: int, data: tuple[float, int], *, biased: bool) -> relax.Expr:
-        """Return the gates' products with their data, before saturation to int16; inputs from `first` are weights."""
-        places = [first + gate for gate in self.gates]
-        scales = [scale_of(data[0], self.o.quantization(at)[0], _GATE_SCALE) for at in places]
-        weights = [self.o.integers(at) for at in places]
-        biases = [self.o.integers(_BIASES + gate) for gate in self.gates] if biased else None
-        return _product(x, weights, data[1], scales, biases)
-
-    def step(self, row: relax.Expr, state: State) -> State:
-        emit = self.o.c.bb.emit
-        hidden, cell = state
-        recurrent = emit(self.product(hidden, _RECURRENT, self.output, biased=False))
-        total = emit(saturated(emit(_R.add(_R.astype(row, "int32"), recurrent)), "int16"))
-        parts = emit(_R.split(total, len(self.gates), -1))
-        by_gate = {gate: relax.TupleGetItem(parts, k) for k, gate in enumerate(self.gates)}
-        old = emit(_R.astype(cell, "int32"))
-        gate_of = partial(self._gate, by_gate)
-        forget = gate_of(_FORGET, old)
-        taken = gate_of(_INPUT, old) if _INPUT in by_gate else _R.subtract(whole(fixed_point.MOST), forget)
-        kept = shifted(emit(_R.multiply(forget, old)), _FRACTION)
-        added = shifted(emit(_R.multiply(taken, gate_of(_NEW, old))), 2 * _FRACTION + self.cell_bits)
-        # Each is cut to 16 bits, as in LiteRT.
-        kept, added = (_R.astype(_R.astype(part, "int16"), "int32") for part in (kept, added))
-        cell = emit(_clipped(saturated(emit(_R.add(kept, added)), "int16"), self.cell_clip, "int16"))
-        new = emit(_R.astype(cell, "int32"))
-        tanh = _R.astype(of_each(fixed_point.fixed_tanh(_FRACTION + self.cell_bits), cell), "int32")
-        product = emit(_R.multiply(gate_of(_OUTPUT, new), tanh))
-        scale, zero_point = self.hidden
-        y = _R.add(scaled(product, scale_of(2.0**-_FRACTION, 2.0**-_FRACTION, scale)), whole(zero_point))
-        return self._projected(emit(saturated(emit(y), "int8"))), cell
-
-    def _gate(self, totals: dict[int, relax.Expr], gate: int, cell: relax.Expr) -> relax.Expr:
-        emit, total = self.o.c.bb.emit, totals[gate]
-        place = _PEEPHOLES + _PEEPHOLE_OF.get(gate, len(self.o.numbers))
-        if self.o.has(place):
-            weight = whole(self.o.integers(place).astype(np.int32))
-            scale = scale_of(2.0**self.cell_bits, self.o.quantization(place)[0], _GATE_SCALE)
-            seen = scaled(emit(_R.multiply(weight, cell)), scale)
-            total = saturated(emit(_R.add(_R.astype(total, "int32"), seen)), "int16")
-        table = fixed_point.fixed_tanh(3) if gate == _NEW else fixed_point.fixed_logistic()
-        return emit(_R.astype(of_each(table, emit(total)), "int32"))
-
-    def _projected(self, y: relax.Expr) -> relax.Expr:
-        if not self.o.has(_PROJECTION):
-            return y
-        emit, (scale, zero_point) = self.o.c.bb.emit, self.output
-        scales = [scale_of(self.o.quantization(_PROJECTION)[0], self.hidden[0], scale)]
-        biases = [self.o.integers(_PROJECTION_BIAS)] if self.o.has(_PROJECTION_BIAS) else None
-        product = _product(y, [self.o.integers(_PROJECTION)], self.hidden[1], scales, biases)
-        y = emit(saturated(emit(_R.add(product, whole(zero_point))), "int8"))
-        return _clipped(y, self.projection_clip, "int8")
+        if seen
+        else (),
+        hidden=_scale(scale_of(2.0**-FRACTION, 2.0**-FRACTION, hidden[0])),
+        hidden_zero=hidden[1],
+        projection=_scale(scale_of(o.quantization(_PROJECTION)[0], hidden[0], scale)) if projected else None,
+        output_zero=zero,
+        cell_bits=bits,
+        cell_clip=_units(options.CellClip(), cell_scale, "int16"),
+        output_clip=_units(options.ProjClip(), scale, "int8"),
+    )
 
 
-def _product(
-    x: relax.Expr, weights: list[Any], zero_point: int, scales: list[float], biases: list[Any] | None
-) -> relax.Expr:
-    """Data by matrices side by side, each with a scale of its own."""
-    bias = None if biases is None else np.concatenate(biases)
-    total = product(x, zero_point, np.concatenate(weights), bias)
-    return scaled(total, np.repeat(scales, [len(weight) for weight in weights]))
+def _scale(real: float) -> Scale:
+    return Scale(*fixed_point.multiplier_of(real))
+
+
+def _constants(o: Operands, lstm: IntegerLstm) -> Constants:
+    """Weights with zero points in the offsets, and tables."""
+    weights = _products(o, _RECURRENT, 1.0)[0]
+    tables = [
+        fixed_point.fixed_logistic(),
+        fixed_point.fixed_tanh(_GATE_BITS),
+        fixed_point.fixed_tanh(FRACTION + lstm.cell_bits),
+    ]
+    found = Constants(np.ascontiguousarray(weights.T), _shift(weights, lstm.output_zero), np.stack(tables))
+    if lstm.peepholes:
+        places, none = range(_PEEPHOLES, _PEEPHOLES + len(PEEPHOLES)), np.zeros(_units_of(o), np.int16)
+        found = replace(found, peepholes=np.stack([o.integers(at) if o.has(at) else none for at in places]))
+    if lstm.projection is not None:
+        last = o.integers(_PROJECTION)
+        bias = o.integers(_PROJECTION_BIAS) if o.has(_PROJECTION_BIAS) else 0
+        offset = (_shift(last, lstm.hidden_zero) + bias).astype(np.int32)
+        found = replace(found, projection=np.ascontiguousarray(last.T), projection_offset=offset)
+    return found
+
+
+def _shift(weights: Array, zero_point: int) -> Array:
+    """What a zero point of the data contributes to products with weights [columns, k], negated."""
+    return np.asarray(-zero_point * weights.sum(-1, dtype=np.int64), np.int32)
 
 
 def _units(limit: float, scale: float, dtype: str) -> int:
@@ -166,14 +140,8 @@ def _units(limit: float, scale: float, dtype: str) -> int:
     return int(min(max(limit / scale, -most - 1), most)) if limit > 0 else 0
 
 
-def _clipped(x: relax.Expr, limit: int, dtype: str) -> relax.Expr:
-    if not limit:
-        return x
-    return _R.minimum(_R.maximum(x, whole(-limit, dtype)), whole(limit, dtype))
-
-
 def _check(o: Operands, op: Any, options: Any) -> None:
-    if o.has(_NORMS + _FORGET):
+    if o.has(_NORMS + FORGET):
         raise ModelError("its gates are normalised, which is not supported with data of 8 bits")
     if options.FusedActivationFunction() != tflite.ActivationFunctionType.TANH:
         raise ModelError(
@@ -190,11 +158,7 @@ def _check(o: Operands, op: Any, options: Any) -> None:
         raise ModelError("its data are quantised otherwise than in int8, or its cell than in int16")
     scale, zero_point = o.quantization(_CELL)
     bits = math.log2(scale)
-    if (
-        zero_point
-        or abs(bits - round(bits)) > fixed_point.ALMOST
-        or _FRACTION + round(bits) not in _TANH_BITS
-    ):
+    if zero_point or abs(bits - round(bits)) > fixed_point.ALMOST or FRACTION + round(bits) not in _TANH_BITS:
         raise ModelError(
             f"its cell has scale {scale} and zero point {zero_point}; scales from 2^-15 to 2^-9 and zero point 0 are "
             "supported"

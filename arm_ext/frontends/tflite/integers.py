@@ -35,7 +35,9 @@ def product(
     x: relax.Expr, zero_point: int, weights: npt.NDArray[Any], bias: npt.NDArray[Any] | None = None
 ) -> relax.Expr:
     """Return int8 data times the transposed weights as int32, with the zero point subtracted and the bias added."""
-    total = _R.matmul(x, relax.const(np.ascontiguousarray(weights.T)), out_dtype="int32")
+    matrix = np.ascontiguousarray(weights.T).astype(np.int32)
+    # Casts to the accumulators' dtype, as front ends have integer products everywhere, are what kernels are chosen by.
+    total = _R.matmul(_R.astype(x, "int32"), relax.const(matrix), out_dtype="int32")
     shift = (0 if bias is None else bias) - zero_point * weights.sum(-1, dtype=np.int64)
     return _R.add(total, whole(shift)) if shift.any() else total
 

@@ -11,6 +11,7 @@ product would quantise twice per step, and is declined.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from tvm import ir, tirx
@@ -22,32 +23,39 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.narrow import fcvtas, fcvtns, narrow8, sqxtn16
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES, VECTOR
-from schedules.intrinsics.sdot import FEATURE, K_STEP, sdot
+from schedules.intrinsics.sdot import sdot
 from schedules.intrinsics.smull import sadalp, smull
 from schedules.intrinsics.vector import combine, high, low
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined, taken
-from schedules.kernels.common.cost_model import again, arithmetic
-from schedules.kernels.gemm import implicit_rows
-from schedules.kernels.gemm.k_chunks_s8 import Reading
-from schedules.kernels.gemm.product import reordered
+from schedules.kernels.common.cost_model import arithmetic
 from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
+from schedules.kernels.recurrent.products_s8 import (
+    Params as Params,
+)
+from schedules.kernels.recurrent.products_s8 import (
+    alloc_rows,
+    candidates_of,
+    cycles_of,
+    multiply,
+    panels_of,
+    pitch_of,
+    reading_of,
+)
 from schedules.kernels.recurrent.steps import (
     Emitter,
     Layer,
     activation_instructions,
     arguments_of,
     buffers_of,
-    columns_of,
     constants_of,
     layer_of,
     packed,
     width_of,
 )
 from schedules.kernels.rowwise import row_vectors
-from schedules.kernels.tiles import mlal_tile, sdot_tile
-from schedules.kernels.tiles.tile_stores import HALF, Accumulator
+from schedules.kernels.tiles.tile_stores import Accumulator
 from schedules.numerics.recurrent import GATES
 from schedules.numerics.recurrent_dynamic import MOST, STEPS
 from schedules.tir.emit import TensorSpec, i64, kernel_function, load, store, take
@@ -59,41 +67,11 @@ COMPOSITES = tuple(f"arm.{kind}_dynamic" for kind in GATES)
 FIRST = 3
 """The operand that is the first state: data, weights and their scales come before it."""
 
-TILES = ((1, 16), (1, 12), (1, 8), (1, 4), (2, 12), (2, 8), (3, 8), (4, 4), (5, 4), (6, 4))
-"""(rows, vectors) of the register tiles worth considering."""
-
-WIDENED_TILES = ((1, 4), (1, 2))
-"""(rows, vectors) of the register tiles worth considering without SDOT."""
-
-CHAIN = 1
-"""Number of products that are summed in 16 bits: one, since weights may be -128."""
-
 AROUND = 9.0
 """Instructions per vector of a gate besides its activation: loads, conversion of the sum, products, store."""
 
 QUANTIZED = 12.0
 """Instructions to quantise four elements of the state, including the search for minimum and maximum."""
-
-
-@dataclass(frozen=True)
-class Params:
-    """Parameters of the kernel.
-
-    Attributes:
-        rows: Rows of the batch in a register tile.
-        vectors: Largest number of vectors of four columns in a register tile: gates times vectors of units.
-        dot: Whether products are by SDOT; else by SMULL.
-    """
-
-    rows: int
-    vectors: int
-    dot: bool = True
-
-    def __post_init__(self) -> None:
-        if self.dot:
-            sdot_tile.check_registers(self.rows, self.vectors)
-        else:
-            mlal_tile.check_registers(self.rows, self.vectors * LANES)
 
 
 @dataclass(frozen=True)
@@ -109,17 +87,6 @@ class _Integers:
     layer: Layer
     symmetric: bool
     shifted: bool
-
-    @property
-    def pitch(self) -> int:
-        """Distance between quantised rows in bytes, a multiple of a vector."""
-        return -(-self.layer.hidden // VECTOR) * VECTOR
-
-    def reading(self, params: Params) -> Reading:
-        """Return how the quantised rows are read."""
-        unit = K_STEP if params.dot else HALF
-        depth = -(-self.layer.hidden // unit) * unit
-        return Reading.in_vectors(implicit_rows.linear(self.layer.batch, depth), unit)
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
@@ -140,41 +107,17 @@ def default(workload: Workload, core: Core) -> Params:
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Return every register tile that fits the layer."""
-    layer = _integers(workload).layer
-    dot = FEATURE in core.features
-    return tuple(
-        Params(rows, vectors, dot)
-        for rows, vectors in (TILES if dot else WIDENED_TILES)
-        if rows <= layer.batch and vectors >= layer.cell.gates
-    )
+    return candidates_of(_integers(workload).layer, core)
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Return the cycles of one call on one core, with weights in L2."""
-    integers = _integers(workload)
-    layer = integers.layer
-    full, rest = divmod(layer.batch, params.rows)
-    weights = len(integers.reading(params).order()) * width_of(layer, params.vectors)
-    total = arithmetic(QUANTIZED * layer.batch * layer.hidden / LANES).cycles(core)
-    for rows, tiles in ((params.rows, full), (rest, 1)):
-        if rows and tiles:
-            total += tiles * (_step_cycles(integers, rows, params, core) + again(weights, 1, weights, core))
-    return total * layer.steps
-
-
-def _step_cycles(integers: _Integers, rows: int, params: Params, core: Core) -> float:
-    """Return the cycles of one step of a tile of rows."""
-    layer, chunks, total = integers.layer, integers.reading(params).chunks(), 0.0
+    layer = _integers(workload).layer
     activations = activation_instructions(layer.cell)
-    for gates, block, _ in columns_of(layer, params.vectors):
-        after = rows * block.vectors * (activations + AROUND * len(gates))
-        vectors = block.vectors * len(gates)
-        if params.dot:
-            sums = sdot_tile.cost(rows, vectors, integers.reading(params), core, anew=False)
-        else:
-            sums = mlal_tile.cost(rows, vectors * LANES, chunks, CHAIN)
-        total += (sums + arithmetic(after)).cycles(core)
-    return total
+    quantized = arithmetic(QUANTIZED * layer.batch * layer.hidden / LANES).cycles(core)
+    return quantized * layer.steps + cycles_of(
+        layer, params, core, lambda vectors, gates: vectors * (activations + AROUND * gates)
+    )
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
@@ -184,26 +127,10 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     r, scale = (constants[operand.index] for operand in workload.operands[1:3])
     r = r.astype(np.int32)
     shifts = shifts_of(r.T)
-    columns = packed(layer, most, (r - shifts).astype(np.int8)).T
-    reading = integers.reading(params)
-    columns = reordered(_to_depth(columns, reading.rows.depth), reading.order())
-    panels, column = [], 0
-    for gates, block, _ in columns_of(layer, most):
-        vectors = len(gates) * block.vectors
-        own = columns[column : column + vectors * LANES]
-        if params.dot:
-            panels.append(sdot_tile.pack_columns(own, vectors).ravel())
-        else:
-            panels.append(mlal_tile.pack_columns(own, len(own), reading.chunks()).ravel())
-        column += vectors * LANES
     by_column = [r.sum(0, dtype=np.int32), scale.astype(np.float32), *[shifts] * integers.shifted]
     others = (constants[operand.index] for operand in constants_of(workload, FIRST))
-    return np.concatenate(panels), *(packed(layer, most, values) for values in by_column), *others
-
-
-def _to_depth(columns: Array, depth: int) -> Array:
-    """Pad weights [columns, k] with zeros to a depth."""
-    return np.pad(columns, ((0, 0), (0, depth - columns.shape[1])))
+    panels = panels_of(layer, params, (r - shifts).astype(np.int8))
+    return panels, *(packed(layer, most, values) for values in by_column), *others
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
@@ -211,7 +138,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     integers = _integers(workload)
     width = width_of(integers.layer, params.vectors)
     by_column: list[TensorSpec] = [
-        ((len(integers.reading(params).order()) * width,), "int8"),
+        ((len(reading_of(integers.layer, params).order()) * width,), "int8"),
         ((width,), "int32"),
         ((width,), "float32"),
         *[((width,), "int32")] * integers.shifted,
@@ -246,8 +173,7 @@ class _Emitter(Emitter):
         self.integers, self.params = integers, params
         self.panels, self.sums, self.scales, *self.shifts = by_column
         layer = integers.layer
-        # Longer by one vector, since vectors may be read past the end of the last row.
-        self.q = T.alloc_buffer((layer.batch * integers.pitch + VECTOR,), "int8", layout=None)
+        self.q, self.pitch = alloc_rows(layer), pitch_of(layer)
         self.steps_of = T.alloc_buffer((layer.batch,), "float32", layout=None)
         self.sums_of = T.alloc_buffer((layer.batch,), "int32", layout=None)
         self.zero: ir.Expr | None = None
@@ -322,7 +248,7 @@ class _Emitter(Emitter):
     def _bytes(self, start: ir.Expr, row: ir.Expr, rounded: Callable[[ir.Expr], ir.Expr]) -> None:
         """Emit the int8 elements of a row, in vectors of 16, given the conversion of float32x4 to int32x4."""
         whole, rest = divmod(self.layer.hidden, VECTOR)
-        to = T.Bind(row * self.integers.pitch)
+        to = T.Bind(row * self.pitch)
 
         def vector(data: tirx.Buffer, at: ir.Expr, target: ir.Expr) -> None:
             words = [
@@ -351,8 +277,8 @@ class _Emitter(Emitter):
         acc = T.alloc_buffer((LANES,), "int32", layout=None)
         store(acc, tirx.Broadcast(tirx.IntImm("int32", 0), LANES), i64(0), LANES)
         ones = tirx.Broadcast(tirx.IntImm("int8", 1), VECTOR)
-        with T.serial(i64(0), i64(self.integers.pitch // VECTOR)) as index:
-            value = load(self.q, row * self.integers.pitch + index * VECTOR, VECTOR)
+        with T.serial(i64(0), i64(self.pitch // VECTOR)) as index:
+            value = load(self.q, row * self.pitch + index * VECTOR, VECTOR)
             total = acc.vload([i64(0)], "int32x4")
             if self.params.dot:
                 total = sdot(total, value, ones)
@@ -389,21 +315,9 @@ class _Emitter(Emitter):
 
     def multiply(self, count: int, column: ir.Expr) -> Accumulator:
         """Emit the sums of `count` vectors of columns from `column`, minus the zero point's contribution."""
-        reading = self.integers.reading(self.params)
-        starts = [T.Bind((self.row + r) * self.integers.pitch) for r in range(self.rows)]
-        panel = T.Bind(column * len(reading.order()))
-        if self.params.dot:
-            begin = [self.less_zero(column + LANES * v) for v in range(count)]
-            acc = sdot_tile.multiply(
-                self.q, starts, self.panels, panel, count, reading.chunks(), lambda _: begin
-            )
-            return lambda r, v: acc.vload([i64((r * count + v) * LANES)], "int32x4")
-        width = count * LANES
-        acc = mlal_tile.multiply(
-            self.q, starts, self.panels, panel, width, reading.chunks(), CHAIN, flipped=False
-        )
-        # Added after the sums over k, which leave no registers for it.
-        return lambda r, v: mlal_tile.sums(acc, width, r, LANES * v) + self.less_zero(column + LANES * v)
+        rows = [self.row + r for r in range(self.rows)]
+        begin = [partial(self.less_zero, column + LANES * v) for v in range(count)]
+        return multiply(self.layer, self.params, (self.q, self.panels), rows, column, begin)
 
     def less_zero(self, column: ir.Expr) -> ir.Expr:
         """Return minus the zero point's contribution to the sums of four columns, int32x4."""

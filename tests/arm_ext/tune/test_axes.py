@@ -61,6 +61,7 @@ AXES: dict[str, dict[str, set[str]]] = {
     "softmax_f32": {},
     "recurrent_f32": {"tile": {"rows", "vectors"}},
     "recurrent_s8": {"tile": {"rows", "vectors"}, "instruction": {"dot"}},
+    "lstm_s8": {"tile": {"rows", "vectors"}, "instruction": {"dot"}},
     "sparse_f32": {},
     "tree_ensemble": {"tile": {"rows", "walks"}, "instruction": {"fused"}, "algorithm": {"early"}},
     "generic": {},

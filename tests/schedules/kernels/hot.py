@@ -22,6 +22,7 @@ from tests.schedules.kernels.elementwise import test_elementwise_s8 as elementwi
 from tests.schedules.kernels.gemm import test_matmul_s8 as matmul
 from tests.schedules.kernels.normalization import test_norm_f32 as norm_f32
 from tests.schedules.kernels.normalization import test_norm_s8 as norm_s8
+from tests.schedules.kernels.recurrent import test_lstm_s8 as lstm_s8
 from tests.schedules.kernels.recurrent import test_recurrent_f32 as recurrent
 from tests.schedules.kernels.recurrent import test_recurrent_s8 as recurrent_s8
 from tests.schedules.kernels.softmax import test_softmax_f32 as softmax_f32
@@ -206,6 +207,12 @@ HOT = (
         OLD,
         MAC + "|sadalp",
         variant="smull",
+    ),
+    Hot(
+        "lstm_s8",
+        lambda: lstm_s8.Case(lstm_s8.LSTM, 3, 1, 256).workload,
+        0.63,
+        ("neoverse-n2", "cortex-a76"),
     ),
     Hot("softmax_f32", lambda: softmax_f32.Case((512, 768)).workload, 0.68, work=VECTOR),
     Hot(

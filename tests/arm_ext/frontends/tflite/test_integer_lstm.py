@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite's LSTM of 8-bit data and a 16-bit cell against LiteRT, bit for bit, run by run."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import arm_ext
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.pipeline.selftest import run_on_host
@@ -28,10 +30,11 @@ def lstm(
     projected: bool = False,
     clip: float = 0.0,
     time_major: bool = False,
+    steps: int = STEPS,
 ) -> Case:
     def build(m: TfliteBuilder) -> None:
         outputs, there = PROJECTED if projected else HIDDEN, [not coupled, True, True, True]
-        lines = (STEPS, BATCH) if time_major else (BATCH, STEPS)
+        lines = (steps, BATCH) if time_major else (BATCH, steps)
         x = m.take("int8", *lines, INPUTS, scale=X_SCALE, zero=X_ZERO)
         gates = [
             m.weight(HIDDEN, size, scale=WEIGHT * (1 + k)) if gate else -1
@@ -82,15 +85,28 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.long] if n == "plain" else []) for n in CASES]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_equals_litert(tmp_path: Path, name: str):
     m = TfliteBuilder()
     CASES[name](m)
     for found, expected in runs_of_both(tmp_path, m, m.values()):
         assert len(np.unique(expected)) > 6
         np.testing.assert_array_equal(found, expected)
+
+
+def test_code_does_not_grow_with_the_steps(tmp_path: Path):
+    code, calls = set(), set()
+    for steps in (4, 32):
+        m = TfliteBuilder()
+        lstm(steps=steps)(m)
+        (path := tmp_path / "model.tflite").write_bytes(m.build())
+        arm_ext.compile(path, "neoverse-n2", tmp_path / f"out{steps}")
+        report = json.loads((tmp_path / f"out{steps}" / "report.json").read_text())
+        calls.add(len(report["calls"]))
+        code.add((tmp_path / f"out{steps}" / "model.so").stat().st_size)
+    assert len(calls) == 1
+    # Of a page: the product of all steps has other rows beside its full tiles.
+    assert max(code) - min(code) <= 4096
 
 
 def test_reference_has_the_states(tmp_path: Path):

@@ -42,7 +42,7 @@ FEW_ROWS = (
 # On this core the product on SMLSL is the other one again.
 # The steps of a recurrent layer are sequential: only tiles of the batch can be parallel, and here there are few.
 # Tree walks are parallel over rows, of which there is only one.
-SERIAL = ("recurrent_f32", "recurrent_s8", "tree_ensemble")
+SERIAL = ("recurrent_f32", "recurrent_s8", "lstm_s8", "tree_ensemble")
 CALLS = (*(hot for hot in HOT if hot.variant != "smlsl" and hot.kernel not in SERIAL), *FEW_ROWS)
 
 
