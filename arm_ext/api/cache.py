@@ -14,7 +14,7 @@ class CacheContents:
 
     Attributes:
         folder: Folder of the cache.
-        kernels: How many compiled kernels.
+        kernels: How many entries of kernels: machine code, and outlines.
         selftests: How many outputs of self-tests.
         size: Bytes of all.
         limit: Bytes above which those go that were used longest ago.

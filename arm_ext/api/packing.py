@@ -90,8 +90,10 @@ class Packing:
         """Link and check model.so, and write the self-tests."""
 
         def make() -> LinkerRecord:
-            states = self.united.largest.model.states
-            program = make_program(self.united.result.mod, self.profile, [held.initial for held in states])
+            largest = self.united.largest
+            initial = [held.initial for held in largest.model.states]
+            outlines = largest.options.outlines
+            program = make_program(self.united.result.mod, self.profile, initial, outlines=outlines)
             beside_kernels = (npu_runtime(self.profile.triple),) if self.united.result.offers else ()
             linker = program.export(so, cc, beside_kernels)
             progress("verify")

@@ -24,12 +24,14 @@ from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
 from arm_ext.frontends.common import loops
-from arm_ext.pipeline import codegen, fingerprint
+from arm_ext.pipeline import codegen, fingerprint, outline
 from arm_ext.pipeline.caches import KERNELS
+from arm_ext.pipeline.outline import BODY, Outlines
 from arm_ext.pipeline.phases import build
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
 from relay_passes.canonicalize import define_casts
+from relay_passes.memory import hoist_workspaces, storage_offsets
 from relay_passes.memory.pointer_calls import takes_pointers
 
 # As export_library names what it has LLVM write: the functions that call kernels, and the weights.
@@ -100,6 +102,7 @@ def make_program(
     initial: Sequence[npt.NDArray[Any]] = (),
     *,
     runs_here: bool = False,
+    outlines: Outlines | None = None,
 ) -> Program:
     """Compile a planned module to machine code.
 
@@ -108,6 +111,7 @@ def make_program(
         profile: The target.
         initial: Initial values of the states, for a model with states.
         runs_here: Whether it is run in this process, instead of exported.
+        outlines: Completes the kernels that the phases left without a body.
     """
     kernels = {g.name_hint: f for g, f in planned.functions_items() if isinstance(f, tirx.PrimFunc)}
     by_pointers = [symbol for symbol, func in kernels.items() if takes_pointers(func)]
@@ -119,7 +123,7 @@ def make_program(
         # Runs here are few: they do not pay for optimising what they run.
         executable = build(marked, profile, initial, optimised=not runs_here, own_allocator=True)
     target = profile.tvm_target(optimised=not runs_here)
-    objects = _objects(kernels, target, _packed)
+    objects = _objects(kernels, target, _packed, outlines)
     return Program(executable, (*objects, _allocator(profile.triple)), profile.triple)
 
 
@@ -133,15 +137,21 @@ def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[
     return _objects(functions, profile.tvm_target(), codegen.build_c_function)
 
 
-def _objects(functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, build: _Build) -> list[bytes]:
+def _objects(
+    functions: Mapping[str, tirx.PrimFunc],
+    target: tvm.target.Target,
+    build: _Build,
+    outlines: Outlines | None = None,
+) -> list[bytes]:
     """Compile kernels, on each processor one at a time; the bytes of each depend on it alone."""
+    completed = _whole if outlines is None else outlines.completed
 
     def object_of(symbol: str, func: tirx.PrimFunc) -> bytes:
         with section("kernels"):
             named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
             made_from = "\0".join((_maker(), build.__name__, str(target), tvm.ir.save_json(named)))
             key = hashlib.sha256(made_from.encode()).hexdigest()
-            return KERNELS.get(key, lambda: _compiled(build(named, target)))
+            return KERNELS.get(key, lambda: _compiled(build(completed(named), target)))
 
     try:
         with threads(len(os.sched_getaffinity(0))) as pool:
@@ -149,6 +159,11 @@ def _objects(functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, 
             return [each.result() for each in pending]
     finally:
         KERNELS.tidy()
+
+
+def _whole(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    assert BODY not in func.attrs
+    return func
 
 
 def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
@@ -187,5 +202,6 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 def _maker() -> str:
     """Return the versions of TVM and hashes of our code generation, which determine the machine code."""
     wheels = fingerprint.wheels("apache-tvm", "apache-tvm-ffi")
-    ours = (inspect.getsource(module) for module in (codegen, loops, define_casts))
+    made_by = (codegen, loops, define_casts, outline, hoist_workspaces, storage_offsets)
+    ours = (inspect.getsource(module) for module in made_by)
     return " ".join((wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))

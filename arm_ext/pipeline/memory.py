@@ -14,22 +14,24 @@ from tvm_ffi import structural_walk
 
 from arm_ext.package.manifest import Memory, WideLayer
 from arm_ext.pipeline.codegen import allocations
+from arm_ext.pipeline.outline import Outlines
 from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 _WIDEST = 5
 
 
-def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
+def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule, outlines: Outlines | None = None) -> Memory:
     """Measure a module before and after memory planning.
 
     Args:
         lowered: Its functions call kernels by call_tir, one dataflow block each, but for those with control flow.
         planned: The same module after StaticPlanBlockMemory.
+        outlines: Completes the kernels that the phases left without a body.
     """
     straight = _in_one(lowered)
     workspace = _most_workspace(
-        func for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)
+        (func for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)), outlines
     )
     functions = {gvar.name_hint: func for gvar, func in relax_functions(planned)}
     return Memory(
@@ -107,13 +109,13 @@ def _constants(functions: Iterable[relax.Function]) -> Iterator[int]:
     return (_bytes(constant.ty) for constant in seen)
 
 
-def _most_workspace(kernels: Iterable[tirx.PrimFunc]) -> int:
+def _most_workspace(kernels: Iterable[tirx.PrimFunc], outlines: Outlines | None) -> int:
     """Return the most that `_workspace` is of one of the kernels; passes run only where they can find more."""
     most = 0
     for asked, func in sorted(((_asked(func), func) for func in kernels), key=itemgetter(0), reverse=True):
         if asked <= most:
             break
-        most = max(most, _workspace(func))
+        most = max(most, _workspace(func if outlines is None else outlines.completed(func)))
     return most
 
 

@@ -27,6 +27,7 @@ from arm_ext.pipeline.call_sites import call_sites
 from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
+from arm_ext.pipeline.outline import Outlines
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.target.profiles import Profile
@@ -79,6 +80,7 @@ class PhaseOptions:
         divide: Moves what an NPU may compute into functions of its own, and adds `offers` and `division`.
         length: The size that is known at run time alone, for a model that `merge_lengths` made.
         record: Takes note of the rules and passes that run, if given.
+        outlines: Leaves out the bodies of kernels, which it completes before machine code is made, if given.
     """
 
     profile: Profile
@@ -92,6 +94,7 @@ class PhaseOptions:
     divide: "Callable[[PhaseResult, PhaseOptions], PhaseResult] | None" = None
     length: BoundedLength | None = None
     record: Record | None = None
+    outlines: Outlines | None = None
 
 
 @dataclass(frozen=True)
@@ -219,7 +222,8 @@ def lower_kernels(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """
     profile, without, length = options.profile, options.without, options.length
     if length is None:
-        sizes = FixedSizes(result.mod, profile, without, options.more_kernels)
+        outline = None if options.outlines is None else options.outlines.outline
+        sizes = FixedSizes(result.mod, profile, without, options.more_kernels, outline)
         mod, kernels = lower(result.mod, profile, without, options.choose, sizes)
         static = mod
     else:

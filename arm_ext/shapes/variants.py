@@ -110,10 +110,10 @@ class Variant:
                 self.prepared = self.result.mod
             if name == "lower":
                 lowered = self.result.mod
-        modules = [lowered, self.result.mod]
+        planned = self.result.mod
         if self.bucket.length:
-            modules = [at_length(mod, self.bucket.largest) for mod in modules]
-        self.memory = memory_of(*modules)
+            lowered, planned = (at_length(mod, self.bucket.largest) for mod in (lowered, planned))
+        self.memory = memory_of(lowered, planned, self.options.outlines)
 
 
 @dataclass(frozen=True)

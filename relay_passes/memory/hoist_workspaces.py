@@ -39,7 +39,7 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
         mod: As CallTIRRewrite returns it: Relax functions alone call PrimFuncs, by name.
     """
     kernels = [(gv, func) for gv, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)]
-    held = [(gv, func, tuple(_of_the_call(func.body))) for gv, func in kernels]
+    held = [(gv, func, tuple(workspaces(func.body))) for gv, func in kernels]
     found = [each for each in held if each[2]]
     out = mod.clone()
     for gv, _, _ in found:
@@ -77,10 +77,10 @@ def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, lis
         ValueError: A buffer's size follows from more than the sizes of arguments.
     """
     loops = parallel_loops(func.body)
-    within = {buffer for loop in loops for buffer in _allocated(loop)}
+    within = {buffer for loop in loops for buffer in allocated(loop)}
     buffers = tuple(
         buffer
-        for buffer in _allocated(func.body)
+        for buffer in allocated(func.body)
         if not _is_static(buffer) or _bytes(buffer) >= STACK_BYTES or (loops and buffer not in within)
     )
     for buffer in buffers:
@@ -97,21 +97,22 @@ def parallel_loops(stmt: tirx.Stmt) -> list[tirx.For]:
     return [loop for loop in found if loop.kind == tirx.ForKind.PARALLEL]
 
 
-def _allocated(stmt: tirx.Stmt) -> list[tirx.Buffer]:
+def allocated(stmt: tirx.Stmt) -> list[tirx.Buffer]:
+    """Return the buffers that a statement allocates."""
     found: list[tirx.AllocBuffer] = []
     structural_walk(stmt, [(tirx.AllocBuffer, found.append)])
     return [each.buffer for each in found]
 
 
-def _of_the_call(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:
-    """Buffers that are allocated outside of parallel loops, and that the stack is too small for."""
+def workspaces(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:
+    """Yield the buffers that `hoist_workspaces` makes arguments: outside of parallel loops, too large for the stack."""
     if isinstance(stmt, tirx.SeqStmt):
         for each in stmt.seq:
-            yield from _of_the_call(each)
+            yield from workspaces(each)
     elif isinstance(stmt, SBlockRealize):
-        yield from _of_the_call(stmt.block.body)
+        yield from workspaces(stmt.block.body)
     elif isinstance(stmt, tirx.AttrStmt) or (isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.SERIAL):
-        yield from _of_the_call(stmt.body)
+        yield from workspaces(stmt.body)
     elif isinstance(stmt, tirx.AllocBuffer) and _is_static(stmt.buffer) and _bytes(stmt.buffer) > STACK_BYTES:
         yield stmt.buffer
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lowering of a composite Relax function to a PrimFunc: parsing, kernel selection, and building."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -18,6 +18,9 @@ from schedules.kernels.common.contract import Array, Kernel
 from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select
 from schedules.tir.emit import in_root_block
+
+Outline = Callable[[str, Workload, Any, target.Target], tirx.PrimFunc]
+"""Returns the PrimFunc of a kernel, as `built` does, with or without its body."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ def lower(
     routines: Routines = MappingProxyType({}),
     without: Collection[str] = (),
     more: Sequence[Kernel] = (),
+    outline: Outline | None = None,
 ) -> Lowered | Rejected:
     """Lower one composite to a PrimFunc.
 
@@ -56,6 +60,7 @@ def lower(
         routines: Name → routine, for those that the composite calls by call_tir.
         without: See `select`.
         more: See `select`.
+        outline: Takes the place of `built` for kernels of ours; what it returns may lack the body.
 
     Returns:
         The kernel, or why there is none.
@@ -71,7 +76,10 @@ def lower(
     if isinstance(choice, Rejected):
         return choice
     kernel = kernel_named(choice.kernel, more)
-    func = _built(choice.kernel, wide.workload, choice.params, tuple(more), target)
+    if outline is not None and wide is parsed and not more:
+        func = outline(choice.kernel, parsed.workload, choice.params, target)
+    else:
+        func = built(choice.kernel, wide.workload, choice.params, target, tuple(more))
     if wide is not parsed:
         func = as_called(func, parsed.workload)
     return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)
@@ -79,9 +87,10 @@ def lower(
 
 # Layers of one shape follow each other, and each emits thousands of nodes.
 @lru_cache(64)
-def _built(
-    kernel: str, workload: Workload, params: Any, more: tuple[Kernel, ...], target: target.Target
+def built(
+    kernel: str, workload: Workload, params: Any, target: target.Target, more: tuple[Kernel, ...] = ()
 ) -> tirx.PrimFunc:
+    """Return the PrimFunc of a kernel, by its name, for a workload and parameters that it takes."""
     return in_root_block(kernel_named(kernel, more).build(workload, params)).with_attr("target", target)
 
 

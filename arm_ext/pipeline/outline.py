@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels without their bodies, whose machine code is cached.
+
+    k(x, w, out) { s = alloc(n); ten thousand nodes }    →    k(x, w, out) { s = alloc(n) }, with a hash of its body
+
+The body is built only if its machine code is not cached. What passes between `lower` and machine code read of a kernel
+is its arguments and the buffers that it allocates. An outline is cached under what a kernel is built from: its name,
+the workload, its parameters, and our sources.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import tvm
+from tvm import target, tirx
+
+import relay_passes
+from arm_ext.pipeline import fingerprint
+from arm_ext.pipeline.caches import KERNELS
+from relay_passes.memory.hoist_workspaces import allocated, workspaces
+from schedules.composites.workload import Workload
+from schedules.lowering.lower import built
+from schedules.tir.emit import in_root_block
+
+BODY = "arm_ext.body"
+"""Attribute of an outline: the hash of the kernel with its body."""
+
+
+class Outlines:
+    """The outlines of one compile, and how their bodies are built."""
+
+    def __init__(self) -> None:
+        """Start without outlines."""
+        self._outlines: dict[str, tirx.PrimFunc] = {}
+        self._bodies: dict[str, Callable[[], tirx.PrimFunc]] = {}
+
+    def outline(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
+        """Return the outline of a kernel of ours; the arguments are those of `built`."""
+        made_from = "\0".join((fingerprint.programs(), kernel, repr(workload), repr(params), str(on)))
+        key = hashlib.sha256(made_from.encode()).hexdigest()
+        if key not in self._outlines:
+            build = cache(partial(built, kernel, workload, params, on))
+            stored = KERNELS.get(key, lambda: tvm.ir.save_json(_outline(build())).encode())
+            func = tvm.ir.load_json(stored.decode())
+            self._outlines[key], self._bodies[str(func.attrs[BODY])] = func, build
+        return self._outlines[key]
+
+    def completed(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        """Return an outline after memory planning with its body; return any other function unchanged."""
+        if BODY not in func.attrs:
+            return func
+        alone = tvm.IRModule({"kernel": self._bodies[str(func.attrs[BODY])]()})
+        (whole,) = relay_passes.accept_offsets(relay_passes.hoist_workspaces(alone)).functions.values()
+        return tirx.PrimFunc(whole.params, whole.body, whole.ret_type, func.attrs).without_attr(BODY)
+
+
+def _outline(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Replace the body of a kernel by what it allocates: for a call, and in parallel loops."""
+    of_a_call = list(workspaces(func.body))
+    left = [buffer for buffer in allocated(func.body) if buffer not in set(of_a_call)]
+    loop = tirx.For(tirx.Var("i", "int64"), 0, 1, tirx.ForKind.PARALLEL, _allocating(left))
+    kept = func.with_body(tirx.SeqStmt([_allocating(of_a_call), loop]))
+    digest = hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()
+    return in_root_block(kept).with_attr(BODY, digest)
+
+
+def _allocating(buffers: Sequence[tirx.Buffer]) -> tirx.Stmt:
+    nothing = tirx.Evaluate(0)
+    return tirx.SeqStmt([*map(tirx.AllocBuffer, buffers), nothing]) if buffers else nothing
