@@ -63,12 +63,15 @@ _INIT = "if (NAME_init(&instance, arena, sizeof arena)) return 1;"
 _RUN = "if (NAME_run(&instance, in, out)) return 2;"
 
 
-def _emulated(program: Path, arguments: Sequence[str], cpu: str, out: Path, *more: str) -> int:
-    """Run a program under the emulator, and return the instructions that the plugin counted."""
-    root = os.environ.get("ARM_EXT_SYSROOT", "/usr/aarch64-linux-gnu")
+def emulated(
+    program: Path, arguments: Sequence[str], cpu: str, out: Path, *more: str, root: Path | None = None
+) -> tuple[int, str]:
+    """Run a program under the emulator, and return the instructions that the plugin counted, and what it printed."""
+    root = root or Path(os.environ.get("ARM_EXT_SYSROOT", "/usr/aarch64-linux-gnu"))
     plugin = ["-plugin", f"{qemu_plugin()},out={out}"]
-    subprocess.run(["qemu-aarch64", "-cpu", cpu, "-L", root, *more, *plugin, program, *arguments], check=True)
-    return int(out.read_text().rpartition("#total")[2])
+    command = ["qemu-aarch64", "-cpu", cpu, "-L", root, *more, *plugin, program, *arguments]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return int(out.read_text().rpartition("#total")[2]), said
 
 
 def _counted(library: Package, warm: str, counted: str, folder: Path) -> tuple[int, int]:
@@ -81,7 +84,7 @@ def _counted(library: Package, warm: str, counted: str, folder: Path) -> tuple[i
     words = ["-target", "aarch64-linux-gnu.2.28", "-O2", f"-I{library.path / 'include'}", f"-I{example}"]
     sources = [folder / "main.c", example / "selftest.S", library.path / f"lib{name}.a", "-lm"]
     zig(["cc", *words, *sources, "-o", program])
-    total = _emulated(program, [], _cpu(library), out)
+    total, _ = emulated(program, [], _cpu(library), out)
     with program.open("rb") as file:
         (run,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name(f"{name}_run")
         begin, size = run.entry.st_value, run.entry.st_size
@@ -102,7 +105,7 @@ def _package_start(package: Package, folder: Path) -> int:
         dtype = DataType(tensor.dtype)
         inputs.append(f"{int(dtype.type_code)}:{dtype.bits}:{','.join(map(str, tensor.shape))}")
     libraries = ["-E", f"LD_LIBRARY_PATH={runtime_libs()}"]
-    return _emulated(program, [str(package.so), *inputs], _cpu(package), folder / "counts", *libraries)
+    return emulated(program, [str(package.so), *inputs], _cpu(package), folder / "counts", *libraries)[0]
 
 
 def _cpu(package: Package) -> str:
@@ -174,8 +177,8 @@ class _Compiled:
         so = self.package.so.stat().st_size
         name = self.model.name
         rows = [
-            _against(name, "C library", 0, self.library_bytes, start, self.library_run[0]),
-            _against(
+            against_row(name, "C library", 0, self.library_bytes, start, self.library_run[0]),
+            against_row(
                 name, "package, TVM", tvm, so, _package_start(self.package, self.folder), self.package_run
             ),
         ]
@@ -192,11 +195,12 @@ class _Compiled:
             }
             start, run = (sum(block.instructions for block in runs[part].blocks) for part in parts)
             libraries, size = runs["inference"].library_bytes, self.model.stat().st_size
-            rows.append(_against(name, f"{peer.name} {peer.version}", libraries, size, start, run))
+            rows.append(against_row(name, f"{peer.name} {peer.version}", libraries, size, start, run))
         return rows
 
 
-def _against(name: str, runtime: str, *figures: int) -> list[str]:
+def against_row(name: str, runtime: str, *figures: int) -> list[str]:
+    """Return a row of the table of runtimes; the last figure is the difference of the two before it."""
     return [name, runtime, *(f"{figure:,}" for figure in figures), f"{figures[-2] - figures[-1]:,}"]
 
 

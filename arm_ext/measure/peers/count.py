@@ -88,12 +88,7 @@ class Guest:
 
     def _command(self, model: Path, work: Path, counted: Part, *, cpu: str, core: str) -> list[str]:
         qemu, _ = emulator()
-        # The emulator looks for each path of the guest below this folder first.
-        view = work / "root"
-        (view / "proc").mkdir(parents=True)
-        (view / "proc/cpuinfo").write_text(cpuinfo(core))
-        for part in ("lib", "usr", "etc"):
-            (view / part).symlink_to(self.root / part)
+        view = guest_view(self.root, work, core)
         python = self.root / "usr/bin" / f"python{python_version(self.root)}"
         emulated = [qemu, "-cpu", cpu, "-L", str(view), "-plugin", f"{qemu_plugin()},out={work / 'dump'}"]
         return [*emulated, str(python), "-sP", guest.__file__, self.peer.name, str(model), str(work), counted]
@@ -113,6 +108,16 @@ class Guest:
             if len(fields := line.split(maxsplit=5)) == 6
         }
         return sum(file.stat().st_size for file in files if file.is_relative_to(package))
+
+
+def guest_view(root: Path, work: Path, core: str) -> Path:
+    """Make the folder below which the emulator looks for each path of the guest first; the machine is of a core."""
+    view = work / "root"
+    (view / "proc").mkdir(parents=True)
+    (view / "proc/cpuinfo").write_text(cpuinfo(core))
+    for part in ("lib", "usr", "etc"):
+        (view / part).symlink_to(root / part)
+    return view
 
 
 def fetch(peer: Peer) -> Guest:
