@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SMULL, SMLAL, SMLSL, SADALP (Armv8.0): products of 8-bit lanes, summed in 16 bits, then pairwise in 32; by lane.
+"""SMULL, SMLAL, SMLSL, SADALP (Armv8.0): products of 8-bit lanes, summed in 16 bits, then pairwise in 32.
 
-LLVM selects SMULL2 and SMLAL2 where both factors are second halves, SMLAL where a product is added, SADALP where a
-pairwise sum is. A sum of two int8 products fits 16 bits unless both are (-128) * (-128).
+Those of 16-bit lanes are summed in 32 bits, also by lane. LLVM selects SMULL2 and SMLAL2 where both factors are second
+halves, SMLAL where a product is added, SADALP where a pairwise sum is. A sum of two int8 products fits 16 bits unless
+both are (-128) * (-128).
 """
 
 from tvm import ir, tirx
@@ -52,8 +53,13 @@ def saddw(acc: ir.Expr, x: ir.Expr) -> ir.Expr:
     return acc + tirx.Cast("int32x4", x)
 
 
+def smlal16(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """int32x4: acc[i] + a[i] * b[i], wrapping, for int32x4, int16x4 and int16x4."""
+    check("smlal of 16 bits", (acc, "int32x4"), (a, "int16x4"), (b, "int16x4"))
+    return acc + tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.smull.v4i32", a, b)
+
+
 def smlal_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
     """int32x4: acc[i] + b[i] * a[lane], for int32x4, int16x4 and int16x8."""
     check("smlal by lane", (acc, "int32x4"), (b, "int16x4"), (a, "int16x8"))
-    factor = tirx.Shuffle([a], [lane] * 4)
-    return acc + tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.smull.v4i32", b, factor)
+    return smlal16(acc, b, tirx.Shuffle([a], [lane] * 4))

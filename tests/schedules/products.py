@@ -275,31 +275,31 @@ SHAPES: dict[str, Callable[[], Case]] = {
 }
 
 # int16 data in two planes: with zero points, a clamp, results of either width, and borders that are not 0.
-_SYMMETRIC = Quant("int16", "int16", zero_point=0, border=0, scale=256.0)
+SYMMETRIC16 = Quant("int16", "int16", zero_point=0, border=0, scale=256.0)
 SIXTEEN_BITS_SHIFTED = Quant(
     "int16", "int16", zero_point=-300, border=1234, bounds=(-300, 32000), scale=256.0
 )
-_NARROWED = Quant("int16", "int8", zero_point=5, border=-32768)
-_WIDENED = Quant("int8", "int16", zero_point=77, border=-7, scale=256.0)
+NARROWED16 = Quant("int16", "int8", zero_point=5, border=-32768)
+WIDENED16 = Quant("int8", "int16", zero_point=77, border=-7, scale=256.0)
 SIXTEEN_BITS = (
     *(
         linear(rows, depth, columns, quant=quant)
         for (rows, depth, columns), quant in [
-            (((1,), 1, 1), _SYMMETRIC),
+            (((1,), 1, 1), SYMMETRIC16),
             (((7,), 8, 9), SIXTEEN_BITS_SHIFTED),
-            (((8,), 31, 7), _NARROWED),
-            (((9,), 7, 31), _SYMMETRIC),
+            (((8,), 31, 7), NARROWED16),
+            (((9,), 7, 31), SYMMETRIC16),
             (((31,), 9, 8), SIXTEEN_BITS_SHIFTED),
-            (((13,), 65, 17), _WIDENED),
-            (((1,), 200, 40), _SYMMETRIC),
-            (((2, 3, 5), 29, 3), _NARROWED),
+            (((13,), 65, 17), WIDENED16),
+            (((1,), 200, 40), SYMMETRIC16),
+            (((2, 3, 5), 29, 3), NARROWED16),
         ]
     ),
     conv((1, 9, 7, 1), 3, (3, 3), pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED),
-    conv((2, 9, 8, 3), 17, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0), quant=_SYMMETRIC),
+    conv((2, 9, 8, 3), 17, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0), quant=SYMMETRIC16),
     conv((1, 8, 9, 5), 5, (1, 1), strides=(2, 1), quant=SIXTEEN_BITS_SHIFTED),
-    conv((1, 11, 9, 17), 9, (3, 2), dilation=(2, 3), pads=(2, 1, 0, 1), quant=_NARROWED),
+    conv((1, 11, 9, 17), 9, (3, 2), dilation=(2, 3), pads=(2, 1, 0, 1), quant=NARROWED16),
     conv((2, 7, 7, 16), 24, (3, 3), groups=2, pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED),
-    conv((1, 4, 3, 5), 31, (4, 3), quant=_WIDENED),
-    conv((1, 6, 5, 9), 24, (3, 3), groups=3, pads=(1, 1, 1, 1), quant=_SYMMETRIC),
+    conv((1, 4, 3, 5), 31, (4, 3), quant=WIDENED16),
+    conv((1, 6, 5, 9), 24, (3, 3), groups=3, pads=(1, 1, 1, 1), quant=SYMMETRIC16),
 )

@@ -39,9 +39,29 @@ COLUMN_OVERHEAD = 6
 """Scalar instructions and moves of a column."""
 
 
-def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | Diagnostic:
-    """Takes small depthwise convolutions with one output a channel, on cores with a feature, or with NEON."""
-    product = product_s8.product_of(workload, name)
+MOST_WIDE_TAPS = 25
+"""Most taps of int16 data: 25 weights of 16 bits are loaded again for each output."""
+
+
+def is_wide(workload: Workload) -> bool:
+    """Return whether the data or the results are int16."""
+    return product_s8.WIDE in (workload.operands[0].dtype, workload.output_dtype)
+
+
+def matches(
+    workload: Workload, core: Core, name: str, feature: str, *, wide: bool = False
+) -> Match | Diagnostic:
+    """Takes small depthwise convolutions with one output a channel, on cores with a feature, or with NEON.
+
+    Args:
+        workload: Any workload.
+        core: The core.
+        name: Name of the kernel.
+        feature: What the core must have.
+        wide: Whether the kernel takes data and results of int16.
+    """
+    wide = wide and is_wide(workload)
+    product = product_s8.product_of(workload, name, wide=wide)
     if isinstance(product, Diagnostic):
         return product if is_depthwise(workload) else replace(product, unfit=True)
     channels = product.data[-1]
@@ -53,18 +73,23 @@ def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | 
         return declined(name, "kernel is dilated", "(1, 1)", str(dilation))
     if channels < CHANNELS:
         return declined(name, "too few channels", f"{CHANNELS} or more", str(channels))
+    if product.shifted:
+        return declined(name, "weights have nine bits", "int8", workload.operands[-1].dtype)
     height, width = workload.operands[1].shape[1:3]
-    if height > MOST_ROWS or height * width > MOST_TAPS:
-        limit = f"{MOST_ROWS} rows, {MOST_TAPS} taps"
+    rows, taps = (MOST_WIDE_TAPS, MOST_WIDE_TAPS) if wide else (MOST_ROWS, MOST_TAPS)
+    if height > rows or height * width > taps:
+        limit = f"{rows} rows, {taps} taps"
         return declined(name, "kernel is too large", limit, f"{height} x {width}")
     if feature not in core.features and not (feature == "neon" and core.neon):
         return declined(name, "the core lacks a feature", feature, core.name)
-    return Match(f"int8 depthwise {height} x {width} of {channels} channels")
+    return Match(f"{'int16 by int8' if wide else 'int8'} depthwise {height} x {width} of {channels} channels")
 
 
 def product_of(workload: Workload, name: str) -> IntegerProduct:
-    """Return the product of a workload that the kernel `name` takes."""
-    return taken(product_s8.product_of(workload, name), workload)
+    """Return the product of a workload that the kernel `name` takes; int16 data is not split into planes."""
+    wide = is_wide(workload)
+    product = taken(product_s8.product_of(workload, name, wide=wide), workload)
+    return replace(product, planes=1, flipped=False) if wide else product
 
 
 def window_of(workload: Workload, product: IntegerProduct, band: int | None = None) -> Window:
@@ -142,11 +167,13 @@ class Block(ABC):
 
     Attributes:
         parts: Vectors of an input column.
-        lanes: int8 elements of each.
+        lanes: Elements of each.
+        dtype: Dtype of the elements.
     """
 
     parts: int
     lanes: int
+    dtype: str = "int8"
 
     def __init__(
         self,
@@ -236,7 +263,7 @@ class Block(ABC):
         unroll, lanes, parts = self.unroll, self.lanes, self.parts
         stride, width = self.window.strides[1], self.window.kernel[1]
         carried = max(0, width - stride)
-        state = T.alloc_buffer((max(1, carried) * parts * lanes,), "int8", layout=None)
+        state = T.alloc_buffer((max(1, carried) * parts * lanes,), self.dtype, layout=None)
 
         def keep(column: int, values: Sequence[ir.Expr]) -> None:
             for part, value in enumerate(values):

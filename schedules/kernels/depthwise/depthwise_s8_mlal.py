@@ -3,8 +3,11 @@
 
 Two taps are summed in 16 bits, where the weights allow it, and then added to 32 bits (SADDW). Borders are code with
 constants where the data would be: there is no padded copy.
+
+Where data or results are int16, data and weights are widened to 16 bits and summed in 32 (SMLAL), on every core.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +22,16 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.reload import reloads
+from schedules.intrinsics.smull import smlal16
+from schedules.intrinsics.vector import high, low
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise import band_loops
 from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers, requantized
-from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of
+from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, is_wide, starts_of
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Mlal
 from schedules.kernels.gemm.product_s8 import IntegerProduct, flip, requantization_cost
@@ -64,8 +70,8 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes small depthwise convolutions with one output a channel, on every core with NEON."""
-    return band_loops.matches(workload, core, NAME, "neon")
+    """Takes small depthwise convolutions with one output a channel, of int16 too, on every core with NEON."""
+    return band_loops.matches(workload, core, NAME, "neon", wide=True)
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -76,14 +82,20 @@ def default(workload: Workload, core: Core) -> Params:
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Return one to three columns; long calls are split into tasks for the threads."""
-    chain = chain_of(workload)
-    parallel = cost(workload, Params(1, chain)).cycles(core) >= threads.PARALLEL_CYCLES
+    chain = 1 if is_wide(workload) else chain_of(workload)
+    parallel = estimate(workload, Params(1, chain), core) >= threads.PARALLEL_CYCLES
     return tuple(Params(unroll, chain, not core.in_order, parallel) for unroll in range(1, UNROLL + 1))
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
-    return cost(workload, params).cycles(core)
+    """Cycles of one call on one core with all loads in L1; a single pipe multiplies 16 bits."""
+    return max(cost(workload, params).cycles(core), _wide_products(workload))
+
+
+def _wide_products(workload: Workload) -> float:
+    """Number of instructions that multiply int16 data."""
+    taps = math.prod(workload.operands[1].shape[1:3])
+    return math.prod(workload.output_shape) / LANES * taps if is_wide(workload) else 0.0
 
 
 def cost(workload: Workload, params: Params) -> Cost:
@@ -92,12 +104,13 @@ def cost(workload: Workload, params: Params) -> Cost:
     rows, columns = window.output
     (height, width), (down, across) = window.kernel, window.strides
     taps = height * width
-    sums = HALVES * -(-taps // params.chain)
+    products = HALVES * taps if is_wide(workload) else taps + HALVES * -(-taps // params.chain)
     outputs = window.band * CHANNELS
     loads = ((window.band - 1) * down + height) * min(width, across)
-    column = arithmetic(window.band * (taps + sums + 1.5)) + requantization_cost(
+    column = arithmetic(window.band * (products + 1.5)) + requantization_cost(
         product, outputs, anew=params.anew
     )
+    column += scalar(taps if taps > band_loops.MOST_TAPS else 0)  # weights that registers do not hold
     column += scalar(loads + COLUMN_OVERHEAD / params.unroll)
     count = -(-rows // window.band) * window.data[0]
     return column * (count * len(starts_of(window)) * columns)
@@ -114,7 +127,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     if params.chain > 1 and np.any((w[:, 1::2] == LEAST) & (w[:, : w.shape[1] // 2 * 2 : 2] == LEAST)):
         raise ValueError(f"{NAME}: two weights of -128 meet, whose products do not fit; take chain 1")
     channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
-    weights = np.ascontiguousarray(w[channels].transpose(0, 2, 1))
+    weights = np.ascontiguousarray(w[channels].transpose(0, 2, 1)).astype(_weights_dtype(workload))
     return weights.ravel(), pack_headers(workload, headers_of(product), constants, channels)
 
 
@@ -124,13 +137,13 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     size = len(starts_of(window)) * CHANNELS
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [
-        ((size * window.kernel[0] * window.kernel[1],), "int8"),
+        ((size * window.kernel[0] * window.kernel[1],), _weights_dtype(workload)),
         ((size // CHANNELS * headers_of(product).bytes,), "int8"),
     ]
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function("arm_depthwise_s8_mlal", arguments) as function, pins(), reloads():
         block = partial(
-            _Block,
+            _WideBlock if is_wide(workload) else _Block,
             params.chain,
             product,
             window,
@@ -175,6 +188,33 @@ class _Block(Block):
                         totals[row] = [T.Bind(pinned(each)) for each in sums]
                     data.clear()
         return totals
+
+
+class _WideBlock(_Block):
+    """The same of 16-bit data and weights."""
+
+    dtype = "int16"
+
+    def column(self, place: ir.Expr | None) -> list[ir.Expr]:
+        """The rows of one input column, int16x8 each."""
+        rows = (self.row(place, row) for row in range(self.parts))
+        return [T.Bind(tirx.Cast(f"int16x{CHANNELS}", value)) for value in rows]
+
+    def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
+        """See `band_loops.Block`."""
+        height, stride = self.window.kernel[0], self.window.strides[0]
+        totals = self.header.starts_of(self.rows)
+        for column, values in enumerate(columns):
+            for row, total in enumerate(totals):
+                for tap in range(height):
+                    factors = values[row * stride + tap], self.weights[column * height + tap]
+                    total = [smlal16(total[v], *map(half, factors)) for v, half in enumerate((low, high))]
+                totals[row] = [T.Bind(pinned(each)) for each in total]
+        return totals
+
+
+def _weights_dtype(workload: Workload) -> str:
+    return "int16" if is_wide(workload) else "int8"
 
 
 def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, Window]:

@@ -120,7 +120,7 @@ ACCUMULATOR_BITS = 31
 """|accumulator| below two to this power is in int32."""
 
 LEAST_COLUMNS = 8
-"""Least columns per group of int16 data: loops are faster at depthwise convolutions, of which a tile has one column."""
+"""Least columns per group of int16 data: of a depthwise convolution, a tile has one column."""
 
 PLANE = 256
 """Factor of the high plane of int16 data."""
@@ -178,7 +178,12 @@ def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] |
     if workload.composite != TRANSPOSED:
         find = _dynamic if workload.composite in DYNAMIC else product_of
         product = find(workload, kernel, wide=True)
-        return product if isinstance(product, Diagnostic) else (product,)
+        if isinstance(product, Diagnostic):
+            return product
+        if product.planes > 1 and product.groups > 1 and product.columns < LEAST_COLUMNS:
+            reason = "a group of int16 data has fewer columns than a tile"
+            return declined(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
+        return (product,)
     misfit = misfit_of(workload, wide=True)
     if misfit is not None:
         return declined(kernel, *misfit)
@@ -218,11 +223,7 @@ def product_of(workload: Workload, kernel: str, *, wide: bool = False) -> Intege
         return declined(kernel, *misfit)
     if workload.composite == LINEAR:
         return _requantized(workload, linear(workload))
-    product = _requantized(workload, _convolution(workload))
-    if product.planes > 1 and product.groups > 1 and product.columns < LEAST_COLUMNS:
-        reason = "a group of int16 data has fewer columns than a tile"
-        return declined(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
-    return product
+    return _requantized(workload, _convolution(workload))
 
 
 def _convolution(workload: Workload) -> Product:

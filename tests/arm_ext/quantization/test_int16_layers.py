@@ -129,6 +129,8 @@ def test_the_board_computes_int16_as_it_is_defined(channels: int, side: int, boa
     x = normal(1, channels, side, side)
     compiled = arm_ext.compile(path, output=tmp_path / "p", inputs=[x])
     assert compiled.report.left_float == ()
+    kernels = {node.source: node.kernel for node in compiled.report.nodes}
+    assert kernels["depthwise"] == ("depthwise_s8_mlal" if channels > 3 else "generic")
     expected: Sequence[np.ndarray] = compiled.package.selftest().expected
     for ours, definition in zip(board.load(compiled.package.so).run([x]), expected, strict=True):
         np.testing.assert_array_equal(ours, definition)

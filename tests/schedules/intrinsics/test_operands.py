@@ -32,6 +32,7 @@ ON_VECTORS: dict[str, tuple[Callable[..., ir.Expr], str]] = {
     "sadalp": (smull.sadalp, "int32x4 int16x8"),
     "addp": (smull.addp, "int32x4 int32x4"),
     "saddw": (smull.saddw, "int32x4 int16x4"),
+    "smlal of 16 bits": (smull.smlal16, "int32x4 int16x4 int16x4"),
     "smlal by lane": (lambda *v: smull.smlal_lane(*v, 1), "int32x4 int16x4 int16x8"),
     "fcvtns": (narrow.fcvtns, "float32x4"),
     "fmulx": (narrow.fmulx, "float32x4 float32x4"),

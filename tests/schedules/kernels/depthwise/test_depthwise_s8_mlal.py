@@ -11,7 +11,19 @@ from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match, declined
 from schedules.kernels.depthwise import depthwise_s8_mlal as kernel
 from schedules.kernels.depthwise.depthwise_s8_mlal import Params
-from tests.schedules.products import MIXED, SIGNED, UNSIGNED, Case, Quant, check, conv
+from tests.schedules.products import (
+    MIXED,
+    NARROWED16,
+    SIGNED,
+    SIXTEEN_BITS_SHIFTED,
+    SYMMETRIC16,
+    UNSIGNED,
+    WIDENED16,
+    Case,
+    Quant,
+    check,
+    conv,
+)
 from tests.schedules.programs import BASELINE, assembly, loops
 
 CORE = CORES["cortex-a53"]
@@ -54,6 +66,42 @@ def test_every_form_gives_the_same(tmp_path: Path, board: Board):
     params = [Params(unroll, chain, parallel=chain == 1) for unroll in (1, 2, 3) for chain in (1, 2)]
     cases = [(case, p) for case in CASES[:3] for p in params]
     check(kernel, cases, TARGETS["cortex-a72"], board, tmp_path)
+
+
+SIXTEEN_BITS = [
+    depthwise((1, 9, 12, 8), (3, 3), pads=(1, 1, 1, 1), quant=SYMMETRIC16),
+    depthwise((2, 7, 9, 17), (3, 3), pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED),
+    depthwise((1, 10, 31, 31), (3, 3), (2, 2), (0, 0, 1, 1), quant=NARROWED16),
+    depthwise((1, 5, 3, 9), (3, 3), pads=(1, 1, 1, 1), quant=WIDENED16),
+    depthwise((2, 11, 8, 9), (5, 5), (2, 2), (2, 1, 2, 1), quant=SIXTEEN_BITS_SHIFTED),
+    depthwise((1, 4, 9, 8), (1, 2), (1, 3), quant=SYMMETRIC16),
+]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_int16_is_the_definitions(name: str, tmp_path: Path, board: Board):
+    params = [Params(unroll, anew=name == "cortex-a72", parallel=unroll == 2) for unroll in (1, 2, 3)]
+    cases = [(case, p) for case in SIXTEEN_BITS for p in params]
+    check(kernel, cases, TARGETS[name], board, tmp_path)
+
+
+def test_int16_keeps_weights_and_columns_in_registers():
+    case = depthwise((1, 3, 64, 32), (3, 3), quant=SYMMETRIC16)
+    code = assembly(kernel.build(case.workload, kernel.default(case.workload, CORE)), TARGETS["cortex-a72"])
+    (loop,) = (loop for loop in loops(code) if "smlal" in str(loop))
+    assert not any("[sp" in line for line in loop)
+    products = [line for line in loop if line.startswith("smlal")]
+    # Two columns, nine taps, two vectors of four channels.
+    assert len(products) == 2 * 9 * 2
+    assert len(products) / len(loop) >= 0.45
+
+
+def test_sums_that_int32_may_not_hold_are_declined():
+    workload = SIXTEEN_BITS[0].workload
+    assert kernel.matches(workload, CORE) == Match("int16 by int8 depthwise 3 x 3 of 8 channels")
+    answer = kernel.matches(dataclasses.replace(workload, magnitude=None), CORE)
+    assert isinstance(answer, Diagnostic)
+    assert answer.reason == "accumulators may exceed int32"
 
 
 def extreme(weight: int) -> Case:

@@ -84,7 +84,7 @@ def test_nine_bit_weights_are_declined():
 @pytest.mark.parametrize(
     ("kernel", "actual"), [(depthwise_s8, "int16"), (gemm_s8_sdot, "1")], ids=["depthwise", "sdot"]
 )
-def test_depthwise_convolutions_are_left_to_loops(kernel: Kernel, actual: str):
+def test_depthwise_convolutions_are_left_to_smlal(kernel: Kernel, actual: str):
     case = conv((1, 6, 5, 16), 16, (3, 3), groups=16, pads=(1, 1, 1, 1), quant=SIXTEEN_BITS_SHIFTED)
     answer = kernel.matches(case.workload, CORES["cortex-a76"])
     assert isinstance(answer, Diagnostic)
