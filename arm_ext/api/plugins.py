@@ -13,7 +13,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,7 +118,8 @@ def _module(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module there
     try:
-        spec.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):  # standard output holds results alone
+            spec.loader.exec_module(module)
     except ArmExtError:
         raise
     except (Exception, SystemExit) as err:  # plugin code can raise any type

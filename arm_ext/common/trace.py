@@ -172,7 +172,7 @@ def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
     """Yield the blocks of a plugin's dump: guest address, executions, instructions, and thread."""
     seen = thread = 0
     total: int | None = None
-    with dump.open() as lines:
+    with dump.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 if line.startswith("#total"):
@@ -197,7 +197,7 @@ def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
 
 def _misses(dump: Path) -> tuple[int, int] | None:
     """Return the counts of the line "#misses L1 L2" at the end of a complete dump; None if there is none."""
-    with dump.open() as lines:
+    with dump.open(encoding="utf-8") as lines:
         found = next((line for line in lines if line.startswith(_MISSES)), None)
     return None if found is None else (int(found.split()[1]), int(found.split()[2]))
 
@@ -210,7 +210,7 @@ def _sections(
 ) -> Iterator[Section]:
     """Yield the sections of a complete dump's lines "#section BEGIN BYTES L1 L2 index:count …"."""
     symbols = {region.begin: region.symbol for region in regions}
-    with dump.open() as text:
+    with dump.open(encoding="utf-8") as text:
         for line in text:
             if not line.startswith(_SECTION):
                 continue

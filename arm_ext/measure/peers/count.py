@@ -83,7 +83,7 @@ class Guest:
             self._run(self._command(model.absolute(), work, part, cpu=cpu, core=core))
             with np.load(work / "outputs.npz") as held:
                 outputs = [held[str(k)] for k in range(len(held))]
-            maps = (work / "maps").read_text()
+            maps = (work / "maps").read_text(encoding="utf-8")
             return PeerRun(_blocks(work / "dump", maps), outputs, self._library_bytes(maps))
 
     def _command(self, model: Path, work: Path, counted: Part, *, cpu: str, core: str) -> list[str]:
@@ -91,7 +91,7 @@ class Guest:
         # The emulator looks for each path of the guest below this folder first.
         view = work / "root"
         (view / "proc").mkdir(parents=True)
-        (view / "proc/cpuinfo").write_text(cpuinfo(core))
+        (view / "proc/cpuinfo").write_text(cpuinfo(core), encoding="utf-8")
         for part in ("lib", "usr", "etc"):
             (view / part).symlink_to(self.root / part)
         python = self.root / "usr/bin" / f"python{python_version(self.root)}"
