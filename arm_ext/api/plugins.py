@@ -13,6 +13,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
@@ -119,7 +120,8 @@ def _module(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module there
     try:
-        spec.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):  # standard output holds results alone
+            spec.loader.exec_module(module)
     except ArmExtError:
         raise
     except (Exception, SystemExit) as err:  # plugin code can raise any type

@@ -21,11 +21,13 @@ def remember(so_sha256: str) -> None:
     """Note that a model.so is known here, because it was compiled here or its user was told."""
     try:
         record = cache_folder() / "packages-known"
-        with record.open("a") as file:
+        with record.open("a", encoding="utf-8") as file:
             file.write(f"{so_sha256}\n")
         if record.stat().st_size > _LONGEST:
             aside = record.with_name(f"{record.name}.{os.getpid()}")
-            aside.write_text(record.read_text()[_LONGEST // 2 :].partition("\n")[2])
+            aside.write_text(
+                record.read_text(encoding="utf-8")[_LONGEST // 2 :].partition("\n")[2], encoding="utf-8"
+            )
             aside.replace(record)
     except (OSError, EnvError):
         return  # a cache that cannot be written costs a warning
@@ -40,7 +42,7 @@ def warn_of_foreign(package: Path, so_sha256: str, board: Board) -> None:
         board: The board on which it is about to run.
     """
     try:
-        known = (cache_folder() / "packages-known").read_text().splitlines()
+        known = (cache_folder() / "packages-known").read_text(encoding="utf-8").splitlines()
     except (OSError, EnvError):
         known = []
     if so_sha256 not in known:

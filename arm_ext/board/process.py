@@ -81,7 +81,7 @@ class ServerProcess:
 
     def log(self) -> str:
         """Return the output of the process so far."""
-        return (self.folder / _LOG).read_text(errors="replace")
+        return (self.folder / _LOG).read_text(encoding="utf-8", errors="replace")
 
     def alive(self) -> bool:
         """Whether it still runs."""

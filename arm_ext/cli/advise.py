@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from arm_ext.cli.console import NAMES, check_outputs, given_shapes, progress, write_views
+from arm_ext.cli.console import NAMES, Number, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
 from arm_ext.cli.model_options import given_values, model_options
@@ -43,7 +43,7 @@ _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "-
 @click.option("--tuned", type=PATH, metavar="DIR", help="Try the records of this tuning database, too.")
 @click.option(
     "--max-error",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=0.05,
     show_default=True,
     metavar="X",
@@ -72,13 +72,13 @@ _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "-
 )
 @click.option(
     "--cpu-mhz",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="MHZ",
     help=f"With --npu: clock of the CPU beside it.  [default: {CPU_MHZ}]",
 )
 @click.option(
     "--handover-us",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=HANDOVER_US,
     show_default=True,
     metavar="US",

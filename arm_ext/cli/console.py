@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consoles, the progress bar and option types that the commands share."""
 
+import math
 import os
 import re
 import shutil
@@ -101,6 +102,15 @@ class _Names(click.ParamType[tuple[str, ...]]):
 
 NAMES = _Names()
 """Option type of comma-separated names."""
+
+
+class Number(click.FloatRange):
+    """A number of a range; NaN, which is above and below nothing, is in none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = float(super().convert(value, param, ctx))
+        return self.fail(f"{value!r} is no number.", param, ctx) if math.isnan(number) else number
 
 
 class Share(click.ParamType[float]):

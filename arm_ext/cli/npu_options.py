@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import click
 
-from arm_ext.cli.console import NAMES
+from arm_ext.cli.console import NAMES, Number
 from arm_ext.cli.options import option_group
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import UsageError
@@ -79,20 +79,20 @@ npu_options = option_group(
     ),
     click.option(
         "--cpu-mhz",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         metavar="MHZ",
         help="Clock of the CPU, for estimating what the NPU gains. The default is that of one chip of each kind."
         f"  [default: {CPU_MHZ}]",
     ),
     click.option(
         "--npu-mhz",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         metavar="MHZ",
         help="Clock of the NPU.  [default: core_clock of the system configuration]",
     ),
     click.option(
         "--handover-us",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         metavar="US",
         help="Microseconds of handing a region over and being told that it is done. The default is an assumption, "
         f"not measured.  [default: {HANDOVER_US:g}]",

@@ -151,7 +151,7 @@ def _descendants() -> set[int]:
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+            parents[int(stat.parent.name)] = int(stat.read_bytes().rpartition(b")")[2].split()[1])
     ours = {os.getpid()}
     while found := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= found

@@ -16,6 +16,7 @@ from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.cores import parse_cores
 from arm_ext.common.errors import UsageError
 from arm_ext.common.faults import why
+from arm_ext.common.outputs import refuse_inside
 from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ def profile(
     MODEL is a package, or a model file, which is compiled first. A virtual board gives instruction counts, estimated
     cycles and the traffic between caches. A real one gives times, and hardware counters where it has them.
     """
-    check_outputs(outputs, WRITTEN, [model, *([compare] if compare else [])])
+    of_package = [*model.rglob("*")] if model.is_dir() else []
+    check_outputs(outputs, WRITTEN, [model, *of_package, *([compare] if compare else [])])
+    for output in outputs if of_package else ():
+        refuse_inside(output, "--output", model)
     if compare is not None and not any(output.suffix == ".html" for output in outputs):
         raise UsageError("--compare is for a page in HTML: name one by -o FILE.html")
     pinned = parse_cores(cores) if cores is not None else ()

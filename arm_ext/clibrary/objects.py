@@ -88,7 +88,9 @@ def compile_library(members: Mapping[str, Member], include: Path, triple: str) -
             return [f"{file}.o" for file in files]
 
         discarded = _DISCARDED + (_DISCARDED_ON_AARCH64 if triple.startswith("aarch64") else ())
-        (folder / _SCRIPT).write_text(f"SECTIONS {{ /DISCARD/ : {{ {' '.join(discarded)} }} }}\n")
+        (folder / _SCRIPT).write_text(
+            f"SECTIONS {{ /DISCARD/ : {{ {' '.join(discarded)} }} }}\n", encoding="utf-8"
+        )
         made = {}
         for name, member in members.items():
             objects = compiled(member.sources)

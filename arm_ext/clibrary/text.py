@@ -18,10 +18,13 @@ static static_assert static_cast std struct switch template this throw true try 
 unix unsigned using virtual void volatile wchar_t while xor xor_eq"""
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 
+_LONGEST = 48
+"""Characters of a name; files of a library and of its compilers are named after it, which may have 255 bytes."""
+
 
 def identifier(text: str, taken: Iterable[str] = ()) -> str:
     """Return a name of C and C++ for a text, which is none of `taken`."""
-    plain = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_").lower() or "model"
+    plain = re.sub(r"[^0-9A-Za-z]+", "_", text)[:_LONGEST].strip("_").lower() or "model"
     if plain[0].isdigit() or plain in _RESERVED:
         plain = f"m_{plain}"
     names, known = plain, set(taken)

@@ -8,6 +8,7 @@ checksum of its own, by which a damaged one is as good as none. The oldest go wh
 import hashlib
 import logging
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -27,6 +28,8 @@ _LOG = logging.getLogger(__name__)
 ASIDE = ".aside-"
 """Prefix of the names of files that are being written."""
 _ABANDONED_SECONDS = 24 * 3600
+_KEY = re.compile("[0-9a-f]{64}")
+"""Names of entries; other files in the folder are the user's, as are those behind a link in place of the folder."""
 _CHECKSUM = hashlib.sha256().digest_size
 # Room for the rest after the oldest have gone, so that not each new entry has to look for what is oldest.
 _KEPT = 0.9
@@ -153,17 +156,18 @@ class Entries:
         Raises:
             EnvError: One cannot be removed.
         """
-        folder = self.folder()
         try:
-            for path in folder.iterdir() if folder.is_dir() else ():
+            for *_, path in self._found():
                 path.unlink(missing_ok=True)
         except OSError as error:
-            raise EnvError(f"{folder} cannot be emptied ({error.strerror})") from error
+            raise EnvError(f"{self.folder()} cannot be emptied ({error.strerror})") from error
 
     def _found(self) -> list[tuple[float, int, Path]]:
         """Return for each entry the time of its last use, its size and its path."""
         folder, found = self.folder(), []
         for path in folder.iterdir() if folder.is_dir() else ():
+            if not _KEY.fullmatch(path.name):
+                continue
             with suppress(OSError):  # another process may remove it
                 status = path.stat()
                 found.append((status.st_mtime, status.st_size, path))

@@ -214,7 +214,7 @@ class Dump:
         Raises:
             EnvError: It is damaged.
         """
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8")
         lines = text[: text.rfind("\n") + 1].splitlines() if not complete else text.splitlines()
         blocks: list[BlockLine] = []
         sections: list[_SectionLine] = []

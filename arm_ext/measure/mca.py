@@ -168,7 +168,7 @@ def _batches(blocks: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, tuple[
 
 def _read(store: Path) -> dict[str, tuple[float, int]]:
     try:
-        entries = json.loads(store.read_text())
+        entries = json.loads(store.read_text(encoding="utf-8"))
         return {key: (float(cycles), int(unmodelled)) for key, (cycles, unmodelled) in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError):  # missing or damaged: it is made again
         return {}
@@ -177,6 +177,6 @@ def _read(store: Path) -> dict[str, tuple[float, int]]:
 def _write(store: Path, entries: Mapping[str, tuple[float, int]]) -> None:
     # Renamed into place: a reader beside us sees the old file or the new one, whole.
     store.parent.mkdir(exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=store.parent, delete=False) as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=store.parent, delete=False) as file:
         json.dump(entries, file)
     Path(file.name).replace(store)

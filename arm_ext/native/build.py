@@ -192,7 +192,7 @@ def _shared_library(name: str, machine: str) -> Path:
 
 
 def _built(name: str, sources: Sequence[str], flags: Sequence[str], build: Callable[[Path], None]) -> Path:
-    texts = [(_HERE / source).read_text() for source in sources]
+    texts = [(_HERE / source).read_text(encoding="utf-8") for source in sources]
     return cached(name, [ZIGLANG, *_wheel_versions(), *flags, *texts], build)
 
 
@@ -209,7 +209,7 @@ def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) ->
     damaged = aside.with_name(f"{aside.name}-damaged")
     try:
         fill(aside)
-        (aside / _CONTENTS).write_text(json.dumps(_hashes(aside)))
+        (aside / _CONTENTS).write_text(json.dumps(_hashes(aside)), encoding="utf-8")
         aside.chmod(0o755)  # mkdtemp makes it private; a cache may be shared
         if folder.exists() and not _is_whole(folder):
             _LOG.warning("%s was damaged, and is made again", folder)
@@ -249,7 +249,7 @@ def _is_whole(folder: Path) -> bool:
     if folder in _whole and folder.is_dir():
         return True
     try:
-        is_whole = bool(json.loads((folder / _CONTENTS).read_text()) == _hashes(folder))
+        is_whole = bool(json.loads((folder / _CONTENTS).read_text(encoding="utf-8")) == _hashes(folder))
     except (OSError, ValueError):
         return False
     if is_whole:

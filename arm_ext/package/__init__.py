@@ -372,9 +372,10 @@ def _check_file(folder: Path, file: PackageFile) -> None:
 
 
 def is_package_name(path: Path) -> bool:
-    """Whether a package may have a file of this name."""
+    """Whether a package may have a file of this name, or a file in a folder of its place."""
     names = (SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST)
-    return path.parts[0] == NPU or str(path) in names or bool(re.fullmatch(r"selftest_[^/]*\.npz", str(path)))
+    first = path.parts[0]  # which the user may have made a folder
+    return first in (NPU, *names) or bool(re.fullmatch(r"selftest_.*\.npz", first))
 
 
 def list_files(folder: Path) -> list[PackageFile]:
@@ -396,4 +397,6 @@ def file_sha256(path: Path) -> str:
 
 def write_manifest(folder: Path, manifest: Manifest | LibraryManifest) -> None:
     """Write manifest.json with a stable layout."""
-    (folder / MANIFEST).write_text(json.dumps(manifest.model_dump(mode="json"), indent=2) + "\n")
+    (folder / MANIFEST).write_text(
+        json.dumps(manifest.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8"
+    )

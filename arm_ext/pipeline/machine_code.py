@@ -174,12 +174,12 @@ def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Modul
 
 def _allocator(triple: str) -> bytes:
     """Return the object that makes small outputs (`allocate_directly`)."""
-    text = f'target triple = "{triple}"\n{_ALLOCATOR.read_text()}'
+    text = f'target triple = "{triple}"\n{_ALLOCATOR.read_text(encoding="utf-8")}'
 
     def compiled() -> bytes:
         with temporary() as folder:
             file = folder / _ALLOCATOR.name
-            file.write_text(text)
+            file.write_text(text, encoding="utf-8")
             return _compiled(tvm.runtime.load_module(str(file)))
 
     return KERNELS.get(hashlib.sha256(f"{_maker()}\0{text}".encode()).hexdigest(), compiled)

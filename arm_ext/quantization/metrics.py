@@ -362,7 +362,7 @@ def _own(name: str, arrays: Mapping[str, Array]) -> Callable[[Outputs, Outputs],
     def call(outputs: Outputs, _source: Outputs) -> float:
         try:
             return float(function(dict(outputs), dict(arrays)))
-        except Exception as err:  # whatever a user's function raises
+        except (Exception, SystemExit) as err:  # whatever a user's function raises
             raise UsageError(f"--metric {name}: raised {type(err).__name__}: {err}") from err
 
     return call
@@ -374,7 +374,7 @@ def _function(name: str) -> Callable[..., Any]:
     sys.path.insert(0, here)  # what a user names is of the folder that they work in
     try:
         found = getattr(importlib.import_module(module), function, None)
-    except Exception as err:  # whatever a user's module raises as it is imported
+    except (Exception, SystemExit) as err:  # whatever a user's module raises as it is imported
         raise UsageError(
             f"--metric {name}: {module} cannot be imported: {type(err).__name__}: {err}"
         ) from err

@@ -184,7 +184,7 @@ def link_shared(
     """
     with temporary() as folder, child_section("linker"):
         script = folder / "discard_debug.ld"
-        script.write_text(_DISCARD_DEBUG)
+        script.write_text(_DISCARD_DEBUG, encoding="utf-8")
         # By its name in its folder: ld.lld takes a % in an output's path for the wildcard of a temporary name.
         at = output.parent
         args = [*_SHARED_FLAGS, *_LINKER_SCRIPT, str(script), "-o", output.name, *map(str, objects), "-lm"]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import arm_ext
+
 
 def test_onnxruntime_keeps_and_sends_nothing(tmp_path: Path):
     environment = {
@@ -25,3 +27,7 @@ def test_who_asked_for_telemetry_keeps_it():
         [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
     )
     assert done.stdout == "0\n"
+
+
+def test_dir_shows_the_public_api():
+    assert set(arm_ext.__all__) <= set(dir(arm_ext))

@@ -205,9 +205,9 @@ _PLACES = [
             _full("over-old-package", "72k", r"space", ("compile", "{assets}/mlp.onnx", "--target", "host", "-o", "mounted/p"), lambda work: copy("host.armpkg", "mounted/p")(work), exits=frozenset({0, 3}), writes=()),
             _full("dump", "4k", r"space", (*_COMPILE, "--dump-phases", "mounted/d"), writes=(*_P, "mounted/*")),
             _full("save-node", "0", r"space", ("compile", "{assets}/mlp.onnx", "--save-node", "fc1", "-o", "mounted/n.onnx"), exits=frozenset({0, 3}), writes=("mounted/n.onnx",)),
-            _full("run-output", "4k", r"space", ("run", "{assets}/arm.armpkg", "--output", "mounted/o"), lambda work: _fill(work / "mounted"), writes=()),
-            _full("tune", "4k", r"space", ("tune", "{assets}/mlp.onnx", "--db", "mounted/d", "--trials", "2"), lambda work: _fill(work / "mounted"), seconds=240, writes=("mounted/d", "mounted/d/*"), check=lambda work: "half a record" if any(f.stat().st_size for f in (work / "mounted/d").glob("*.jsonl")) else None),
-            _full("prune", "16k", r"space|", ("db", "prune", "mounted/d", "--keep", "1"), both(copy("db", "mounted/d"), lambda work: _fill(work / "mounted")), exits=frozenset({0, 3}), writes=("mounted/d/*",), check=lambda work: _records(work / "mounted/d")),
+            _full("run-output", "4k", r"space", ("run", "{assets}/arm.armpkg", "--output", "mounted/o"), lambda work: fill(work / "mounted"), writes=()),
+            _full("tune", "4k", r"space", ("tune", "{assets}/mlp.onnx", "--db", "mounted/d", "--trials", "2"), lambda work: fill(work / "mounted"), seconds=240, writes=("mounted/d", "mounted/d/*"), check=lambda work: "half a record" if any(f.stat().st_size for f in (work / "mounted/d").glob("*.jsonl")) else None),
+            _full("prune", "16k", r"space|", ("db", "prune", "mounted/d", "--keep", "1"), both(copy("db", "mounted/d"), lambda work: fill(work / "mounted")), exits=frozenset({0, 3}), writes=("mounted/d/*",), check=lambda work: _records(work / "mounted/d")),
             ("read-only-mount", ("compile", "{assets}/relu.onnx", "--target", "host", "-o", "mounted/p"), r"read-only|Read-only|mounted", {"make": lambda work: _read_only(work), "needs": "root", "exits": BAD}),
             ("working-folder-gone", _COMPILE, r"folder|directory", {"make": folder("gone"), "cwd": "gone", "env": {"CWD_GONE": "1"}, "exits": BAD, "fresh": True, "writes": ("gone",)}),
             ("working-folder-gone-targets", ("targets",), r"folder|directory", {"make": folder("gone"), "cwd": "gone", "env": {"CWD_GONE": "1"}, "exits": frozenset({0, 3}), "fresh": True, "writes": ("gone",)}),
@@ -222,7 +222,8 @@ _PLACES = [
 ]  # fmt: skip
 
 
-def _fill(place: Path) -> None:
+def fill(place: Path) -> None:
+    """Leave no space on a file system."""
     with (place / "filler").open("wb", buffering=0) as file:
         try:
             while True:

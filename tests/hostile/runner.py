@@ -353,10 +353,15 @@ def _judge_process(case: Case, code: int, out: str, err: str) -> list[str]:
         wrong.append("no line of stderr begins with 'error:'")
     if "--json" in case.argv and out.strip() and 1 not in case.stdio:
         try:
-            json.loads(out)
+            json.loads(out, parse_constant=_refuse)
         except ValueError as problem:
             wrong.append(f"stdout is no JSON document: {problem}")
     return wrong
+
+
+def _refuse(name: str) -> None:
+    """Refuse NaN and Infinity, which Python reads and others do not."""
+    raise ValueError(f"{name} is no JSON")
 
 
 def _text(path: Path) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All hostile cases, and those of them that every test run takes."""
 
-from tests.hostile import environment_cases, model_cases, options_cases, package_cases
+from tests.hostile import environment_cases, model_cases, options_cases, package_cases, verb_cases
 from tests.hostile.case import DONE, Case
 
 CASES: tuple[Case, ...] = (
@@ -9,6 +9,7 @@ CASES: tuple[Case, ...] = (
     *model_cases.CASES,
     *package_cases.CASES,
     *environment_cases.CASES,
+    *verb_cases.CASES,
 )
 
 # Kinds whose cases need no package, and most of which end before anything is compiled.

@@ -2,6 +2,7 @@
 """Checks of nesting depth and of recursive functions, which onnx would follow by recursion."""
 
 from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
@@ -60,35 +61,23 @@ def _nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
         waiting += [(inner, depth + 1) for graph in graphs for inner in graph.node]
 
 
-def _callees_first(functions: dict[_Key, FunctionProto]) -> Iterator[_Key]:
-    """Yield the functions so that each comes after those that it calls.
+def _callees_first(functions: dict[_Key, FunctionProto]) -> list[_Key]:
+    """Return the functions so that each comes after those that it calls.
 
     Raises:
         ModelError: One calls itself, directly or not.
     """
-    done: set[_Key] = set()
-    for first in functions:
-        # The calls on the way to where we are: a function, and those of its callees that are left.
-        path = [(first, _callees(functions, first))] if first not in done else []
-        on_path = {first}
-        while path:
-            key, left = path[-1]
-            callee = next((other for other in left if other not in done), None)
-            if callee is None:
-                path.pop()
-                on_path.discard(key)
-                done.add(key)
-                yield key
-                continue
-            if callee in on_path:
-                raise ModelError(f"function '{callee[1]}' calls itself, directly or by others: it has no end")
-            path.append((callee, _callees(functions, callee)))
-            on_path.add(callee)
+    try:
+        return [*TopologicalSorter({key: _callees(functions, key) for key in functions}).static_order()]
+    except CycleError as err:
+        raise ModelError(
+            f"function '{err.args[1][0][1]}' calls itself, directly or by others: it has no end"
+        ) from err
 
 
-def _callees(functions: dict[_Key, FunctionProto], key: _Key) -> Iterator[_Key]:
+def _callees(functions: dict[_Key, FunctionProto], key: _Key) -> list[_Key]:
     called = {(domain_of(node), node.op_type) for node in _nodes(functions[key].node)}
-    return iter(sorted(called & functions.keys()))
+    return sorted(called & functions.keys())
 
 
 def _size(nodes: Sequence[NodeProto], sizes: dict[_Key, int]) -> int:

@@ -108,4 +108,4 @@ class OneOutput:
 
 
 def _has_vnni() -> bool:
-    return "vnni" in Path("/proc/cpuinfo").read_text()
+    return "vnni" in Path("/proc/cpuinfo").read_text(encoding="utf-8")

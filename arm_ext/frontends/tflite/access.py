@@ -40,6 +40,7 @@ class Whole:
         variables: Name → value, as far as the model has come.
         last_binding: The variable of an operator's last binding → the operator's name.
         node: Name of the operator that is being converted.
+        converted: Number of operators that were converted, again in each round of a loop.
     """
 
     model: Any
@@ -48,6 +49,7 @@ class Whole:
     variables: dict[str, relax.Expr] = field(default_factory=dict)
     last_binding: dict[relax.Var, str] = field(default_factory=dict)
     node: str = ""
+    converted: int = 0
 
 
 class Access(OperatorConverter):  # type: ignore[misc]

@@ -20,6 +20,7 @@ from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_
 from arm_ext.frontends.tflite.access import BIASED, Access, Whole
 from arm_ext.frontends.tflite.folding import folded
 from arm_ext.frontends.tflite.forms import shape_of
+from arm_ext.frontends.tflite.graphs import check_size
 from arm_ext.frontends.tflite.hybrid import product, round_data
 from arm_ext.frontends.tflite.limits import check_operator
 from arm_ext.frontends.tflite.operators import OWN
@@ -63,6 +64,8 @@ class QdqConverter(Access):
             ModelError: The result is not what the model declares. Other exceptions are upstream's.
         """
         self.whole.node = name
+        self.whole.converted += 1
+        check_size(self.whole.converted)
         code = self.get_op_code_str(op)
         check_operator(self, op, code, name)
         outputs = self._tensors(op.OutputsAsNumpy())

@@ -7,6 +7,7 @@ STABLEHLO_COMPOSITE(x)   the graph that it is made of
 """
 
 from collections.abc import Callable
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import tflite
@@ -14,6 +15,7 @@ from tvm import relax
 from tvm.ir import Constant
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
 from arm_ext.frontends.tflite.forms import Convert
 
 MOST_TURNS = 4096
@@ -53,6 +55,53 @@ def graphs_of(model: Any, name_of: Callable[[Any, Any], str]) -> list[int]:
                 if other not in found:
                     found.append(other)
     return found
+
+
+def check_nesting(model: Any, name_of: Callable[[Any, Any], str]) -> None:
+    """Refuse graphs that run themselves, deep nesting, and too large expansions; unrolled loops count as one round.
+
+    Args:
+        model: The parsed file.
+        name_of: Given the model and an operator, returns the operator's name.
+
+    Raises:
+        ModelError: It names the graph, or how deep or large the model is.
+    """
+    runs: dict[int, list[int]] = {}
+    for number in graphs_of(model, name_of):
+        graph = model.Subgraphs(number)
+        operators = [graph.Operators(k) for k in range(graph.OperatorsLength())]
+        runs[number] = [other for op in operators for other in called(op, name_of(model, op))]
+    try:
+        order = [*TopologicalSorter(runs).static_order()]
+    except CycleError as err:
+        raise ModelError(
+            f"graph {err.args[1][0]} of the file runs itself, directly or by others: it has no end"
+        ) from err
+    depths: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    for number in order:
+        depths[number] = 1 + max((depths[other] for other in runs[number]), default=-1)
+        own = model.Subgraphs(number).OperatorsLength()
+        sizes[number] = own + sum(sizes[other] for other in runs[number])
+    deepest = max(depths.values())
+    if deepest > MOST_NESTED:
+        raise ModelError(
+            f"its graphs run others inside each other, {deepest} of them, and {MOST_NESTED} can be compiled"
+        )
+    check_size(sizes[0])
+
+
+def check_size(count: int) -> None:
+    """Refuse more operators than can be compiled, with the graphs that they run written out.
+
+    Raises:
+        ModelError: There are more.
+    """
+    if count > MOST_CALLS:
+        raise ModelError(
+            f"it has {count} operators or more with its graphs and loops written out, and {MOST_CALLS} can be compiled"
+        )
 
 
 def _inputs(c: Any, op: Any) -> list[relax.Expr]:

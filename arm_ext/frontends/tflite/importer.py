@@ -31,6 +31,7 @@ from arm_ext.frontends.tflite.access import Whole
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.converter import QdqConverter
 from arm_ext.frontends.tflite.file import IDENTIFIER
+from arm_ext.frontends.tflite.graphs import check_nesting
 from arm_ext.frontends.tflite.limits import check_references, check_scales
 from arm_ext.frontends.tflite.reference import reference, unreachable
 from arm_ext.frontends.tflite.resources import Resource, initial_values, resources_of
@@ -63,6 +64,7 @@ def import_tflite(
     with _intact(path):
         graph = model.Subgraphs(0)
         check_references(model)
+        check_nesting(model, operator_name)
         operators = named_operators(model)
         nodes = {name: operator_name(model, op) for ops in operators.values() for name, op in ops.items()}
         whole = Whole(model, operators, own_integers=own_integers)

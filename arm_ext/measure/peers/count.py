@@ -83,7 +83,7 @@ class Guest:
             self._run(self._command(model.absolute(), work, part, cpu=cpu, core=core))
             with np.load(work / "outputs.npz") as held:
                 outputs = [held[str(k)] for k in range(len(held))]
-            maps = (work / "maps").read_text()
+            maps = (work / "maps").read_text(encoding="utf-8")
             return PeerRun(_blocks(work / "dump", maps), outputs, self._library_bytes(maps))
 
     def _command(self, model: Path, work: Path, counted: Part, *, cpu: str, core: str) -> list[str]:
@@ -114,7 +114,7 @@ def guest_view(root: Path, work: Path, core: str) -> Path:
     """Make the folder below which the emulator looks for each path of the guest first; the machine is of a core."""
     view = work / "root"
     (view / "proc").mkdir(parents=True)
-    (view / "proc/cpuinfo").write_text(cpuinfo(core))
+    (view / "proc/cpuinfo").write_text(cpuinfo(core), encoding="utf-8")
     for part in ("lib", "usr", "etc"):
         (view / part).symlink_to(root / part)
     return view

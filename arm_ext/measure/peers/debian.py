@@ -64,7 +64,7 @@ def _download(apt: Path) -> list[Path]:
         f'Dir::State::status "{apt}/status";',
         f'Dir::Cache "{apt}/cache";',
     ]
-    (apt / "apt.conf").write_text("\n".join(settings))
+    (apt / "apt.conf").write_text("\n".join(settings), encoding="utf-8")
     env = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
     # Another archive of this machine may lack arm64; what matters is whether the packages are found.
     _run(["apt-get", "update"], env, check=False)

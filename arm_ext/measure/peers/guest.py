@@ -83,7 +83,7 @@ def _main(peer: str, model: str, folder: Path, part: str) -> None:
     _mark(END)
     held: dict[str, Any] = {str(k): value for k, value in enumerate(outputs())}
     np.savez(folder / "outputs.npz", **held)
-    (folder / "maps").write_text(Path("/proc/self/maps").read_text())
+    (folder / "maps").write_text(Path("/proc/self/maps").read_text(encoding="utf-8"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounds on the accuracy of a quantised model, for CI."""
 
+import math
 from dataclasses import dataclass
 
 from arm_ext.common.errors import UsageError
@@ -12,7 +13,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Gate:
-    """The least accuracy that a quantised model, computed in integers, must have.
+    """The least accuracy that a quantised model, computed in integers, must have; NaN holds no bound.
 
     Attributes:
         min_sqnr: Least SQNR of each output in dB.
@@ -23,6 +24,16 @@ class Gate:
     min_sqnr: float | None = None
     least: tuple[str, float] | None = None
     max_drop: float | None = None
+
+    def __post_init__(self) -> None:
+        bounds = {
+            "--min-sqnr": self.min_sqnr,
+            "--min": None if self.least is None else self.least[1],
+            "--max-drop": self.max_drop,
+        }
+        for option, bound in bounds.items():
+            if bound is not None and math.isnan(bound):
+                raise UsageError(f"{option} {bound}: a bound is a number")
 
     def holds(self, value: float, drop: float) -> bool:
         """Return whether a metric and its drop from the source are good enough."""
@@ -66,7 +77,7 @@ class Gate:
         found = [
             f"output {each.name} has {each.integers.sqnr_db:.1f} dB, and --min-sqnr is {self.min_sqnr:g}"
             for each in report.outputs
-            if self.min_sqnr is not None and each.integers.sqnr_db < self.min_sqnr
+            if self.min_sqnr is not None and not each.integers.sqnr_db >= self.min_sqnr
         ]
         value = report.metric
         if value is None:
@@ -77,9 +88,9 @@ class Gate:
             name, bound = self.least
             if value is None or value.name != name:
                 raise UsageError(f"--min {name}: the report has {value.name if value else 'no metric'}")
-            if value.integers < bound:
+            if not value.integers >= bound:
                 found.append(f"{name} is {value.integers:.4g}, and --min {bound:g}")
-        if self.max_drop is not None and value is not None and value.drop > self.max_drop + _ROUNDING:
+        if self.max_drop is not None and value is not None and not value.drop <= self.max_drop + _ROUNDING:
             moved = "rises" if value.less_is_better else "drops"
             found.append(
                 f"{value.name} {moved} from {value.source:.4g} to {value.integers:.4g}, and --max-drop is "

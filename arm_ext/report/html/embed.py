@@ -30,7 +30,7 @@ def embedded(package: str, data: Mapping[str, BaseModel | None]) -> str:
 
 
 def _text(package: str, name: str) -> str:
-    return (files(package) / name).read_text()
+    return (files(package) / name).read_text(encoding="utf-8")
 
 
 def _json(record: BaseModel | None) -> str:

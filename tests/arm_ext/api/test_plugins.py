@@ -170,6 +170,11 @@ def test_files_that_are_no_plugins(case: str, plugin: Callable[[str], Path]):
         load_plugins([plugin(text)])
 
 
+def test_what_a_plugin_prints_is_no_result(plugin: Callable[[str], Path], capsys: pytest.CaptureFixture[str]):
+    load_plugins([plugin(f"{SWIRL}\nprint('loaded')\nCONVERTERS = {{'Swirl': swirl}}")])
+    assert capsys.readouterr() == ("", "loaded\n")
+
+
 def test_missing_and_doubled_files(plugin: Callable[[str], Path], tmp_path: Path):
     with pytest.raises(UsageError, match=r"--plugin .*none.py: no such file"):
         load_plugins([tmp_path / "none.py"])

@@ -15,6 +15,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from arm_ext.cli.process import _descendants
 from tests.arm_ext.models import mlp
 
 COMMAND = (sys.executable, "-c", "from arm_ext.cli import main; main()")
@@ -98,6 +99,15 @@ def test_what_a_command_started_ends_with_it(work: Path):
         process.kill()
     assert process.returncode == 128 + signal.SIGTERM
     assert names(work) == before
+
+
+def test_a_process_whose_name_is_no_text_is_found():
+    code = "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xff) R 1'); print('named', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "named\n"
+        assert child.pid in _descendants()
+        child.communicate("\n")
 
 
 def test_a_reader_that_goes_changes_no_exit_code(work: Path):

@@ -14,9 +14,11 @@ from onnx import helper
 
 import arm_ext
 from arm_ext import cli
+from arm_ext.package.writing import writing
 from arm_ext.report.profile.record import ProfileReport
 from tests.arm_ext.board.processes import eventually, processes_of
 from tests.arm_ext.cli.test_process import COMMAND
+from tests.arm_ext.packages import fill
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,17 @@ def test_the_table_shows_the_costliest_first(
     lines = capsys.readouterr().out.splitlines()
     head = next(index for index, line in enumerate(lines) if "bound by" in line and "layer" in line)
     assert "conv3" in lines[head + 1]
+
+
+@pytest.mark.parametrize("name", ["p/manifest.json", "p/new.json", "hard.json"])
+def test_the_package_is_not_written_into(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with writing(tmp_path / "p") as folder:
+        fill(folder)
+    (tmp_path / "hard.json").hardlink_to(tmp_path / "p" / "manifest.json")
+    assert cli.invoke(["profile", str(tmp_path / "p"), "-o", str(tmp_path / name)]) == 2
+    assert "name another --output" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

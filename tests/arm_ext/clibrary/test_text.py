@@ -24,6 +24,7 @@ def test_a_name_is_one_of_c(text: str, name: str) -> None:
 
 
 def test_names_differ() -> None:
+    assert len(identifier("m" * 300)) == 48  # files are named after it
     assert identifiers(["a b", "a-b", "A_B"], taken=["a_b_2"]) == ["a_b", "a_b_3", "a_b_4"]
 
 

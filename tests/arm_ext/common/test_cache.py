@@ -48,6 +48,17 @@ def test_an_entry_is_made_once(folder: Path) -> None:
     assert entries.get(KEY, lambda: b"again") == b"again"
 
 
+def test_files_of_the_user_stay(folder: Path) -> None:
+    entries = Entries("things", limit=100)
+    entries.get(KEY, lambda: b"made")
+    mine = folder / "notes.txt"
+    mine.write_bytes(b"mine" * 100)
+    entries.trim()
+    assert entries.size() == (1, 32 + len(b"made"))
+    entries.clear()
+    assert [*folder.iterdir()] == [mine]
+
+
 @pytest.mark.parametrize("damage", [b"", b"x", b"x" * 36])
 def test_a_damaged_entry_is_made_again(folder: Path, damage: bytes) -> None:
     entries = Entries("things", limit=100)

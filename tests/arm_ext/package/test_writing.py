@@ -97,6 +97,15 @@ def test_a_package_that_was_changed_is_refused(tmp_path: Path):
     assert (tmp_path / "p" / REPORT_TEXT).read_text() == "new"
 
 
+def test_a_folder_in_the_place_of_a_file_is_the_users(tmp_path: Path):
+    written(tmp_path / "p")
+    (tmp_path / "p" / REPORT_TEXT).unlink()
+    (tmp_path / "p" / REPORT_TEXT).mkdir()
+    (tmp_path / "p" / REPORT_TEXT / "notes.txt").write_text("x")
+    refused(tmp_path / "p", f"holds {REPORT_TEXT}/notes.txt")
+    refused(tmp_path / "p", f"{REPORT_TEXT}/notes.txt is not known to be arm-ext's", force=True)
+
+
 def test_force_replaces_ours_and_leaves_the_others(tmp_path: Path):
     target = tmp_path / "p"
     written(target, "one")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +103,24 @@ def test_errors_rise_and_perplexity_rises_by_a_share() -> None:
     assert metric_of("perplexity", {"labels": labels}, 1).drop(21, 20) == pytest.approx(0.05)
     with pytest.raises(UsageError, match="less of it is better"):
         Gate(least=("cer", 0.1)).check("cer", 10, less_is_better=True)
+
+
+@pytest.mark.parametrize(
+    "bound", [{"min_sqnr": math.nan}, {"least": ("top1", math.nan)}, {"max_drop": math.nan}]
+)
+def test_what_is_no_number_bounds_nothing(bound: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"--\S+ nan: a bound is a number"):
+        Gate(**bound)
+
+
+def test_a_module_that_ends_the_process_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ends_at_import.py").write_text("raise SystemExit(0)")
+    (tmp_path / "ends_when_called.py").write_text("def f(*_): raise SystemExit(0)")
+    with pytest.raises(UsageError, match="ends_at_import cannot be imported: SystemExit"):
+        metric_of("ends_at_import:f", {}, 1)
+    with pytest.raises(UsageError, match="raised SystemExit"):
+        metric_of("ends_when_called:f", {}, 1)({}, {})
 
 
 ROWS = np.zeros((4, 3), int)

@@ -116,6 +116,62 @@ def test_graph_that_is_not_there_is_refused(tmp_path: Path):
         load(tmp_path, program(_loop([1])))
 
 
+def _runs(number: int, times: int = 1) -> TfliteBuilder:
+    """Run another graph, for what it gave itself."""
+    m = TfliteBuilder()
+    x = m.take("float32", 4)
+    for _ in range(times):
+        y = m.tensor("float32", 4)
+        m.op("CALL", [x], [y], subgraph=number)
+        x = y
+    return m
+
+
+def _branches_into(number: int) -> TfliteBuilder:
+    m = TfliteBuilder()
+    inputs = [m.take("bool", 1), m.take("float32", 4)]
+    m.op("IF", inputs, [m.tensor("float32", 4)], thenSubgraphIndex=number, elseSubgraphIndex=number)
+    return m
+
+
+def _sine() -> TfliteBuilder:
+    m = TfliteBuilder()
+    m.op("SIN", [m.take("float32", 4)], [m.tensor("float32", 4)])
+    return m
+
+
+WITHOUT_END = {
+    "itself": (program(_runs(0)), "graph 0 of the file runs itself"),
+    "by a branch": (program(_branches_into(0)), "graph 0 of the file runs itself"),
+    "by another": (
+        program(_runs(1), _runs(2), _runs(1)),
+        "graph [12] of the file runs itself, directly or by",
+    ),
+    "70 deep": (
+        program(*[_runs(k + 1) for k in range(70)], _sine()),
+        "inside each other, 70 of them, and 64",
+    ),
+    "2^30": (
+        program(*[_runs(k + 1, 2) for k in range(30)], _sine()),
+        r"\d{10} operators .* and 50000 can be",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_END)
+def test_graphs_without_end_are_refused(tmp_path: Path, case: str):
+    model, says = WITHOUT_END[case]
+    with pytest.raises(ModelError, match=says):
+        load(tmp_path, model)
+
+
+def test_rounds_of_loops_count_towards_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("arm_ext.frontends.tflite.graphs.MOST_CALLS", 12)
+    load(tmp_path, program(_runs(1), _runs(2), _sine()))
+    with pytest.raises(ModelError, match="13 operators or more"):
+        load(tmp_path, _looped([0]))
+
+
 def _counter(*, assigned: bool) -> bytes:
     """x + s, which is s then; s begins with 1, 2, 3."""
     m, begin = TfliteBuilder(), TfliteBuilder()

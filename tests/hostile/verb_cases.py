@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C libraries, quantize, accuracy, advise, profile, the cache, files of options, and plugins."""
+
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tests.hostile.case import DONE, ENVIRONMENT, FINDING, REFUSED, USAGE, Case, asset, both, cases
+from tests.hostile.environment_cases import fill
+from tests.hostile.models import fifo, folder, link, node, put, read_only, relu, saved
+from tests.hostile.package_cases import copy, mount
+
+OK = frozenset({DONE})
+BAD = frozenset({USAGE, ENVIRONMENT})
+HOST = ("--target", "host")
+_RELU, _MLP = "{assets}/relu.onnx", "{assets}/mlp.onnx"
+
+
+def given(name: str, to: str) -> Callable[[Path], object]:
+    """Return a `make` that copies a shared file."""
+    return lambda work: shutil.copy(asset(name), work / to)
+
+
+def hard(name: str, to: str) -> Callable[[Path], object]:
+    """Return a `make` of a second name of a file."""
+    return lambda work: os.link(work / to, work / name)
+
+
+def _named(name: str, stem: str) -> Callable[[Path], object]:
+    """A model whose tensors have this name."""
+    return saved(
+        lambda: relu([node("Relu", [name], [f"{name}o"])], names=(name,), outputs=(f"{name}o",)), stem
+    )
+
+
+def _library(*models: str, out: str = "lib", more: tuple[str, ...] = ()) -> tuple[str, ...]:
+    return ("compile", *models, "--emit", "c-library", *HOST, "-o", out, *more)
+
+
+_LIB = ("lib", "lib/*")
+_OWN = {"exits": OK, "writes": _LIB}
+_EITHER = {"exits": frozenset({DONE, FINDING, USAGE}), "writes": _LIB}
+C_LIBRARIES = cases(
+    "compile/c-library",
+    [
+        ("one-model-twice", _library(_RELU, _RELU), r"relu", _EITHER),
+        ("models-of-one-name", _library("a/m.onnx", "b/m.onnx"), r"\bm\b", {"make": both(saved(relu(), "a/m.onnx"), saved(relu(), "b/m.onnx"))}),
+        ("names-that-become-one", _library("a-b.onnx", "a_b.onnx"), r"a.b", {"make": both(saved(relu(), "a-b.onnx"), saved(relu(), "a_b.onnx"))}),
+        ("outputs-of-one-name", _library("a.onnx", "b.onnx"), "", {"make": both(saved(relu(), "a.onnx"), saved(relu(), "b.onnx")), **_OWN}),
+        ("named-as-the-library", _library("lib.onnx", "b.onnx"), r"lib", {"make": both(saved(relu(), "lib.onnx"), saved(relu(), "b.onnx")), **_EITHER}),
+        ("keyword", _library("int.onnx"), "", {"make": saved(relu(), "int.onnx"), **_OWN}),
+        ("number", _library("1.onnx"), "", {"make": saved(relu(), "1.onnx"), **_OWN}),
+        ("main", _library("main.onnx"), "", {"make": saved(relu(), "main.onnx"), **_OWN}),
+        ("unicode", _library("模型.onnx"), "", {"make": saved(relu(), "模型.onnx"), **_OWN}),
+        ("newline", _library("a\n#error x\n.onnx"), "", {"make": saved(relu(), "a\n#error x\n.onnx"), **_OWN}),
+        ("long", _library("m" * 240 + ".onnx"), r"m|long", {"make": saved(relu(), "m" * 240 + ".onnx"), **_EITHER}),
+        ("tensor-that-ends-a-comment", _library("m.onnx"), "", {"make": _named('*/ #error "x" /*', "m.onnx"), **_OWN}),
+        ("tensor-with-trigraphs", _library("m.onnx"), "", {"make": _named("a??/\nb\\", "m.onnx"), **_OWN}),
+        ("tensor-that-is-a-keyword", _library("m.onnx"), "", {"make": _named("double", "m.onnx"), **_OWN}),
+        ("over-a-package", _library(_RELU, out="p"), r"\bp\b", {"make": copy("host.armpkg", "p"), "exits": frozenset({DONE, USAGE}), "writes": ("p", "p/*")}),
+        ("over-a-users-file", _library(_RELU), r"lib.*mine", {"make": put("lib/src/mine.c", "x")}),
+        ("is-the-model", _library("m.onnx", out="m.onnx"), r"m\.onnx", {"make": saved(relu())}),
+        ("around-the-model", _library("lib/m.onnx"), r"lib", {"make": saved(relu(), "lib/m.onnx")}),
+        ("threads-257", _library(_RELU, more=("--threads", "257")), r"257"),
+        ("regions-of-one-name", _library(_RELU, more=("--memory", "fast=1K,fast=2K")), r"fast"),
+        ("region-of-nothing", _library(_RELU, more=("--memory", "fast=0,slow=1M")), r"fast|0", _EITHER),
+        ("region-is-keyword", _library(_RELU, more=("--memory", "int=1K,slow=1M")), r"int", _EITHER),
+        ("region-with-space", _library(_RELU, more=("--memory", "a b=1K")), r"a b"),
+        ("region-of-2-to-70", _library(_RELU, more=("--memory", f"fast={1 << 70}")), r"fast|large|bytes", _EITHER),
+        ("shape-of-no-model", _library("a.onnx", "b.onnx", more=("--shape", "c:x=1,8")), r"\bc\b", {"make": both(saved(relu(), "a.onnx"), saved(relu(), "b.onnx"))}),
+        ("weights-of-a-package", ("compile", _RELU, *HOST, "--weights", "file", "-o", "lib"), r"--weights|c-library"),
+        ("second-model-missing", _library(_RELU, "nope.onnx"), r"nope\.onnx"),
+        ("full", ("compile", _RELU, "--emit", "c-library", *HOST, "-o", "mounted/lib"), r"space", {"make": lambda work: mount(work, "16k"), "needs": "root", "exits": frozenset({ENVIRONMENT})}),
+        ("at-once", _library(_RELU), "", {"times": 2, "exits": frozenset({DONE, USAGE}), "writes": _LIB}),
+    ],
+    seconds=120,
+)  # fmt: skip
+
+
+def _config(text: str, *more: str) -> tuple[tuple[str, ...], Callable[[Path], object]]:
+    return ("compile", "m.onnx", *HOST, "--config", "c.yaml", *more), both(saved(relu()), put("c.yaml", text))
+
+
+def _c(what: str, text: str, says: str, **more: object) -> tuple[object, ...]:
+    run, make = _config(text)
+    return what, run, says, {"make": make, **more}
+
+
+CONFIGS = cases(
+    "compile/config",
+    [
+        _c("names-itself-as-output", "output: c.yaml\n", r"c\.yaml"),
+        _c("names-the-model-as-output", "output: m.onnx\n", r"m\.onnx"),
+        _c("names-its-folder-as-output", "output: .\n", r"\."),
+        _c("dumps-over-itself", "dump-phases: c.yaml\noutput: p\n", r"c\.yaml"),
+        _c("saves-a-node-over-itself", "save-node: relu\noutput: c.yaml\n", r"c\.yaml"),
+        _c("itself", "config: c.yaml\n", r"config"),
+        _c("unknown", "taget: arm\n", r"taget"),
+        _c("list-for-one", "target: [host, arm]\n", r"target"),
+        _c("mapping-for-one", "target: {a: b}\n", r"target"),
+        _c("number-for-text", "precision: 5\n", r"precision|5"),
+        _c("nan", "memory-budget: .nan\n", r"memory-budget|nan"),
+        _c("null", "target: null\n", r"target", exits=frozenset({DONE, USAGE}), writes=("*.armpkg", "*.armpkg/*")),
+        _c("help", "help: true\n", r"help"),
+        _c("model", "model: other.onnx\n", r"model"),
+        _c("key-twice", "precision: fp16\nprecision: fp32\n", r"precision"),
+        _c("list", "- target\n", r"c\.yaml"),
+        _c("empty", "", r"c\.yaml", exits=frozenset({DONE, USAGE}), writes=("m.armpkg", "m.armpkg/*")),
+        _c("python-object", "target: !!python/object/apply:os.system ['touch x']\n", r"c\.yaml"),
+        _c("aliases", "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '*a'] * 9)}]\n" for n in range(9)), r"c\.yaml"),
+        _c("force-is-text", "force: perhaps\noutput: p\n", r"force|perhaps"),
+        ("fifo", ("compile", "m.onnx", *HOST, "--config", "c.yaml"), r"c\.yaml", {"make": both(saved(relu()), fifo("c.yaml"))}),
+        ("dev-zero", ("compile", "m.onnx", *HOST, "--config", "/dev/zero"), r"/dev/zero", {"make": saved(relu())}),
+        ("model-as-config", ("compile", "m.onnx", *HOST, "--config", "m.onnx"), r"m\.onnx", {"make": saved(relu())}),
+        ("twice", ("compile", "m.onnx", *HOST, "--config", "c.yaml", "--config", "d.yaml", "-o", "p"), r"d\.yaml|--config", {"make": both(saved(relu()), put("c.yaml", "{}"), put("d.yaml", "taget: x"))}),
+    ],
+    seconds=40,
+)  # fmt: skip
+
+_QUANTIZE = ("quantize", "m.onnx", "--data", "x.npz", "-o")
+_FILES = both(given("mlp.onnx", "m.onnx"), given("mlp.npz", "x.npz"))
+
+
+def _q(
+    what: str, out: str, says: str, *steps: Callable[[Path], object], **more: object
+) -> tuple[object, ...]:
+    return what, (*_QUANTIZE, out), says, {"make": both(_FILES, *steps), **more}
+
+
+QUANTIZE = cases(
+    "quantize/output",
+    [
+        _q("the-data", "x.npz", r"x\.npz"),
+        _q("the-model", "m.onnx", r"m\.onnx"),
+        _q("the-model-by-link", "l.onnx", r"m\.onnx", link("l.onnx", "m.onnx")),
+        _q("the-model-by-hard-link", "h.onnx", r"h\.onnx", hard("h.onnx", "m.onnx")),
+        _q("the-model-by-dots", "d/../m.onnx", r"m\.onnx", folder("d")),
+        _q("folder", "d", r"\bd\b", folder("d")),
+        _q("parent-missing", "a/q.onnx", r"\ba\b"),
+        _q("dangling", "l.onnx", r"l\.onnx", link("l.onnx", "nowhere")),
+        _q("dev-full", "/dev/full", r"/dev/full"),
+        _q("fifo", "f.onnx", r"f\.onnx", fifo("f.onnx")),
+        _q("read-only-folder", "d/q.onnx", r"\bd\b", read_only("d"), exits=BAD),
+        _q("empty-name", "", r"-o|output|name"),
+        _q("long", "q" * 251 + ".onnx", r"q|long", exits=BAD),
+        _q("full", "mounted/q.onnx", r"space", lambda work: mount(work, "4k"), lambda work: fill(work / "mounted"), needs="root", exits=frozenset({ENVIRONMENT})),
+        ("group-0", ("quantize", _MLP, "--weights", "int4", "--group", "0", "-o", "q.onnx"), r"--group|0"),
+        ("group-alone", ("quantize", _MLP, "--data", "{assets}/mlp.npz", "--group", "7", "-o", "q.onnx"), r"--group"),
+        ("no-data", ("quantize", _MLP, "-o", "q.onnx"), r"--data"),
+        ("max-drop-nan", (*_QUANTIZE, "q.onnx", "--max-drop", "nan"), r"nan", {"make": _FILES}),
+        ("max-drop-negative", (*_QUANTIZE, "q.onnx", "--max-drop", "-1%"), r"-1", {"make": _FILES}),
+        ("keep-float-unknown", (*_QUANTIZE, "q.onnx", "--keep-float", "nope"), r"nope", {"make": _FILES}),
+        ("correct-unknown", (*_QUANTIZE, "q.onnx", "--correct", "nope"), r"nope", {"make": _FILES}),
+        ("metric-unknown", (*_QUANTIZE, "q.onnx", "--metric", "nope"), r"nope", {"make": _FILES}),
+        ("metric-module-missing", (*_QUANTIZE, "q.onnx", "--metric", "no.such:f"), r"no\.such|--metric", {"make": _FILES}),
+        ("metric-ends-the-process", (*_QUANTIZE, "q.onnx", "--metric", "ends:f"), r"ends", {"make": both(_FILES, put("ends.py", "import sys; sys.exit(0)"))}),
+        ("already-quantised", ("quantize", "{assets}/int8.onnx", "--data", "{assets}/mlp.npz", "-o", "q.onnx"), r"quanti|int8", {"exits": REFUSED}),
+        ("tflite", ("quantize", "{assets}/relu.tflite", "--data", "{assets}/relu.npz", "-o", "q.onnx"), r"relu\.tflite|ONNX"),
+        ("data-of-absolute-names", ("quantize", "m.onnx", "--data", "z.npz", "-o", "q.onnx"), r"z\.npz|x\b", {"make": both(_FILES, lambda work: _members(work / "z.npz", "/etc/x.npy"))}),
+        ("data-of-dots", ("quantize", "m.onnx", "--data", "z.npz", "-o", "q.onnx"), r"z\.npz|x\b", {"make": both(_FILES, lambda work: _members(work / "z.npz", "../x.npy"))}),
+        ("data-of-one-name-twice", ("quantize", "m.onnx", "--data", "z.npz", "-o", "q.onnx"), r"z\.npz|x\b", {"make": both(_FILES, lambda work: _members(work / "z.npz", "x.npy", "x.npy"))}),
+    ],
+    seconds=60,
+)  # fmt: skip
+
+
+def _members(path: Path, *names: str) -> None:
+    """An archive of arrays with members of these names."""
+    data = path.with_suffix(".npy")
+    np.save(data, np.ones((4, 2, 31), np.float32))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, data.read_bytes())
+    data.unlink()
+
+
+_SAME = ("accuracy", "m.onnx", "--against", "m.onnx", "--data", "x.npz")
+ACCURACY = cases(
+    "accuracy/output",
+    [
+        ("the-data", (*_SAME, "-o", "x.npz"), r"x\.npz", {"make": _FILES}),
+        ("the-data-by-hard-link", (*_SAME, "-o", "h.html"), r"h\.html", {"make": both(_FILES, hard("h.html", "x.npz"))}),
+        ("the-reference-by-link", (*_SAME, "-o", "l.json"), r"m\.onnx", {"make": both(_FILES, link("l.json", "m.onnx"))}),
+        ("one-file-twice", (*_SAME, "-o", "a.json", "-o", "./a.json"), r"quantised", {"make": _FILES, "exits": frozenset({DONE, FINDING, USAGE}), "writes": ("a.json",)}),
+        ("ending-unknown", (*_SAME, "-o", "a.exe"), r"a\.exe", {"make": _FILES}),
+        ("no-ending", (*_SAME, "-o", "a"), r"\ba\b", {"make": _FILES}),
+        ("folder", (*_SAME, "-o", "d.json"), r"d\.json", {"make": both(_FILES, folder("d.json"))}),
+        ("parent-missing", (*_SAME, "-o", "a/b.json"), r"\ba\b", {"make": _FILES}),
+        ("the-plugin", (*_SAME, "--plugin", "g.json", "-o", "g.json"), r"g\.json", {"make": both(_FILES, put("g.json", "x = 1"))}),
+        ("infinite-is-json", (*_SAME, "--json"), "", {"make": _FILES, "exits": frozenset({DONE, FINDING, USAGE})}),
+        ("min-nan", (*_SAME, "--min", "top1=nan"), r"nan", {"make": _FILES}),
+        ("min-sqnr-nan", (*_SAME, "--min-sqnr", "nan"), r"nan", {"make": _FILES}),
+        ("min-nonsense", (*_SAME, "--min", "top1"), r"top1", {"make": _FILES}),
+    ],
+    seconds=60,
+)  # fmt: skip
+
+_PROFILE = ("profile", "p", "--board", "local", "-o")
+
+
+def _page(work: Path) -> str | None:
+    text = (work / "o.html").read_text() if (work / "o.html").exists() else ""
+    return "a node's name became markup" if "<script>evil" in text else None
+
+
+_EVIL = saved(lambda: relu([node("Relu", ["x"], ["y"], "</script><script>evil()</script>")]))
+PROFILE = cases(
+    "profile/output",
+    [
+        ("a-file-of-the-package", (*_PROFILE, "p/report.json"), r"p/report\.json", {"make": copy("host.armpkg", "p")}),
+        ("in-the-package", (*_PROFILE, "p/new.json"), r"p/new\.json", {"make": copy("host.armpkg", "p")}),
+        ("a-file-of-the-package-by-hard-link", (*_PROFILE, "h.json"), r"h\.json", {"make": both(copy("host.armpkg", "p"), hard("h.json", "p/report.json"))}),
+        ("what-it-compares-with", (*_PROFILE, "c.json", "--compare", "c.json"), r"c\.json", {"make": both(copy("host.armpkg", "p"), put("c.json", "{}"))}),
+        ("compare-with-nonsense", (*_PROFILE, "o.html", "--compare", "c.json"), r"c\.json", {"make": both(copy("host.armpkg", "p"), put("c.json", '{"a": NaN}'))}),
+        ("compare-with-deep", (*_PROFILE, "o.html", "--compare", "c.json"), r"c\.json", {"make": both(copy("host.armpkg", "p"), put("c.json", "[" * 100_000))}),
+        ("dev-full", (*_PROFILE, "/dev/full"), r"/dev/full", {"make": copy("host.armpkg", "p")}),
+        ("markup-in-names", ("profile", "m.onnx", *HOST, "--board", "local", "-o", "o.html"), "", {"make": _EVIL, "exits": OK, "writes": ("o.html",), "check": _page}),
+        ("cores-nonsense", ("profile", "p", "--board", "local", "--cores", "7-4"), r"7-4", {"make": copy("host.armpkg", "p")}),
+        ("cores-of-no-machine", ("profile", "p", "--board", "local", "--cores", "4096"), r"4096", {"make": copy("host.armpkg", "p"), "exits": BAD}),
+    ],
+    seconds=90,
+)  # fmt: skip
+
+_ADVISE = ("advise", "m.onnx", *HOST, "--board", "local", "--budget", "1s")
+ADVISE = cases(
+    "advise/output",
+    [
+        ("apply-over-the-model", (*_ADVISE, "--apply", "m.onnx"), r"m\.onnx", {"make": _FILES}),
+        ("apply-over-the-samples", (*_ADVISE, "--quantize", "x.npz", "--apply", "x.npz"), r"x\.npz", {"make": _FILES}),
+        ("apply-by-hard-link", (*_ADVISE, "--apply", "h.yaml"), r"h\.yaml", {"make": both(_FILES, hard("h.yaml", "m.onnx"))}),
+        ("apply-to-folder", (*_ADVISE, "--apply", "d"), r"\bd\b", {"make": both(_FILES, folder("d"))}),
+        ("apply-parent-missing", (*_ADVISE, "--apply", "a/b.yaml"), r"\ba\b", {"make": _FILES}),
+        ("output-without-npu", (*_ADVISE, "-o", "o.html"), r"--npu", {"make": _FILES}),
+        ("max-error-nan", (*_ADVISE, "--max-error", "nan"), r"nan", {"make": _FILES}),
+        ("budget-nan", ("advise", "m.onnx", "--budget", "nans"), r"nan", {"make": _FILES}),
+        ("package", ("advise", "{assets}/host.armpkg"), r"host\.armpkg"),
+    ],
+    seconds=60,
+)  # fmt: skip
+
+_MINE = both(put("c/notes.txt", "mine"), put("c/kernels/notes.txt", "mine"))
+CACHE = cases(
+    "cache/folder",
+    [
+        ("clear-users-folder", ("cache", "clear"), "", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": _MINE, "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
+        ("clear-through-a-link", ("cache", "clear"), "", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": both(put("mine/notes.txt", "mine"), folder("c"), link("c/kernels", "../mine")), "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
+        ("clear-missing", ("cache", "clear"), "", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "writes": ("c",), "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
+        ("clear-file", ("cache", "clear"), r"\bc\b", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": put("c", "mine"), "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
+        ("show-dev-null", ("cache", "show"), r"/dev/null", {"env": {"ARM_EXT_CACHE": "/dev/null"}, "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
+        ("show-unreadable", ("cache", "show", "--json"), r"\bc\b", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": both(folder("c"), lambda work: (work / "c").chmod(0)), "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
+        ("compile-over-a-link", ("compile", _RELU, *HOST, "-o", "p"), "", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": both(put("mine/notes.txt", "mine"), folder("c"), link("c/kernels", "../mine")), "exits": frozenset({DONE, USAGE, ENVIRONMENT}), "writes": ("p", "p/*", "c/*", "mine", "mine/*"), "seconds": 240, "check": lambda work: None if (work / "mine/notes.txt").exists() else "the user's file is lost"}),
+        ("read-only-file-system", ("compile", _RELU, *HOST, "-o", "p"), r"mounted", {"env": {"ARM_EXT_CACHE": "{work}/mounted"}, "make": lambda work: _read_only_mount(work), "needs": "root", "exits": frozenset({DONE, ENVIRONMENT}), "writes": ("p", "p/*"), "seconds": 240}),
+    ],
+    seconds=60,
+)  # fmt: skip
+
+
+def _read_only_mount(work: Path) -> None:
+    mount(work, "64k")
+    os.system(f"mount -o remount,ro '{work}/mounted'")
+
+
+def _plugin(what: str, text: str, says: str, **more: object) -> tuple[object, ...]:
+    run = (
+        "compile",
+        "m.onnx",
+        *HOST,
+        "--plugin",
+        "g.py",
+        "-o",
+        "p",
+        *(("--json",) if "json" in what else ()),
+    )
+    return what, run, says, {"make": both(saved(relu()), put("g.py", text)), **more}
+
+
+_P = ("p", "p/*")
+PLUGINS = cases(
+    "compile/plugin",
+    [
+        _plugin("empty", "", r"g\.py", exits=frozenset({DONE, USAGE}), writes=_P),
+        _plugin("syntax", "def f(:\n", r"g\.py"),
+        _plugin("raises", "raise RuntimeError('of the user')\n", r"g\.py"),
+        _plugin("leaves", "import os; os.chdir('/')\n", r"g\.py", exits=frozenset({DONE, USAGE}), writes=_P),
+        _plugin("prints-beside-json", "print('hello')\n", r"g\.py", exits=frozenset({DONE, USAGE}), writes=_P),
+        _plugin("replaces-stdout", "import sys, io; sys.stdout = io.StringIO()\n", r"g\.py", exits=frozenset({DONE, USAGE}), writes=_P),
+        _plugin("interrupts", "raise KeyboardInterrupt\n", r"g\.py|aborted", exits=frozenset({USAGE, 130})),
+        _plugin("shadows", "import json\njson.loads = None\n", r"", exits=frozenset({DONE, USAGE, 4}), writes=_P),
+        _plugin("nul", "x = '\0'\n", r"g\.py"),
+        ("fifo", ("compile", "m.onnx", *HOST, "--plugin", "g.py"), r"g\.py", {"make": both(saved(relu()), fifo("g.py"))}),
+        ("dev-zero", ("compile", "m.onnx", *HOST, "--plugin", "/dev/zero"), r"/dev/zero", {"make": saved(relu())}),
+        ("is-the-output", ("compile", "m.onnx", *HOST, "--plugin", "g.py", "--save-node", "relu", "-o", "g.py"), r"g\.py", {"make": both(saved(relu()), put("g.py", "x = 1\n"))}),
+        ("in-the-output", ("compile", "m.onnx", *HOST, "--plugin", "p/g.py", "-o", "p"), r"\bp\b", {"make": both(saved(relu()), put("p/g.py", "x = 1\n"))}),
+    ],
+    seconds=60,
+)  # fmt: skip
+
+
+def _text_of_manifest(edit: Callable[[str], str | bytes]) -> Callable[[Path], None]:
+    def change(work: Path) -> None:
+        path = work / "p/manifest.json"
+        text = edit(path.read_text())
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return both(copy("host.armpkg", "p"), change)
+
+
+def _twice(key: str, value: object) -> Callable[[str], str]:
+    return lambda text: text.replace("{", f"{{{json.dumps(key)}: {json.dumps(value)},", 1)
+
+
+_LOCAL = ("run", "p", "--board", "local", "--check")
+MANIFESTS = cases(
+    "run/manifest",
+    [
+        ("key-twice", _LOCAL, r"manifest", {"make": _text_of_manifest(_twice("schema_version", 2)), "exits": frozenset({DONE, USAGE})}),
+        ("files-twice", _LOCAL, r"manifest", {"make": _text_of_manifest(_twice("files", [])), "exits": frozenset({DONE, USAGE})}),
+        ("nan", _LOCAL, r"manifest", {"make": _text_of_manifest(lambda text: text.replace('"relative_bound": ', '"relative_bound": NaN, "x": ', 1))}),
+        ("infinity", _LOCAL, r"manifest", {"make": _text_of_manifest(lambda text: text.replace('"schema_version": 2', '"schema_version": Infinity', 1))}),
+        ("bom", _LOCAL, r"manifest", {"make": _text_of_manifest(lambda text: b"\xef\xbb\xbf" + text.encode()), "exits": frozenset({DONE, USAGE})}),
+        ("utf16", _LOCAL, r"manifest", {"make": _text_of_manifest(lambda text: text.encode("utf-16"))}),
+        ("trailing", _LOCAL, r"manifest", {"make": _text_of_manifest(lambda text: text + "{}")}),
+        ("unlisted-file", _LOCAL, r"p", {"make": both(copy("host.armpkg", "p"), put("p/npu/extra.payload", "x")), "exits": frozenset({DONE, USAGE})}),
+        ("selftest-is-a-link", _LOCAL, r"selftest", {"make": both(copy("host.armpkg", "p"), lambda work: (work / "p/selftest.npz").rename(work / "s"), link("p/selftest.npz", "../s"))}),
+        ("model-is-a-fifo", _LOCAL, r"model\.so", {"make": both(copy("host.armpkg", "p"), lambda work: (work / "p/model.so").unlink(), fifo("p/model.so"))}),
+    ],
+    seconds=60,
+)  # fmt: skip
+
+_TO_P = ("compile", _RELU, *HOST, "-o", "p")
+MORE = cases(
+    "compile/surroundings",
+    [
+        ("turkish", _TO_P, "", {"env": {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR"}, "exits": OK, "writes": _P}),
+        ("no-utf8-mode", _TO_P, "", {"env": {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict", "LC_ALL": "C"}, "exits": OK, "writes": _P, "fresh": True}),
+        ("tmp-relative", _TO_P, "", {"env": {"TMPDIR": "t"}, "make": folder("t"), "exits": OK, "writes": _P}),
+        ("tmp-newline", _TO_P, "", {"env": {"TMPDIR": "{work}/t\nu"}, "make": folder("t\nu"), "exits": OK, "writes": _P}),
+        ("tmp-is-the-output", ("compile", _RELU, *HOST, "-o", "t"), r"\bt\b", {"env": {"TMPDIR": "{work}/t"}, "make": folder("t"), "exits": frozenset({DONE, USAGE}), "writes": ("t", "t/*")}),
+        ("name-of-255-bytes", ("compile", _RELU, *HOST, "-o", "o" * 255), "", {"exits": OK, "writes": ("o*",)}),
+        ("dump-of-255-bytes", (*_TO_P, "--dump-phases", "d" * 255), "", {"exits": OK, "writes": (*_P, "d*")}),
+        ("hash-seed", _TO_P, "", {"env": {"PYTHONHASHSEED": "4294967295"}, "exits": OK, "writes": _P, "fresh": True}),
+        ("folder-named-as-a-file-of-ours", _TO_P, r"p", {"make": both(copy("host.armpkg", "p"), lambda work: (work / "p/report.txt").unlink(), folder("p/report.txt"))}),
+        ("force-folder-named-as-a-file-of-ours", (*_TO_P, "--force"), r"report\.txt", {"make": both(copy("host.armpkg", "p"), lambda work: (work / "p/report.txt").unlink(), put("p/report.txt/mine", "x"))}),
+        ("force-fifo-of-ours", (*_TO_P, "--force"), r"p", {"make": both(copy("host.armpkg", "p"), lambda work: (work / "p/report.txt").unlink(), fifo("p/report.txt")), "exits": frozenset({DONE, USAGE}), "writes": _P}),
+        ("force-hard-link-of-ours", (*_TO_P, "--force"), "", {"make": both(copy("host.armpkg", "p"), hard("keep.txt", "p/report.txt")), "exits": OK, "writes": _P}),
+        ("addresses-of-1-gb", _TO_P, r"memory|address", {"limits": {9: 1 << 30}, "exits": frozenset({DONE, ENVIRONMENT}), "writes": _P, "fresh": True}),
+        ("files-20", _TO_P, r"files|descriptor", {"limits": {7: 20}, "exits": frozenset({DONE, ENVIRONMENT}), "writes": _P, "fresh": True}),
+    ],
+    seconds=120,
+)  # fmt: skip
+
+CASES: list[Case] = [
+    *C_LIBRARIES, *CONFIGS, *QUANTIZE, *ACCURACY, *PROFILE, *ADVISE, *CACHE, *PLUGINS, *MANIFESTS, *MORE,
+]  # fmt: skip
