@@ -20,6 +20,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.fmla_f16 import FEATURE, LANES, WIDENING_FEATURE
 from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import Cost, arithmetic
 from schedules.kernels.gemm import widen_s8
 from schedules.kernels.gemm.by_panels import (
     BeginTask,
@@ -102,11 +103,15 @@ class _Float16(PanelUnit[Params]):
     def order(self, product: Product) -> Array:
         return fmla_f16_tile.order(product.rows.segments)
 
-    def cycles(self, tile: RegisterTile, params: Params, after: float, core: Core) -> float:
+    def cycles(self, tile: RegisterTile, params: Params, after: Cost, core: Core) -> float:
         return fmla_f16_tile.cycles(*tile, after, core, widening=params.widening)
 
-    def instructions(self, tile: RegisterTile, params: Params) -> float:
-        return fmla_f16_tile.instructions(*tile, widening=params.widening)
+    def epilogue_cost(self, workload: Workload, core: Core) -> Cost:
+        # FMLA overwrites its addend, the bias, of which each row needs a copy.
+        return arithmetic(1) + super().epilogue_cost(workload, core)
+
+    def instructions(self, tile: RegisterTile, params: Params, core: Core) -> float:
+        return fmla_f16_tile.cost(*tile, core, widening=params.widening).instructions
 
     def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
         width = product.groups * self.cut(product, params).padded_columns
