@@ -38,7 +38,7 @@ from schedules.kernels.gemm.product import Product
 from schedules.kernels.gemm.product_float import (
     WEIGHT_ONLY,
     bias_of,
-    half_product_of,
+    half_products_of,
     scales_of,
     weight_only_product_of,
 )
@@ -86,9 +86,8 @@ class _Float16(PanelUnit[Params]):
     def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
         if workload.composite == WEIGHT_ONLY:
             product = weight_only_product_of(workload, NAME, "float16")
-        else:
-            product = half_product_of(workload, NAME, "float16")
-        return product if isinstance(product, Diagnostic) else (product,)
+            return product if isinstance(product, Diagnostic) else (product,)
+        return half_products_of(workload, NAME, "float16")
 
     def describe(self, workload: Workload) -> str:
         return f"float16 product{' of int8 weights' if workload.composite == WEIGHT_ONLY else ''}"
@@ -134,19 +133,19 @@ class _Float16(PanelUnit[Params]):
         return cut.packed(b), np.concatenate(columns)
 
     def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
-        weights, columns = call.packed
+        (weights, columns), (held, before) = call.packed, call.before
         depth, padded = len(self.order(call.product)), call.product.groups * cut.padded_columns
-        zero = T.Bind(tirx.Cast("int64", columns.vload([i64(2 * padded)], "float32")))
+        zero = T.Bind(tirx.Cast("int64", columns.vload([i64(before + 2 * padded)], "float32")))
 
         def begin_task(column: ir.Expr, width: int) -> Multiply:
             sums = Sums(call.params.rows * call.params.vectors * LANES)
-            b, start = weights, T.Bind(column * depth)
+            b, start = weights, T.Bind(column * depth + held)
             if str(b.dtype) == "int8":
                 b, start = T.alloc_buffer((depth * width,), "float16", layout=None), i64(0)
-                widen_s8.widen(weights, column * depth, b, depth * width)
+                widen_s8.widen(weights, column * depth + held, b, depth * width)
 
             def multiply(place: Place, rows: int, width: int) -> tirx.Buffer:
-                first = T.Bind(cut.place_of(place))
+                first = T.Bind(cut.place_of(place) + before)
                 a_rows = [call.row(place.group, place.row + r) for r in range(rows)]
                 totals = fmla_f16_tile.multiply(
                     call.x,
