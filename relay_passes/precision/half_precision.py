@@ -6,7 +6,7 @@
     softmax(h)       →    softmax(f32(h))
 
 Convolutions and matrix products of weights take 16 bits and add up in binary32; those of two computed tensors stay, and
-transposed convolutions.
+transposed convolutions but for those in binary16 that are a few ordinary ones.
 In binary16, elementwise operators and those that move data follow their operands. All others stay in binary32:
 softmax, means, sums and norms, since they add up, and what leaves the range of binary16 early, such as exp and
 squares. What they give is rounded before it is moved to where 16 bits are read, so that a kernel can round it.
@@ -18,6 +18,7 @@ operator with a scalar argument (clip), rounds what softmax and other sums take,
 follow their operands.
 """
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -50,8 +51,10 @@ FOLLOWING = frozenset(
     )
 )
 
-# Transposed convolutions have kernels of float32 and integers alone: loops of 16 bits take eight times the cycles.
 _PRODUCTS = (*CONVOLUTIONS, "relax.matmul")
+
+_MOST_PHASES = 16
+"""Products that a transposed convolution may become, one for each pixel of a stride."""
 
 # bfloat16 has binary32's exponents and 7 bits of its fraction.
 _LARGEST = {"float16": float(np.finfo(np.float16).max), "bfloat16": (2 - 2.0**-7) * 2.0**127}
@@ -103,7 +106,7 @@ class _Converter:
         halves = any(operand in self._half for operand in operands)
         if all(operand in self._weights for operand in operands):
             self._weights.add(var)
-        if name_of(value) in _PRODUCTS and is_full(value) and self._is_weight(value.args[1]):
+        if _is_product(value, self._type) and is_full(value) and self._is_weight(value.args[1]):
             self._half.add(var)
             halved = [self._read(a, self._type) for a in value.args]
             self._emit(var, FULL, with_attrs(value, halved, out_dtype=FULL))
@@ -154,6 +157,18 @@ class _Converter:
         if not isinstance(value.ty, relax.TensorType) or str(value.ty.dtype) not in (FULL, self._type):
             return value
         return self._builder.emit(with_source(relax.op.astype(value, dtype), self._sources), value.name)
+
+
+def _is_product(value: Expr, half: Half) -> bool:
+    """Whether products of 16 bits compute it. Loops of 16 bits take eight times the cycles of a kernel of float32."""
+    if half != "float16" or name_of(value) != "relax.nn.conv2d_transpose":
+        return name_of(value) in _PRODUCTS
+    attrs, weights = value.attrs, value.args[1].ty.shape
+    kernel = [int(weights[str(attrs.kernel_layout).index(axis)]) for axis in "HW"]
+    strides = [int(stride) for stride in attrs.strides]
+    covers = all(size >= stride for size, stride in zip(kernel, strides, strict=True))
+    undilated = all(int(dilation) == 1 for dilation in attrs.dilation)
+    return int(attrs.groups) == 1 and covers and undilated and math.prod(strides) <= _MOST_PHASES
 
 
 def is_full(expr: Expr) -> bool:

@@ -52,6 +52,7 @@ CONV2D_TRANSPOSE = CompositeSpec(
 
 # Products of 16-bit floats, summed up in float32. What follows is computed in float16, or in float32 and then cast.
 _CAST = EpilogueStep("cast", "relax.astype", retypes=True)
+_HALVES = (("float16", "f16"), ("bfloat16", "bf16"))
 HALF_PRODUCTS = tuple(
     CompositeSpec(
         name=f"arm.{name}_{suffix}",
@@ -62,8 +63,12 @@ HALF_PRODUCTS = tuple(
         anchor_dtype="float32",
         constant_dtype=dtype,
     )
-    for name, anchor in (("linear", "relax.matmul"), ("conv2d", "relax.nn.conv2d"))
-    for dtype, suffix in (("float16", "f16"), ("bfloat16", "bf16"))
+    for name, anchor, halves in (
+        ("linear", "relax.matmul", _HALVES),
+        ("conv2d", "relax.nn.conv2d", _HALVES),
+        ("conv2d_transpose", "relax.nn.conv2d_transpose", _HALVES[:1]),
+    )
+    for dtype, suffix in halves
 )
 
 # int8 weights, float data; their scale follows the product.

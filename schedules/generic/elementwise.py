@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from tvm import ir
 
 from schedules.generic.expressions import step_of
-from schedules.generic.fusion import FUNCTION_COST, cost
+from schedules.generic.fusion import cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.transpose import transposed_blocks, transposition
@@ -19,6 +19,9 @@ LANES = 16
 
 FUNCTION_LANES = 8
 """Elements of one step with polynomials, whose constants take half of the registers."""
+
+MANY_OPERATIONS = 10
+"""Operations of an element from which a step takes `FUNCTION_LANES`; every polynomial has more."""
 
 
 def stored_along(nest: Stage) -> Axis | None:
@@ -38,7 +41,7 @@ def emit(nest: Stage, place: Place, parallel: bool) -> str:
     turned = transposition(nest, along)
     if turned is not None:
         return transposed_blocks(nest, along, turned, place, parallel)
-    heavy = cost(nest.value) >= FUNCTION_COST
+    heavy = cost(nest.value) >= MANY_OPERATIONS
     lanes = lanes_for(along.extent, FUNCTION_LANES if heavy else LANES)
     outer = [axis for axis in nest.axes if axis is not along]
     full, last = cover(along.extent, lanes)

@@ -29,8 +29,8 @@ _CHEAP = 2
 _GROWTH = 2
 """Largest factor by which inlining may increase the number of computations of an elementwise stage."""
 
-FUNCTION_COST = 10
-"""Operations of a polynomial for exp, tanh and the like."""
+FUNCTION_COST = 18
+"""Operations of a polynomial for exp, tanh and the like, copies of coefficients included: 18 for exp, 25 for tanh."""
 
 _ONE_OPERATION = {"", CONDITIONAL, "nearbyint", "round", "sqrt", "rsqrt"}
 """Names of functions that are one operation; the empty one is that of what is no call."""

@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, families, reduce
 from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, element, loads
-from schedules.generic.fusion import cost, fuse, loop_cost, values_of
+from schedules.generic.fusion import cost, fuse, loop_cost
 from schedules.generic.nest import nests
 from schedules.generic.parse import parse
 from schedules.generic.rows import Rows, share_rows
@@ -179,10 +179,19 @@ class _Emitter:
 
 def _cycles(stage: Stage) -> float:
     """Cycles of a stage on one core, roughly: for reports, and whether threads are worth waking."""
-    values = values_of(stage)
-    instructions = 2 + sum(_instructions(value, _innermost(stage)) for value in values)
-    bits = max(int("".join(filter(str.isdigit, element(value))) or 8) for value in values)
-    return stage.work * instructions * (bits / 8 / _VECTOR_BYTES) / _INSTRUCTIONS_PER_CYCLE
+    instructions = 2 + _instructions(stage.value, _innermost(stage))
+    vectors = stage.size * instructions * _vectors(stage.value)
+    if stage.reduction:
+        term = stage.reduction.term
+        # Loads beside the arithmetic wait for no vector pipe. Bytes are added up in 16 bits.
+        narrow = 1 / 2 if reduce.byte_sum(stage) is not None else 1.0
+        vectors += stage.work * (1 + cost(term)) * _vectors(term) * narrow
+    return vectors / _INSTRUCTIONS_PER_CYCLE
+
+
+def _vectors(value: ir.Expr) -> float:
+    """Return the vectors that an element of a value takes."""
+    return int("".join(filter(str.isdigit, element(value))) or 8) / 8 / _VECTOR_BYTES
 
 
 def _instructions(value: ir.Expr, along: Axis | None) -> float:

@@ -29,6 +29,7 @@ from schedules.kernels.attention.attention_tile import Emitter
 from schedules.kernels.attention.heads_f32 import Heads
 from schedules.kernels.common import float_data, threads
 from schedules.kernels.common.contract import Array, Match, taken
+from schedules.kernels.common.cost_model import scalar
 from schedules.kernels.softmax import exponentials_f32
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import kernel_function
@@ -101,7 +102,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         for rows, count in ((params.rows, full), (rest, 1)):
             for width, panels in _panels(b.columns, params.width):
                 if rows and panels:
-                    segments, after = ((0, b.depth),), rows * 1.5 * width / LANES
+                    segments, after = ((0, b.depth),), scalar(rows * 1.5 * width / LANES)
                     total += count * panels * fmla_tile.cycles(rows, width // LANES, segments, after, core)
     return total * math.prod(heads.lead)
 

@@ -78,6 +78,15 @@ def arithmetic(instructions: float) -> Cost:
     return Cost(instructions, instructions)
 
 
+def converting(instructions: float, core: Core) -> Cost:
+    """Return the cost of conversions between binary16 and binary32 (FCVTL, FCVTN).
+
+    Cores that execute out of order take two turns of a pipe for each (Arm Cortex-A76 and Neoverse N2 software
+    optimization guides, ASIMD FP convert, long and narrow).
+    """
+    return Cost(instructions, instructions * (1 if core.in_order else 2))
+
+
 def scalar(instructions: float) -> Cost:
     """Return the cost of loads and of instructions on general registers, which occupy no vector pipe."""
     return Cost(instructions, 0.0)

@@ -20,6 +20,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.registers import LANES, REGISTERS
 from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.cost_model import Cost, arithmetic, converting, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of
 from schedules.kernels.depthwise.patch_loops import patches
@@ -57,9 +58,6 @@ LOOP_OVERHEAD = 3
 REORDERED = 160
 """Instructions in flight, so that short patches overlap (MicroOpBufferSize of LLVM's model of the Neoverse N2)."""
 
-WIDENING = {"float32": 0, "float16": 1, "bfloat16": 1}
-"""Instructions that make a vector of the data binary32: FCVTL, or SHLL."""
-
 
 @dataclass(frozen=True)
 class Params:
@@ -90,7 +88,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 def default(workload: Workload, core: Core) -> Params:
     """The candidate with the fewest instructions."""
-    return min(candidates(workload, core), key=lambda params: instructions(workload, params))
+    return min(candidates(workload, core), key=lambda params: instructions(workload, params, core))
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -111,15 +109,15 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     )
 
 
-def instructions(workload: Workload, params: Params) -> float:
+def instructions(workload: Workload, params: Params, core: Core) -> float:
     """Instructions of one call."""
-    return _patches(workload, params)[0]
+    return _patches(workload, params, core)[0].instructions
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1: the slowest of dispatch, FMLA pipes and sums."""
-    total, products, waits = _patches(workload, params)
-    return max(total / core.issue_width, products / core.vector_pipes, waits)
+    """Cycles of one call on one core with all loads in L1: the slowest of dispatch, vector pipes and sums."""
+    cost, waits = _patches(workload, params, core)
+    return max(cost.cycles(core), waits)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
@@ -194,32 +192,36 @@ def _field(workload: Workload) -> Field:
     return taken(_field_or_why(workload), workload)
 
 
-def _patches(workload: Workload, params: Params) -> tuple[float, float, float]:
-    """(instructions, FMLA, cycles of one FMLA waiting for another on its accumulator) of one call."""
-    field = _field(workload).cut(params.rows, params.columns)
+def _patches(workload: Workload, params: Params, core: Core) -> tuple[Cost, float]:
+    """(cost, cycles of one FMLA waiting for another on its accumulator) of one call."""
+    field, dtype = _field(workload).cut(params.rows, params.columns), workload.operands[0].dtype
     # What a loop leaves out at the borders is what code of its own would.
     down, across = replace(field.down, late=False), field.across
     loop = LOOP_OVERHEAD * field.down.late
-    widening = WIDENING[workload.operands[0].dtype]
-    if widening:
-        after = 1 + epilogue_half.instructions(workload.epilogue, workload.output_dtype)
-    else:
-        after = 1 + epilogue_f32.instructions(workload.epilogue) + epilogue_f32.STORE
-    total, products, waits = 0.0, 0.0, 0.0
+    # A copy of the bias, to which products are added.
+    after = arithmetic(1) + (
+        epilogue_f32.cost(workload.epilogue) + scalar(epilogue_f32.STORE)
+        if dtype == "float32"
+        else epilogue_half.cost(workload.epilogue, workload.output_dtype, core)
+    )
+    total, waits = Cost(), 0.0
     for rows in down.spans:
         for columns in across.spans:
             fmla = down.products(rows) * across.products(columns)
+            inputs, outputs = len(rows.inputs) * len(columns.inputs), rows.outputs * columns.outputs
             weights = down.kernel * across.kernel * rows.outputs / 2
-            inside = fmla + (1 + widening) * len(rows.inputs) * len(columns.inputs) + weights
-            inside += (
-                after * rows.outputs * columns.outputs
-                + LOOP_OVERHEAD
-                + (1 + loop) * len(rows.inputs)
-                + rows.outputs
-            )
-            chain = FMLA_LATENCY * fmla / (rows.outputs * columns.outputs)
-            total += inside * rows.count * columns.count
-            products += fmla * rows.count * columns.count
-            waits += chain * min(1, inside / REORDERED) * rows.count * columns.count
+            inside = arithmetic(fmla) + (scalar(1) + _widening(dtype, core)) * inputs + after * outputs
+            inside += scalar(weights + LOOP_OVERHEAD + (1 + loop) * len(rows.inputs) + rows.outputs)
+            chain = FMLA_LATENCY * fmla / outputs
+            total += inside * (rows.count * columns.count)
+            waits += chain * min(1, inside.instructions / REORDERED) * rows.count * columns.count
     calls = field.of.data[0] * len(field.blocks(LANES))
-    return total * calls + 2 * field.copied / LANES, products * calls, waits * calls
+    copied = scalar(field.copied / LANES) + arithmetic(field.copied / LANES)
+    return total * calls + copied, waits * calls
+
+
+def _widening(dtype: str, core: Core) -> Cost:
+    """Cost of making a vector of the data binary32: FCVTL, or SHLL."""
+    if dtype == "float32":
+        return Cost()
+    return converting(1, core) if dtype == "float16" else arithmetic(1)

@@ -9,6 +9,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Step
 from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
+from schedules.kernels.common.cost_model import Cost, arithmetic
 from schedules.kernels.epilogues import activation_f32
 from schedules.tir.emit import i64, load, store, take
 
@@ -29,6 +30,11 @@ STORE = 0.5
 def instructions(steps: Sequence[Step]) -> float:
     """Instructions of the epilogue for a vector of four outputs."""
     return STORE + sum(INSTRUCTIONS[step.name] for step in steps)
+
+
+def cost(steps: Sequence[Step]) -> Cost:
+    """Return the cost of the epilogue for a vector of four outputs; an STP takes a turn of a pipe for each vector."""
+    return arithmetic(instructions(steps)) + Cost(0.0, 1 - STORE)
 
 
 def finish(

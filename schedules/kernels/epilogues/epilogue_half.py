@@ -10,9 +10,11 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Step
+from schedules.cores import Core
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.copies import pieces
+from schedules.kernels.common.cost_model import Cost, arithmetic, converting
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product_float import CAST, SCALE
 from schedules.tir.emit import i64, load, store, take
@@ -26,8 +28,20 @@ ROUNDING = 1.0
 
 def instructions(steps: Sequence[Step], dtype: str) -> float:
     """Instructions of the epilogue for a vector of four outputs, the scale or bias of its column included."""
-    own = [step for step in steps if step.name not in (CAST, SCALE)]
-    return 1 + epilogue_f32.instructions(own) + (ROUNDING if dtype != "float32" else 0)
+    return 1 + epilogue_f32.instructions(_own(steps)) + (ROUNDING if dtype != "float32" else 0)
+
+
+def cost(steps: Sequence[Step], dtype: str, core: Core) -> Cost:
+    """Return the cost of the epilogue for a vector of four outputs, the scale or bias of its column included."""
+    if dtype == "float32":
+        return arithmetic(1) + epilogue_f32.cost(_own(steps))
+    rounding = converting(ROUNDING, core) if dtype == "float16" else arithmetic(ROUNDING)
+    return arithmetic(1 + epilogue_f32.instructions(_own(steps))) + rounding
+
+
+def _own(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps without those that the kernel itself takes."""
+    return [step for step in steps if step.name not in (CAST, SCALE)]
 
 
 def finish(
@@ -53,7 +67,7 @@ def finish(
         residual: Flat, float32 or float16, of the output's size; needed by a step "residual".
         sve: Whether to take instructions of SVE, inside of `sve.functions`.
     """
-    own = [step for step in steps if step.name not in (CAST, SCALE)]
+    own = _own(steps)
     if str(output.dtype) == "float32" and (residual is None or str(residual.dtype) == "float32"):
         epilogue_f32.finish(own, acc, row, columns, output, offset, residual, sve=sve)
         return

@@ -20,6 +20,7 @@ from schedules.cores import Core
 from schedules.intrinsics.narrow import fma
 from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import Cost, scalar
 from schedules.kernels.epilogues import epilogue_half
 from schedules.kernels.gemm import panel_selection, widen_s8
 from schedules.kernels.gemm.gemm import Call, Gemm, P, Unit
@@ -105,16 +106,16 @@ class PanelUnit(Unit[P, Product]):
         """Return the k index of each row of a packed panel of B."""
 
     @abstractmethod
-    def cycles(self, tile: RegisterTile, params: P, after: float, core: Core) -> float:
-        """Return the cycles of one tile with all loads in L1, `after` instructions behind its sum included."""
+    def cycles(self, tile: RegisterTile, params: P, after: Cost, core: Core) -> float:
+        """Return the cycles of one tile with all loads in L1, what comes `after` its sum included."""
 
     @abstractmethod
-    def instructions(self, tile: RegisterTile, params: P) -> float:
+    def instructions(self, tile: RegisterTile, params: P, core: Core) -> float:
         """Count the instructions of one tile's sum over k."""
 
-    def epilogue_instructions(self, workload: Workload) -> float:
-        """Count the epilogue's instructions for a vector of four outputs."""
-        return epilogue_half.instructions(workload.epilogue, workload.output_dtype)
+    def epilogue_cost(self, workload: Workload, core: Core) -> Cost:
+        """Return the cost of the epilogue for a vector of four outputs."""
+        return epilogue_half.cost(workload.epilogue, workload.output_dtype, core)
 
     @abstractmethod
     def begin(self, call: Call[P, Product], cut: Cut) -> BeginTask:
@@ -170,7 +171,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         fetching = sum(panel_selection.fetching(cut, data, self.unit.dtype, core) for cut in fetched)
         cycles = sum(
             count * self.unit.cycles(tile, params, after, core)
-            for tile, after, count in self._register_tiles(workload, cuts)
+            for tile, after, count in self._register_tiles(workload, cuts, core)
         )
         widening = sum(self.unit.widening(workload, cut) for cut in cuts)
         return fetching + cycles + widening / core.issue_width
@@ -180,8 +181,8 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         cuts = self.cuts(workload, params)
         widened = cuts if self.unit.ranks_widening else ()
         return sum(self.unit.widening(workload, cut) for cut in widened) + sum(
-            count * (self.unit.instructions(tile, params) + after)
-            for tile, after, count in self._register_tiles(workload, cuts)
+            count * (self.unit.instructions(tile, params, core) + after.instructions)
+            for tile, after, count in self._register_tiles(workload, cuts, core)
         )
 
     def cuts(self, workload: Workload, params: P) -> list[Cut]:
@@ -227,14 +228,15 @@ class ByPanels(Gemm[P, Product], Generic[P]):
             )
 
     def _register_tiles(
-        self, workload: Workload, cuts: Sequence[Cut]
-    ) -> Iterator[tuple[RegisterTile, float, int]]:
-        """The kinds of register tile, with instructions besides the sum, and how many."""
-        of_vector = self.unit.epilogue_instructions(workload)
+        self, workload: Workload, cuts: Sequence[Cut], core: Core
+    ) -> Iterator[tuple[RegisterTile, Cost, int]]:
+        """The kinds of register tile, with what comes after the sum, and how many."""
+        of_vector = self.unit.epilogue_cost(workload, core)
         for cut in cuts:
             for rows, width, count in cut.register_tiles():
-                after = rows * (panel_selection.finding(cut.product) + width // WIDE_LANES * of_vector)
-                yield RegisterTile(rows, width // self.unit.lanes, cut.product.rows.segments), after, count
+                after = scalar(panel_selection.finding(cut.product)) + of_vector * (width // WIDE_LANES)
+                tile = RegisterTile(rows, width // self.unit.lanes, cut.product.rows.segments)
+                yield tile, after * rows, count
 
 
 def panels(workload: Workload, constants: Sequence[Array], product: Product, order: Array) -> Array:

@@ -20,6 +20,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.fmla_f16 import FEATURE, LANES, WIDENING_FEATURE
 from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import Cost, arithmetic
 from schedules.kernels.gemm import widen_s8
 from schedules.kernels.gemm.by_panels import (
     BeginTask,
@@ -37,7 +38,7 @@ from schedules.kernels.gemm.product import Product
 from schedules.kernels.gemm.product_float import (
     WEIGHT_ONLY,
     bias_of,
-    half_product_of,
+    half_products_of,
     scales_of,
     weight_only_product_of,
 )
@@ -85,9 +86,8 @@ class _Float16(PanelUnit[Params]):
     def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
         if workload.composite == WEIGHT_ONLY:
             product = weight_only_product_of(workload, NAME, "float16")
-        else:
-            product = half_product_of(workload, NAME, "float16")
-        return product if isinstance(product, Diagnostic) else (product,)
+            return product if isinstance(product, Diagnostic) else (product,)
+        return half_products_of(workload, NAME, "float16")
 
     def describe(self, workload: Workload) -> str:
         return f"float16 product{' of int8 weights' if workload.composite == WEIGHT_ONLY else ''}"
@@ -102,11 +102,15 @@ class _Float16(PanelUnit[Params]):
     def order(self, product: Product) -> Array:
         return fmla_f16_tile.order(product.rows.segments)
 
-    def cycles(self, tile: RegisterTile, params: Params, after: float, core: Core) -> float:
+    def cycles(self, tile: RegisterTile, params: Params, after: Cost, core: Core) -> float:
         return fmla_f16_tile.cycles(*tile, after, core, widening=params.widening)
 
-    def instructions(self, tile: RegisterTile, params: Params) -> float:
-        return fmla_f16_tile.instructions(*tile, widening=params.widening)
+    def epilogue_cost(self, workload: Workload, core: Core) -> Cost:
+        # FMLA overwrites its addend, the bias, of which each row needs a copy.
+        return arithmetic(1) + super().epilogue_cost(workload, core)
+
+    def instructions(self, tile: RegisterTile, params: Params, core: Core) -> float:
+        return fmla_f16_tile.cost(*tile, core, widening=params.widening).instructions
 
     def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
         width = product.groups * self.cut(product, params).padded_columns
@@ -129,19 +133,19 @@ class _Float16(PanelUnit[Params]):
         return cut.packed(b), np.concatenate(columns)
 
     def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
-        weights, columns = call.packed
+        (weights, columns), (held, before) = call.packed, call.before
         depth, padded = len(self.order(call.product)), call.product.groups * cut.padded_columns
-        zero = T.Bind(tirx.Cast("int64", columns.vload([i64(2 * padded)], "float32")))
+        zero = T.Bind(tirx.Cast("int64", columns.vload([i64(before + 2 * padded)], "float32")))
 
         def begin_task(column: ir.Expr, width: int) -> Multiply:
             sums = Sums(call.params.rows * call.params.vectors * LANES)
-            b, start = weights, T.Bind(column * depth)
+            b, start = weights, T.Bind(column * depth + held)
             if str(b.dtype) == "int8":
                 b, start = T.alloc_buffer((depth * width,), "float16", layout=None), i64(0)
-                widen_s8.widen(weights, column * depth, b, depth * width)
+                widen_s8.widen(weights, column * depth + held, b, depth * width)
 
             def multiply(place: Place, rows: int, width: int) -> tirx.Buffer:
-                first = T.Bind(cut.place_of(place))
+                first = T.Bind(cut.place_of(place) + before)
                 a_rows = [call.row(place.group, place.row + r) for r in range(rows)]
                 totals = fmla_f16_tile.multiply(
                     call.x,

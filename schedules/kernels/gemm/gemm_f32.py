@@ -19,6 +19,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import Cost
 from schedules.kernels.epilogues import activation_f32, epilogue_f32
 from schedules.kernels.gemm import k_blocking
 from schedules.kernels.gemm.by_panels import (
@@ -87,11 +88,11 @@ class FmlaUnit(PanelUnit[P]):
         """Return the k order of `fmla_tile`."""
         return np.array(fmla_tile.order(product.rows.segments))
 
-    def cycles(self, tile: RegisterTile, params: P, after: float, core: Core) -> float:
+    def cycles(self, tile: RegisterTile, params: P, after: Cost, core: Core) -> float:
         """Return the cycles of `fmla_tile`."""
         return fmla_tile.cycles(*tile, after, core)
 
-    def instructions(self, tile: RegisterTile, params: P) -> float:
+    def instructions(self, tile: RegisterTile, params: P, core: Core) -> float:
         """Count the instructions of `fmla_tile`."""
         return fmla_tile.instructions(*tile)
 
@@ -135,8 +136,8 @@ class _Float32(FmlaUnit[Params]):
     def takes_sve(self, params: Params) -> bool:
         return params.sve
 
-    def epilogue_instructions(self, workload: Workload) -> float:
-        return epilogue_f32.instructions(workload.epilogue)
+    def epilogue_cost(self, workload: Workload, core: Core) -> Cost:
+        return epilogue_f32.cost(workload.epilogue)
 
     def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
         segments = call.product.rows.segments

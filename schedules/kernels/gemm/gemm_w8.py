@@ -20,6 +20,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import Cost
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import gemm_f32, widen_s8
 from schedules.kernels.gemm.by_panels import (
@@ -73,9 +74,9 @@ class NarrowWeights(gemm_f32.FmlaUnit[Params]):
         """Return those of the float32 product."""
         return [Params(tile) for tile in gemm_f32.UNIT.tiles(self.full(workload), core)]
 
-    def epilogue_instructions(self, workload: Workload) -> float:
-        """Count the epilogue's instructions for a vector of four outputs."""
-        return epilogue_f32.instructions(self.full(workload).epilogue)
+    def epilogue_cost(self, workload: Workload, core: Core) -> Cost:
+        """Return the cost of the epilogue for a vector of four outputs."""
+        return epilogue_f32.cost(self.full(workload).epilogue)
 
 
 class _Int8Weights(NarrowWeights):

@@ -84,6 +84,14 @@ def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
     return linear(workload)
 
 
+def half_products_of(workload: Workload, kernel: str, half: str) -> tuple[Product, ...] | Diagnostic:
+    """Parse what `half_product_of` does, or a transposed convolution, which is several products."""
+    if workload.composite != TRANSPOSED + SUFFIXES[half]:
+        product = half_product_of(workload, kernel, half)
+        return product if isinstance(product, Diagnostic) else (product,)
+    return _half_misfit(workload, kernel, half) or products_of(in_full(workload), kernel)
+
+
 def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Diagnostic:
     """Parse a linear layer or convolution with constant weights, whose operands have one 16-bit dtype.
 
@@ -97,6 +105,15 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Dia
         return declined(
             kernel, f"composite is no {half} product", " or ".join(composites), workload.composite, unfit=True
         )
+    product = _half_misfit(workload, kernel, half) or product_of(in_full(workload), kernel)
+    if isinstance(product, Product) and product.groups > 1 and product.columns < LEAST_COLUMNS:
+        reason = "a group has fewer columns than a vector has lanes"
+        return declined(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
+    return product
+
+
+def _half_misfit(workload: Workload, kernel: str, half: str) -> Diagnostic | None:
+    """Return why dtypes are not those of a 16-bit product, or None."""
     dtypes = {operand.dtype for operand in workload.operands}
     if dtypes != {half}:
         return declined(kernel, f"dtype is not {half}", half, ", ".join(sorted(dtypes)), unfit=True)
@@ -104,11 +121,7 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Dia
         return declined(
             kernel, "output has another dtype", f"{half} or float32", workload.output_dtype, unfit=True
         )
-    product = product_of(in_full(workload), kernel)
-    if isinstance(product, Product) and product.groups > 1 and product.columns < LEAST_COLUMNS:
-        reason = "a group has fewer columns than a vector has lanes"
-        return declined(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
-    return product
+    return None
 
 
 def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Product | Diagnostic:

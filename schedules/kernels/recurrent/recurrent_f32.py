@@ -21,7 +21,7 @@ from schedules.intrinsics.pin import barrier, pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, taken
-from schedules.kernels.common.cost_model import again
+from schedules.kernels.common.cost_model import again, scalar
 from schedules.kernels.recurrent.steps import (
     Emitter,
     Layer,
@@ -134,7 +134,7 @@ def _step_cycles(layer: Layer, rows: int, params: Params, core: Core) -> float:
     for gates in layer.passes:
         share = len(gates) / layer.cell.gates
         for block in layer.blocks(gates, params.vectors):
-            after = rows * block.vectors * (activations * share + AROUND * len(gates))
+            after = scalar(rows * block.vectors * (activations * share + AROUND * len(gates)))
             columns = block.vectors * len(gates)
             total += block.count * fmla_tile.cycles(rows, columns, segments, after, core)
     return total

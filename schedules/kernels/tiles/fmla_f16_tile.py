@@ -24,7 +24,7 @@ from schedules.cores import Core
 from schedules.intrinsics.fmla_f16 import LANES, fmla_lane, fmlal, widened
 from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import LOOP_OVERHEAD
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD, Cost, arithmetic, converting, scalar
 from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY, lane_step, runs
 from schedules.kernels.tiles.half_sums import Sums
@@ -36,9 +36,11 @@ VECTORS = 4
 CHUNK = VECTORS * LANES
 """Products added up in binary16."""
 
-FLUSH = {True: 4.0, False: 6.0}
-"""Instructions that add eight binary16 sums to binary32, with FMLAL and without: LDP, STP, two FMLAL, or two FCVTL and
-two FADD."""
+ADDING = 2.0
+"""Instructions that add eight binary16 sums to binary32: two FMLAL, or two FADD behind `WIDENING`."""
+
+WIDENING = 2.0
+"""Instructions that convert eight binary16 sums to binary32: FCVTL, FCVTL2."""
 
 BATCH = 2
 """Vectors of binary16 sums that go to binary32 together. Loads stay before the stores that follow, which may be to the
@@ -77,22 +79,31 @@ def column_powers(b: Array) -> Array:
     return np.asarray(np.exp2(powers), np.float32)
 
 
-def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]], *, widening: bool) -> float:
-    """Instructions of one tile, from its start to its binary32 sums."""
-    products = len(order(segments)) * rows * vectors
-    loads = len(order(segments)) * vectors / 2 + rows * sum(steps_of(length) for _, length in segments)
-    sums = _chunks(segments) * rows * vectors * (1 + FLUSH[widening])
-    return products + loads + sums + LOOP_OVERHEAD * sum(steps_of(length) for _, length in segments)
+def cost(rows: int, vectors: int, segments: Sequence[tuple[int, int]], core: Core, *, widening: bool) -> Cost:
+    """Return the cost of one tile, from its start to its binary32 sums."""
+    depth, chunks = len(order(segments)), _chunks(segments)
+    steps = sum(steps_of(length) for _, length in segments)
+    of_sums = (arithmetic(1) + _to_binary32(chunks, core, widening=widening)) * chunks
+    loop = scalar(depth * vectors / 2 + (rows + LOOP_OVERHEAD) * steps)
+    return loop + (arithmetic(depth) + of_sums) * (rows * vectors)
+
+
+def _to_binary32(chunks: int, core: Core, *, widening: bool) -> Cost:
+    """Cost of making binary32 of eight binary16 sums; several chunks are added up in memory, by an LDP and an STP."""
+    if chunks == 1:
+        return converting(WIDENING, core)
+    adding = arithmetic(ADDING) if widening else arithmetic(ADDING) + converting(WIDENING, core)
+    return adding + scalar(1) + Cost(1, 2)
 
 
 def cycles(
-    rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: float, core: Core, *, widening: bool
+    rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: Cost, core: Core, *, widening: bool
 ) -> float:
-    """Cycles of one tile with all loads in L1: the slowest of dispatch, FMLA pipes and FMLA chains; then `after`."""
-    depth = len(order(segments))
-    vector = (depth + FLUSH[widening] * _chunks(segments)) * rows * vectors
-    dispatch = instructions(rows, vectors, segments, widening=widening) / core.issue_width
-    return max(dispatch, vector / core.vector_pipes, depth * FMLA_LATENCY) + after / core.issue_width
+    """Cycles of one tile with all loads in L1: the slowest of dispatch, vector pipes and FMLA chains; then `after`."""
+    chains = len(order(segments)) * FMLA_LATENCY
+    return max(cost(rows, vectors, segments, core, widening=widening).cycles(core), chains) + after.cycles(
+        core
+    )
 
 
 def _chunks(segments: Sequence[tuple[int, int]]) -> int:

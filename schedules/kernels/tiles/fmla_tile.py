@@ -10,7 +10,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.intrinsics.fmla import fmla_lane
 from schedules.intrinsics.registers import LANES, REGISTERS, check_tile
-from schedules.kernels.common.cost_model import LOOP_OVERHEAD
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD, Cost, arithmetic
 from schedules.tir.emit import i64, load, store
 
 PARTS = ((4, 3), (2, 2))
@@ -79,22 +79,22 @@ def order(segments: Sequence[tuple[int, int]]) -> list[int]:
     return found
 
 
-def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: float, core: Core) -> float:
+def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: Cost, core: Core) -> float:
     """Cycles of one tile with all loads in L1.
 
-    The sum over k takes the maximum of dispatch, FMLA pipes and FMLA chains; the instructions around it take dispatch.
+    The sum over k takes the maximum of dispatch, FMLA pipes and FMLA chains; what is around it takes dispatch or pipes.
 
     Args:
         rows: Rows of the tile.
         vectors: Vectors of the tile.
         segments: Segments of k.
-        after: Instructions that follow the sum.
+        after: Cost of what follows the sum.
         core: Core to estimate cycles for.
     """
     k, outside = sum(length for _, length in segments), rows * vectors
     dispatch = (instructions(rows, vectors, segments) - outside) / core.issue_width
     loop = max(dispatch, k * rows * vectors / core.vector_pipes, k * FMLA_LATENCY)
-    return loop + (outside + after) / core.issue_width
+    return loop + (arithmetic(outside) + after).cycles(core)
 
 
 def multiply(

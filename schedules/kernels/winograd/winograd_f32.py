@@ -141,7 +141,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     cut = Plan(workload, params)
     segments = ((0, cut.channels),)
     total = sum(
-        count * fmla_tile.cycles(rows, vectors, segments, rows * vectors * epilogue_f32.STORE, core)
+        count * fmla_tile.cycles(rows, vectors, segments, epilogue_f32.cost(()) * (rows * vectors), core)
         for rows, vectors, count in cut.register_tiles()
     )
     total += sum(

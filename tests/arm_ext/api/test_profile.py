@@ -4,7 +4,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import arm_ext
 from arm_ext.api import digits
@@ -67,6 +70,35 @@ def test_a_call_tells_what_else_would_compute_it(counted: ProfileReport) -> None
     assert other.cycles > 0
     assert other.ratio > 0.9
     assert any(name.endswith(" declined") for name, _ in call.why)
+
+
+def test_layers_are_bound_by_what_they_were_made_for(tmp_path: Path) -> None:
+    """A product whose tiles stay in registers, one with a vector whose weights come from memory, and a copy."""
+    inputs = {"a": [64, 64], "v": [1, 1024], "c": [512, 512], "d": [512, 512]}
+    weights = {"w": (64, 64), "wide": (1024, 1024)}
+    nodes = [
+        helper.make_node("MatMul", ["a", "w"], ["gemm_y"], "gemm"),
+        helper.make_node("MatMul", ["v", "wide"], ["gemv_y"], "gemv"),
+        helper.make_node("Concat", ["c", "d"], ["copy_y"], "copy", axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+            for name, shape in inputs.items()
+        ],
+        [helper.make_tensor_value_info(node.output[0], onnx.TensorProto.FLOAT, None) for node in nodes],
+        [numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    found = profile(tmp_path / "m.onnx", target="neoverse-n2")
+    assert {call.anchor: call.counts.bound for call in found.calls if call.counts is not None} == {
+        "gemm": "vector pipes",
+        "gemv": "memory",
+        "copy": "memory",
+    }
 
 
 def test_a_real_board_gives_times(timed: ProfileReport) -> None:

@@ -8,7 +8,10 @@ from tvm import relax, te
 
 from arm_ext.board import open_board
 from arm_ext.common.trace import Section, Trace
+from arm_ext.measure.call_costs import bound_of, call_costs
+from arm_ext.measure.mca import find_mca
 from arm_ext.target.toolchain import Linker
+from schedules.cores import CORES
 
 TRIPLE = "aarch64-linux-gnu"
 L1, L2 = 32 << 10, 256 << 10
@@ -46,6 +49,13 @@ def lines_of_one_set(name: str, lines: int) -> tvm.tirx.PrimFunc:
     )
 
 
+def quotients(name: str, size: int) -> tvm.tirx.PrimFunc:
+    """1 divided by each element of an array, one after the other."""
+    x, k = te.placeholder((size,), name="x"), te.reduce_axis((0, size), "k")
+    divided = te.comm_reducer(lambda total, value: total / value, lambda dtype: te.const(1, dtype), "divided")
+    return named(name, [x, te.compute((1,), lambda _: divided(x[k], axis=[k]))])
+
+
 def named(name: str, tensors: list[te.Tensor]) -> tvm.tirx.PrimFunc:
     return te.create_prim_func(tensors).with_attr("global_symbol", name)
 
@@ -59,6 +69,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
         ("twice", passes_over("twice", SIZES["middle"], 2), "middle", 1),
         ("four", lines_of_one_set("four", 4), "middle", PASSES),
         ("five", lines_of_one_set("five", 5), "middle", PASSES),
+        ("chain", quotients("chain", SIZES["small"]), "small", 1),
         ("first", doubled("first", SIZES["small"]), "small", SIZES["small"]),
         ("again", doubled("again", SIZES["small"]), "small", SIZES["small"]),
     ]
@@ -90,7 +101,7 @@ def lines(size: int) -> int:
 
 
 def test_calls_come_in_order_and_sum_up_to_the_whole(trace: Trace, calls: dict[str, Section]) -> None:
-    assert list(calls) == ["stream", "twice", "four", "five", "first", "again"]
+    assert list(calls) == ["stream", "twice", "four", "five", "chain", "first", "again"]
     assert sum(block.instructions for s in trace.sections for block in s.blocks) == trace.instructions
     assert trace.misses == (
         sum(s.l1_misses for s in trace.sections),
@@ -116,6 +127,12 @@ def test_a_second_pass_over_what_l1_cannot_hold_comes_from_l2(calls: dict[str, S
 def test_four_lines_fit_a_set_of_four_ways_and_five_do_not(calls: dict[str, Section]) -> None:
     assert calls["four"].l1_misses <= 4 + SLACK_LINES
     assert 5 * PASSES <= calls["five"].l1_misses <= 5 * PASSES + SLACK_LINES
+
+
+@pytest.mark.parametrize(("name", "bound"), [("stream", "memory"), ("chain", "latency")])
+def test_a_kernel_is_bound_by_what_it_was_made_for(calls: dict[str, Section], name: str, bound: str) -> None:
+    (cost,) = call_costs([calls[name]], CORES["neoverse-n2"], find_mca())
+    assert bound_of(cost) == bound
 
 
 def test_what_was_just_read_is_in_l1(calls: dict[str, Section]) -> None:

@@ -75,14 +75,23 @@ def test_products_of_two_computed_tensors_stay_full(dtype: Half) -> None:
     assert products == [[dtype, dtype, "float32"], ["float32"] * 3]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_transposed_convolutions_stay_full(dtype: Half) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "strides", "kept"),
+    [("float16", (2, 2), False), ("float16", (3, 3), True), ("bfloat16", (2, 2), True)],
+)
+def test_transposed_convolutions_take_16_bits_where_they_have_a_kernel(
+    dtype: Half, strides: tuple[int, int], kept: bool
+) -> None:
+    """With strides of 3, some outputs of a kernel of 2 x 2 meet no input."""
     half = to_half_precision(
-        after_conv(lambda net, y: net.emit("up", op.nn.conv2d_transpose(y, net.const(7, 5, 2, 2)))), dtype
+        after_conv(
+            lambda net, y: net.emit("up", op.nn.conv2d_transpose(y, net.const(7, 5, 2, 2), strides=strides))
+        ),
+        dtype,
     )
     assert calls(half) == [
         ("nn.conv2d", [dtype, dtype, "float32"]),
-        ("nn.conv2d_transpose", ["float32"] * 3),
+        ("nn.conv2d_transpose", ["float32"] * 3 if kept else [dtype, dtype, "float32"]),
     ]
 
 

@@ -182,3 +182,19 @@ def test_the_estimate_counts_once_what_is_the_same_for_all_channels():
     # Of an emulated run: 1.25 cycles an element on neoverse-n2, the indices of a pixel included.
     assert scheduled.cycles is not None
     assert 1 < scheduled.cycles / (128 * 128 * 16) < 4
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "measured"),
+    [
+        (lambda x: op.mean(x, axis=[-1]), (64, 256), 2356),
+        (lambda x: op.max(x, axis=[-1]), (64, 256), 2194),
+        (lambda x: op.mean(x, axis=[0]), (256, 64), 2123),
+        (lambda x: op.nn.log_softmax(x, axis=-1), (64, 128), 32566),
+        (lambda x: op.nn.avg_pool2d(x, (3, 3), padding=(1, 1), layout="NHWC"), (1, 32, 32, 32), 123121),
+    ],
+)
+def test_estimates_of_reductions_are_near_those_of_their_instructions(function, shape, measured):
+    """Against llvm-mca's cycles of an emulated run on neoverse-n2; a window's count of elements is computed once."""
+    scheduled = generic.schedule(lowered(function, (shape, F32)), tvm.target.Target(NEON))
+    assert scheduled.cycles == pytest.approx(measured, rel=0.25)

@@ -148,7 +148,7 @@ def test_estimated_instructions_are_those_of_the_main_loop():
     params = depthwise_f32.default(workload, CORE)
     (length,) = {len(loop) for loop in main_loops(workload, params, NEON)}
     outputs = params.rows * params.columns * 4
-    per_output = depthwise_f32.instructions(workload, params) / (112 * 112 * 96)
+    per_output = depthwise_f32.instructions(workload, params, CORE) / (112 * 112 * 96)
     assert per_output == pytest.approx(length / outputs, rel=0.05)
 
 

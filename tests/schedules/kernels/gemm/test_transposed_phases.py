@@ -12,7 +12,15 @@ from arm_ext.board import Board
 from schedules.composites.transposed_convolution import Geometry
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
-from schedules.kernels.gemm import gemm_f32, gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot, transposed_phases
+from schedules.kernels.gemm import (
+    gemm_f16,
+    gemm_f32,
+    gemm_s8_mlal,
+    gemm_s8_mmla,
+    gemm_s8_sdot,
+    transposed_phases,
+)
+from tests.schedules.half_cases import halved
 from tests.schedules.products import I8MM, MIXED, RESCALED, SIGNED, UNSIGNED, check
 from tests.schedules.programs import (
     BASELINE,
@@ -57,6 +65,19 @@ def test_float_with_its_epilogue(name: str):
     arguments = [*inputs, *gemm_f32.pack(workload, params, constants)]
     out = run_on_host(gemm_f32.build(workload, params), arguments, expected.shape, "float32")
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.isa("fullfp16", "fp16fml")
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_float16_with_its_epilogue(name: str, tmp_path: Path, board: Board):
+    full, inputs, constants, expected = float_case(GEOMETRIES[name])
+    workload = halved(full, "float16")
+    params = gemm_f16.default(workload, NEON_CORE)
+    inputs, constants = ([array.astype(np.float16) for array in arrays] for arrays in (inputs, constants))
+    arguments = [*inputs, *gemm_f16.pack(workload, params, constants)]
+    call = (gemm_f16.build(workload, params), arguments, expected.shape, "float16")
+    (out,) = board.load(model_so(tmp_path / "model.so", [call], NEON)).run(arguments)
+    np.testing.assert_array_equal(out, expected)  # all sums are small integers
 
 
 def test_float_on_a_board_by_threads(tmp_path: Path, board: Board):

@@ -2,6 +2,7 @@
 import pytest
 
 from schedules.cores import CORES
+from schedules.kernels.common.cost_model import Cost
 from schedules.kernels.gemm.gemm_f32 import TILES
 from schedules.kernels.tiles import fmla_tile
 
@@ -22,15 +23,16 @@ def test_every_tile_of_the_kernel_fits():
 @pytest.mark.parametrize(
     ("rows", "vectors", "width", "expected"),
     [
-        (7, 3, 5, 64 * 21 / 2 + (21 + 10) / 5),  # the FMLA pipes
-        (1, 4, 5, 64 * 4 + (4 + 10) / 5),  # the chain of one accumulator
-        (7, 3, 2, 64 * 21 + (21 + 10) / 2),  # the one FMLA pipe of a two-wide core
+        (7, 3, 5, 64 * 21 / 2 + (21 + 4) / 2),  # the FMLA pipes
+        (1, 4, 5, 64 * 4 + (4 + 4) / 2),  # the chain of one accumulator
+        (7, 3, 2, 64 * 21 + (21 + 4)),  # the one FMLA pipe of a two-wide core
     ],
 )
 def test_cycles_are_those_of_the_slowest(rows: int, vectors: int, width: int, expected: float):
     core = CORES[{5: "neoverse-n2", 2: "cortex-a53"}[width]]
     assert core.issue_width == width
-    assert fmla_tile.cycles(rows, vectors, ((0, 64),), 10, core) == expected
+    after = Cost(instructions=10, vector=4)
+    assert fmla_tile.cycles(rows, vectors, ((0, 64),), after, core) == expected
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 47, 48, 61, 64, 250])
