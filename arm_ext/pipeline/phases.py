@@ -47,7 +47,13 @@ from schedules.generic.schedule import FIRST
 from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import Costs
 from schedules.numerics.grouped import linear_grouped_routine
-from schedules.numerics.qdq import NUMERICS, Qdq, conv_dynamic_routine, linear_dynamic_routine
+from schedules.numerics.qdq import (
+    NUMERICS,
+    Qdq,
+    conv_dynamic_routine,
+    linear_dynamic_routine,
+    matmul_dynamic_routine,
+)
 from schedules.select import Choose
 
 
@@ -184,7 +190,9 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute in integers what stands between dequantize and quantize."""
     mod, left = relay_passes.integerize(result.mod, options.numerics)
     # What is quantised at run time.
-    mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, options.record)
+    mod = relay_passes.dynamic_products(
+        mod, linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_routine, options.record
+    )
     # Weights of 4 bits of what stays in float.
     grouped = relay_passes.grouped_products(mod, linear_grouped_routine, options.record)
     mod = mod if grouped.same_as(mod) else relay_passes.fold_constants(grouped)

@@ -2,6 +2,7 @@
 """Rewrite of products of dynamically quantised data to products of 8-bit integers.
 
     matmul(astype(q) - z, W)               →    linear_dynamic(q, z, W)     q of 8 bits, z int32, W a constant
+    matmul(astype(q) - z, astype(p) - y)   →    matmul_dynamic(q, p, z, y)  z and y of one element
     conv2d(astype(q) - z, W), 1 x 1        →    linear_dynamic(q, z, W)
     conv2d(astype(q) - z, W)               →    conv_dynamic(q, z, W)       padded with z
     conv2d(astype(q) - z, W), depthwise    →    astype(conv2d(f32(astype(q) - z), f32(W)))
@@ -37,6 +38,11 @@ NAME = "dynamic_products"
 
 LinearDynamic = Callable[[Sequence[int], str, npt.NDArray[np.integer[Any]], Sequence[int]], Routine]
 """Makes the routine of a matrix product: (data shape, data dtype, weights, zero point shape) → routine."""
+
+MatmulDynamic = Callable[
+    [tuple[Sequence[int], Sequence[int]], tuple[str, str], tuple[Sequence[int], Sequence[int]]], Routine
+]
+"""Makes the routine of a product of two run-time tensors: (shapes, dtypes, zero point shapes) → routine."""
 
 ConvDynamic = Callable[
     [
@@ -81,7 +87,11 @@ class _Data:
 
 
 def dynamic_products(
-    mod: IRModule, linear: LinearDynamic, convolution: ConvDynamic, record: Record | None = None
+    mod: IRModule,
+    linear: LinearDynamic,
+    convolution: ConvDynamic,
+    matmul: MatmulDynamic,
+    record: Record | None = None,
 ) -> IRModule:
     """Rewrite every function of `mod`.
 
@@ -89,13 +99,14 @@ def dynamic_products(
         mod: Module in canonical form: A-normal form, every call named, constants folded.
         linear: Makes the routine of a matrix product.
         convolution: Makes the routine of a convolution.
+        matmul: Makes the routine of a product of two run-time tensors.
         record: Record of applied and rejected rewrites, if given.
     """
     builder = relax.BlockBuilder(mod)
     applied: list[Names] = []
     rejected: list[Diagnostic] = []
     for gv, func in relax_functions(mod):
-        walk = _Walk(builder, func, linear, convolution)
+        walk = _Walk(builder, func, linear, convolution, matmul)
         new = walk.function(func)
         applied += walk.applied
         rejected += walk.rejected
@@ -115,8 +126,9 @@ class _Walk:
         func: relax.Function,
         linear: LinearDynamic,
         convolution: ConvDynamic,
+        matmul: MatmulDynamic,
     ) -> None:
-        self._builder, self._linear, self._convolution = builder, linear, convolution
+        self._builder, self._linear, self._convolution, self._matmul = builder, linear, convolution, matmul
         self._values = {b.var: b.value for b in bindings_of(func) if isinstance(b, relax.VarBinding)}
         self._products: set[Var] = set()
         self._floats: dict[Var, Var] = {}
@@ -138,6 +150,8 @@ class _Walk:
                 data := self._data(call)
             ) is not None:
                 yield from self._product(binding, data)
+            case "relax.matmul" if (pair := self._pair(call)) is not None:
+                yield from self._run_time_product(binding, *pair)
             case "relax.multiply" if (scales := self._scales(call)) is not None:
                 value, scale, constant = scales
                 names = union((sources_of(call), sources_of(self._values[scale[0]])))
@@ -155,6 +169,15 @@ class _Walk:
         data, weight = call.args
         if not isinstance(weight, GenericConst) or "int" not in str(call.ty.dtype):
             return None
+        return self._centred(data)
+
+    def _pair(self, call: Call) -> tuple[_Data, _Data] | None:
+        """Return the operands of a product of two tensors of 8-bit integers; None for other products."""
+        left, right = (self._centred(value) for value in call.args)
+        return None if left is None or right is None or str(call.ty.dtype) != "int32" else (left, right)
+
+    def _centred(self, data: Expr) -> _Data | None:
+        """Parse astype(q) - z or astype(q), q of 8 bits; None for other values."""
         centred = self._call(data, "relax.subtract")
         widened = data if centred is None else centred.args[0]
         cast = self._call(widened, "relax.astype")
@@ -191,6 +214,46 @@ class _Walk:
         product = relax.call_tir(gvar, [q, data.zero_point, *constants], call.ty)
         self._products.add(binding.var)
         yield relax.VarBinding(binding.var, with_source(self._builder.normalize(product), names))
+
+    def _run_time_product(
+        self, binding: relax.VarBinding, left: _Data, right: _Data
+    ) -> Iterator[relax.Binding]:
+        """Yield the binding that replaces that of a product of two run-time tensors."""
+        call, both = binding.value, (left, right)
+        names = sources_of(call)
+        why = next((found for data in both if (found := self._run_time_misfit(data)) is not None), None)
+        if why is None and (most := _REACH**2 * (static_shape(left.q) or [0])[-1]) > _LARGEST_SUM:
+            why = "sums may overflow 32 bits", f"at most {_LARGEST_SUM}", most
+        if why is not None:
+            self.rejected.append(Diagnostic.of(why[0], *why[1:], nodes=names))
+            yield binding
+            return
+        self.applied.append(names)
+        routine = self._matmul(
+            (shape_of(left.q), shape_of(right.q)),
+            (str(left.q.ty.dtype), str(right.q.ty.dtype)),
+            (shape_of(left.zero_point), shape_of(right.zero_point)),
+        )
+        gvar = self._builder.add_func(routine.func, "qdq_dynamic_product")
+        arguments = [left.q, right.q, left.zero_point, right.zero_point]
+        product = relax.call_tir(gvar, arguments, call.ty)
+        yield relax.VarBinding(binding.var, with_source(self._builder.normalize(product), names))
+
+    def _run_time_misfit(self, data: _Data) -> tuple[str, object, object] | None:
+        """Return why an operand of a product of two run-time tensors has no routine; None if it has."""
+        shape, zero = static_shape(data.q), static_shape(data.zero_point)
+        if shape is None or zero is None:
+            return "shape is not static", None, None
+        if len(shape) < _MATRIX:
+            return "an operand is no matrix", _MATRIX, len(shape)
+        if math.prod(zero) != 1:
+            return "zero point is no scalar", 1, zero
+        dtype, cast = str(data.q.ty.dtype), self._call(data.zero_point, "relax.astype")
+        limits, known = np.iinfo(dtype), data.constant
+        in_range = known is not None and limits.min <= known <= limits.max
+        if not in_range and (cast is None or str(cast.args[0].ty.dtype) != dtype):
+            return "zero point may be out of the range of the data", dtype, known
+        return None
 
     def _window(
         self, call: Call, data: _Data, values: npt.NDArray[Any]

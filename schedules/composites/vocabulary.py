@@ -216,6 +216,11 @@ MATMUL_S8 = CompositeSpec(
     spare_registers=_SPARE_REGISTERS,
 )
 
+# Its sums, with zero points that are known at run time: operands 2 and 3.
+MATMUL_DYNAMIC = replace(
+    MATMUL_S8, name="arm.matmul_dynamic", anchor="qdq.matmul_dynamic", epilogue=(), spare_registers=0
+)
+
 # The second operand is the table of exponentials.
 SOFTMAX_S8 = CompositeSpec(
     name="arm.softmax_s8", anchor="qdq.softmax", constant_operands=(1,), dtypes=_8_BIT, epilogue=()
@@ -296,6 +301,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     CONV2D_TRANSPOSE_S8,
     LINEAR_S8,
     MATMUL_S8,
+    MATMUL_DYNAMIC,
     SOFTMAX_S8,
     TOSA_SOFTMAX_S8,
     *NORMS_S8,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounding to integers and saturating narrowing: FCVTNS, FCVTAS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD.
 
-Also FMULX, FMLA and ADDP, the upper half of products of 32-bit integers (SQDMULH, SQRDMULH), and rounding shifts
-(SRSHR, SQRSHRN).
+Also FMULX, FMLA and ADDP, the upper half of products of 32-bit integers (SQDMULH, SQRDMULH), and shifts that round
+(SRSHR, SQRSHRN) or saturate (SQSHL).
 """
 
 from tvm import ir, tirx
@@ -65,6 +65,13 @@ def sqrdmulh(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int32x4 floor((a * b + 2**30) / 2**31), saturating where both are -2**31."""
     check("sqrdmulh", (a, "int32x4"), (b, "int32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sqrdmulh.v4i32", a, b)
+
+
+def sqshl(x: ir.Expr, shift: int) -> ir.Expr:
+    """int32x4 shifted left by 0 to 31, saturating."""
+    check("sqshl", (x, "int32x4"))
+    amount = tirx.Broadcast(tirx.IntImm("int32", shift), 4)
+    return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sqshl.v4i32", x, amount)
 
 
 def srshr(x: ir.Expr, shift: int) -> ir.Expr:

@@ -172,6 +172,8 @@ def _magnitude(
         case "qdq.matmul":
             zero_points = [int(parameters[name]) for name in ("a_zero", "b_zero")]
             return magnitude_of_run_time(operands, zero_points, steps, reader.constants)
+        case "qdq.matmul_dynamic":
+            return None
         case "qdq.linear_dynamic" | "qdq.conv1d_dynamic" | "qdq.conv2d_dynamic":
             return magnitude_of_dynamic(reader.constants[operands[-1].index])
         case "qdq.conv2d_transpose":

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM over a sequence of 8-bit integers with a 16-bit cell, as TFLite defines it.
 
-    gate    logistic or tanh of  sat16(x + scaled(h R + offset))                         3 integer bits, from tables
+    gate    logistic or tanh of  sat16(sat16(scaled(x)) + scaled(h R + offset))          3 integer bits, from tables
     cell    sat16(int16((forget * cell) >> 15) + int16((input * new) >> s))              s by the cell's power of two
     h       sat8(scaled(output * tanh(cell)) + z)
 
-x is the product with the data of all steps, already scaled and saturated to 16 bits. Each shift rounds half away from
-zero. A cell without an input gate uses 1 minus the forget gate; peepholes add scaled(weight * cell) to a gate's
+x is the product with the data of all steps. Each product is scaled to 16 bits by itself. Each shift rounds half away
+from zero. A cell without an input gate uses 1 minus the forget gate; peepholes add scaled(weight * cell) to a gate's
 argument; a projection is one more product, scaled and saturated to 8 bits, of which the result is the state.
 
 The result is a vector of int16: the output of each step where the step was read, [steps, batch, outputs], then the last
@@ -63,7 +63,8 @@ class IntegerLstm:
     """The computation of each step.
 
     Attributes:
-        products: Scale of each gate's product with the state, in the order of the columns.
+        data: Scale of each gate's product with the data, in the order of the columns.
+        products: Scale of each gate's product with the state.
         peepholes: Scale of each gate's product with the cell, in the order of `PEEPHOLES`; empty without peepholes.
         hidden: Scale of the output gate times tanh(cell).
         hidden_zero: Zero point of that product.
@@ -74,6 +75,7 @@ class IntegerLstm:
         output_clip: Largest |output| of the projection; 0 for no limit.
     """
 
+    data: tuple[Scale, ...]
     products: tuple[Scale, ...]
     hidden: Scale
     hidden_zero: int
@@ -98,6 +100,7 @@ class IntegerLstm:
     def attributes(self) -> dict[str, int | float | str]:
         """The attributes of a routine; `of` reads them."""
         return {
+            "data": _text(self.data),
             "products": _text(self.products),
             "peepholes": _text(self.peepholes),
             "hidden": _text([self.hidden]),
@@ -109,9 +112,11 @@ class IntegerLstm:
     def of(cls, attributes: Mapping[str, str]) -> "IntegerLstm":
         """Parse the attributes of a workload."""
         scales = {
-            name: _scales(attributes[name]) for name in ("products", "peepholes", "hidden", "projection")
+            name: _scales(attributes[name])
+            for name in ("data", "products", "peepholes", "hidden", "projection")
         }
         return cls(
+            data=scales["data"],
             products=scales["products"],
             peepholes=scales["peepholes"],
             hidden=scales["hidden"][0],
@@ -186,7 +191,7 @@ def sequence_of_integers(
 
     Args:
         lstm: What each step computes.
-        x: Products with the data, int16 [steps, batch, gates * hidden].
+        x: Products with the data, int32 [steps, batch, gates * hidden].
         constants: Weights and tables.
         states: Initial output [batch, outputs] and cell [batch, hidden], both int16.
     """
@@ -194,8 +199,8 @@ def sequence_of_integers(
     outputs = []
     for row in x:
         product = np.split(h @ constants.weights.astype(np.int64) + constants.offset, len(lstm.gates), -1)
-        parts = zip(lstm.products, np.split(row, len(lstm.gates), -1), product, strict=True)
-        sums = [_int16(part + scaled(total, scale)) for scale, part, total in parts]
+        parts = zip(lstm.data, np.split(row, len(lstm.gates), -1), lstm.products, product, strict=True)
+        sums = [_int16(_int16(scaled(each, own)) + scaled(total, scale)) for own, each, scale, total in parts]
         by_gate = dict(zip(lstm.gates, sums, strict=True))
         h, cell = _step(lstm, by_gate, cell, constants)
         outputs.append(h)
@@ -252,7 +257,7 @@ def integer_lstm_routine(lstm: IntegerLstm, sizes: tuple[int, int, int], outputs
     steps, batch, hidden = sizes
     width = len(lstm.gates) * hidden
     arguments: list[TensorSpec] = [
-        ((steps, batch, width), "int16"),
+        ((steps, batch, width), "int32"),
         ((outputs, width), "int8"),
         ((width,), "int32"),
         ((3, 1 << 16), "int16"),
@@ -402,7 +407,8 @@ class _Emitter:
         """Emit a gate of one unit, int32; `cell` is what its peephole sees."""
         lstm, place = self.lstm, self.lstm.gates.index(number)
         column = i64(place * self.hidden) + u
-        total = _wide(self.x[t, b, column]) + _scaled(self.sums[b, column], lstm.products[place])
+        data = _saturated(_scaled(self.x[t, b, column], lstm.data[place]), INT16)
+        total = data + _scaled(self.sums[b, column], lstm.products[place])
         total = _saturated(total, INT16)
         if self.peepholes is not None and number in PEEPHOLES:
             place = PEEPHOLES.index(number)

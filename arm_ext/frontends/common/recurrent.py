@@ -169,12 +169,12 @@ def run_integer_lstm(
     constants: Constants,
     states: Sequence[relax.Expr],
 ) -> Walked:
-    """Emit an LSTM of integers, given its product with the data; all results are int16.
+    """Emit an LSTM of integers, given its product with the data; results are int16.
 
     Args:
         builder: Builder of the Relax function.
         lstm: What each step computes.
-        x: Product with the data, int16 [steps, batch, gates * hidden].
+        x: Product with the data, int32 [steps, batch, gates * hidden].
         constants: Weights and tables.
         states: Initial output [batch, outputs] and cell [batch, hidden], int16.
     """

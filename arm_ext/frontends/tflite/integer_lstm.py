@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite's LSTM with 8-bit data and a 16-bit cell, in LiteRT's integer arithmetic.
 
-One product with the data of all steps, scaled to 16 bits with a multiplier of 31 bits for each gate, then one call that
-walks the steps: `schedules.numerics.recurrent_integer` defines it. Zero points are part of the biases.
+One product with the data of all steps, then one call that walks the steps: `schedules.numerics.recurrent_integer`
+defines it. Zero points are part of the biases.
 """
 
 import math
@@ -18,7 +18,7 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.recurrent import run_integer_lstm
 from arm_ext.frontends.tflite import fixed_point
 from arm_ext.frontends.tflite.fixed_point import scale_of
-from arm_ext.frontends.tflite.integers import product, saturated, scaled
+from arm_ext.frontends.tflite.integers import product
 from arm_ext.frontends.tflite.sequences import Operands, operands_of, quantization_of, steps_first
 from schedules.numerics.recurrent_integer import FORGET, FRACTION, PEEPHOLES, Constants, IntegerLstm, Scale
 
@@ -49,9 +49,8 @@ def integer_lstm(c: Any, op: Any, options: Any) -> relax.Expr:
     time_major = options.TimeMajor()
     x = steps_first(c, c.bb.normalize(c.value(int(o.numbers[0]))), time_major=time_major)
     weights, biases, scales = _products(o, _WEIGHTS, o.quantization(0)[0])
-    total = scaled(product(x, o.quantization(0)[1], weights, biases), np.repeat(scales, _units_of(o)))
-    rows = c.bb.emit(saturated(c.bb.emit(total), "int16"))
-    lstm = _lstm(o, quantization_of(c.tensor(op.Intermediates(_HIDDEN_PLACE))), options)
+    rows = c.bb.emit(product(x, o.quantization(0)[1], weights, biases))
+    lstm = _lstm(o, scales, quantization_of(c.tensor(op.Intermediates(_HIDDEN_PLACE))), options)
     states = [c.bb.emit(_R.astype(o.state(_HIDDEN), "int16")), o.state(_CELL)]
     walked = run_integer_lstm(c.bb, lstm, rows, _constants(o, lstm), states)
     o.keep(_HIDDEN, c.bb.emit(_R.astype(walked.states[0], "int8")))
@@ -76,11 +75,12 @@ def _products(o: Operands, first: int, data: float) -> tuple[Array, Array, list[
     return weights, biases, [scale_of(data, o.quantization(first + gate)[0], _GATE_SCALE) for gate in gates]
 
 
-def _lstm(o: Operands, hidden: tuple[float, int], options: Any) -> IntegerLstm:
+def _lstm(o: Operands, data: list[float], hidden: tuple[float, int], options: Any) -> IntegerLstm:
     """What each step computes.
 
     Args:
         o: Operands of the operator.
+        data: Scale of each gate's product with the data.
         hidden: Scale and zero point of the output before a projection.
         options: The operator's options.
     """
@@ -88,6 +88,7 @@ def _lstm(o: Operands, hidden: tuple[float, int], options: Any) -> IntegerLstm:
     seen, projected = o.has(_PEEPHOLES + PEEPHOLES.index(FORGET)), o.has(_PROJECTION)
     bits = round(math.log2(cell_scale))
     return IntegerLstm(
+        data=tuple(_scale(one) for one in data),
         products=tuple(_scale(one) for one in _products(o, _RECURRENT, scale)[2]),
         peepholes=tuple(
             _scale(scale_of(2.0**bits, o.quantization(at)[0], _GATE_SCALE)) if o.has(at) else Scale(0, 0)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 matrix products of two run-time tensors on SMMLA, SDOT or SMLSL, requantised in registers.
+"""int8 matrix products of two run-time tensors on SMMLA, SDOT or SMLSL, requantised in registers, or int32 sums.
 
     q[i, j] = requantize(sum over k of (a[i, k] - za) * (b[k, j] - zb))
+    y[i, j] = sum over k of (a[i, k] - za) * (b[k, j] - zb)                 za and zb operands, known at run time
 
 The columns of each matrix B are packed into panels once, the rows of A a tile at a time. The zero points cost one
 instruction a packed vector: with the sums of columns weighted by za, and of rows by zb,
@@ -31,6 +32,7 @@ from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
 from schedules.kernels.gemm.packed_panels_s8 import Packer
+from schedules.kernels.gemm.product_s8 import FLIP
 from schedules.kernels.gemm.run_time_instructions_s8 import SMLSL, SUMS, units_of
 from schedules.kernels.gemm.run_time_product_s8 import Product
 from schedules.kernels.tiles.packed_tile import SDOT, SMMLA
@@ -129,7 +131,10 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the multiplier in every lane of a vector, followed by a 0."""
+    """Return the multiplier in every lane of a vector, 0 for sums, followed by a 0, then constant zero points."""
+    if (zeros := _product(workload).zeros) is not None:
+        held = (constants[zero.index] for zero in zeros if zero.kind == "constant")
+        return np.zeros(LANES + 1, np.float32), *held
     m = requantize_step.multipliers(workload, constants)
     return (np.concatenate([np.repeat(m, LANES), np.zeros(1, np.float32)]),)
 
@@ -138,11 +143,20 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     product = _product(workload)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [((LANES + 1,), "float32"), (workload.output_shape, workload.output_dtype)]
+    held = [zero for zero in product.zeros or () if zero.kind == "constant"]
+    arguments += [((LANES + 1,), "float32"), *((zero.shape, zero.dtype) for zero in held)]
+    arguments.append((workload.output_shape, workload.output_dtype))
     name = f"{workload.composite.replace('.', '_')}_{params.unit}"
     with kernel_function(name, arguments) as function, pins():
-        a, b = (function.buffers[operand.index] for operand in workload.operands)
-        emitter = _Emitter(product, params, (a, b), function.buffers[-2], function.buffers[-1])
+        inputs, (m, *constants, output) = (
+            function.buffers[: len(workload.inputs)],
+            function.buffers[len(workload.inputs) :],
+        )
+        a, b, *zeros = (
+            constants[held.index(operand)] if operand.kind == "constant" else inputs[operand.index]
+            for operand in workload.operands
+        )
+        emitter = _Emitter(product, params, (a, b), zeros, m, output)
         count = math.prod(product.lead)
         threads.each_packed(count, emitter.parts, params.parallel, emitter.pack, emitter.work)
     return function.prim_func
@@ -156,11 +170,12 @@ class _Emitter:
         product: Product,
         params: Params,
         operands: tuple[tirx.Buffer, tirx.Buffer],
+        zeros: Sequence[tirx.Buffer],
         m: tirx.Buffer,
         output: tirx.Buffer,
     ) -> None:
         self.product, self.params, self.unit = product, params, UNITS[params.unit]
-        (self.a, self.b), self.m, self.output = operands, m, output
+        (self.a, self.b), self.zeros, self.m, self.output = operands, zeros, m, output
         self.steps = -(-product.a.depth // self.unit.step)
         self.parts = max(1, product.rows // params.rows) if params.parallel else 1
         self.column_tiles = -(-product.columns // params.columns)
@@ -170,6 +185,7 @@ class _Emitter:
 
     def pack(self, index: ir.Expr, place: ir.Expr) -> None:
         """Packs the columns of matrix `index`."""
+        self.load_zeros()
         product, params = self.product, self.params
         _, b = run_time_product_s8.offsets(index, product)
         start, first = T.Bind(b), T.Bind(place * self.column_tiles)
@@ -183,6 +199,7 @@ class _Emitter:
 
     def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
         """Multiplies each tile of a part of the rows of matrix `index` by its columns."""
+        self.load_zeros()
         product, params = self.product, self.params
         a = T.Bind(run_time_product_s8.offsets(index, product)[0])
         self.first_tile = T.Bind(place * self.column_tiles)
@@ -195,6 +212,17 @@ class _Emitter:
 
         tiling.column_tiles(product.rows, params.rows, (part, self.parts), rows)
 
+    def load_zeros(self) -> None:
+        """Load the zero points that are operands, for the code that follows."""
+        if not self.zeros:
+            return
+        lines = (self.product.a, self.product.b)
+        za, zb = (
+            T.Bind(load(zero, i64(0), 1) - FLIP if line.flipped else load(zero, i64(0), 1))
+            for zero, line in zip(self.zeros, lines, strict=True)
+        )
+        self.product = replace(self.product, a=replace(lines[0], zero=zb), b=replace(lines[1], zero=za))
+
     @property
     def panel_size(self) -> int:
         """Bytes of a panel of columns."""
@@ -204,7 +232,10 @@ class _Emitter:
         """Packs a tile of columns, and keeps what its accumulators start from."""
         product, vectors = self.product, self.params.column_vectors
         sums = packer.pack(start, count, tile * self.panel_size)
-        offset = product.offset + SUMS[self.unit].extra * self.steps * product.b.zero
+        offset = (
+            product.a.depth * product.a.zero * product.b.zero
+            + SUMS[self.unit].extra * self.steps * product.b.zero
+        )
         offset += MAGIC_BITS if product.form == "biased" else 0
         for vector in range(vectors):
             value = panel_tile_s8.in_accumulator(self.unit, offset)
@@ -241,6 +272,9 @@ class _Emitter:
                 lambda row, which, c: starts[c] - rows[row, which] if rows else starts[c],
                 self.none,
             )
+            if product.form == "none":
+                self.put_sums(acc, (vectors, width), output + tile * params.columns, (count, columns))
+                return
             m = [load(self.m, i64(0), LANES)] * 4
 
             def put(values: ir.Expr, at: int, lanes: int, rows: Sequence[int]) -> None:
@@ -255,6 +289,18 @@ class _Emitter:
             panel_tile_s8.put_rows(unit, acc, (vectors, width), requantize, put)
 
         tiling.column_tiles(product.columns, params.columns, (i64(0), 1), column_tile)
+
+    def put_sums(
+        self, acc: tirx.Buffer, vectors: tuple[int, int], output: ir.Expr, sizes: tuple[int, int]
+    ) -> None:
+        """Store the sums of a tile, of which only `sizes` rows and columns are of the result, from `output`."""
+
+        def put(values: ir.Expr, column: int, row: int) -> None:
+            if row < sizes[0] and column < sizes[1]:
+                where = output + (row * self.product.columns + column)
+                tiling.store_part(self.output, values, where, min(LANES, sizes[1] - column))
+
+        panel_tile_s8.put_sums(self.unit, acc, vectors, put)
 
 
 def _product(workload: Workload) -> Product:

@@ -37,14 +37,15 @@ class Lines:
         depth: Size of the matrix along k.
         line: Elements from a line to the next.
         k: Elements from a k to the next.
-        zero: Zero point of the other matrix, which the sums of the lines are multiplied by; no sums if 0.
+        zero: Zero point of the other matrix, which the sums of the lines are multiplied by; no sums if 0. An int32
+            expression where it is known at run time.
         flipped: Whether the data is uint8, to be read as int8 with its top bit flipped.
     """
 
     depth: int
     line: int
     k: int
-    zero: int
+    zero: int | ir.Expr
     flipped: bool
 
 
@@ -65,7 +66,8 @@ class Packer:
         self._line_sums = SUMS[unit]
         self._sum = self._line_sums.row if rows else self._line_sums.column
         self._rows = rows
-        self.sums = bool(lines.zero) or (rows and self._line_sums.extra > 0)
+        known = isinstance(lines.zero, int)
+        self.sums = not known or bool(lines.zero) or (rows and self._line_sums.extra > 0)
         """Whether there are sums."""
 
     def pack(self, start: ir.Expr, count: int, to: ir.Expr) -> tirx.Buffer:
@@ -92,7 +94,9 @@ class Packer:
         value = T.Bind(value if self._rows else self._line_sums.packed(value))
         store(self.panel, value, to + (step * self.vectors + vector) * VECTOR, VECTOR)
         if self.sums:
-            weights = tirx.Broadcast(tirx.IntImm("int8", self.lines.zero), VECTOR)
+            zero = self.lines.zero
+            weight = tirx.IntImm("int8", zero) if isinstance(zero, int) else tirx.Cast("int8", zero)
+            weights = tirx.Broadcast(weight, VECTOR)
             total = sums.vload([i64(vector * LANES)], "int32x4")
             store(sums, self._sum(total, value, weights), i64(vector * LANES), LANES)
 

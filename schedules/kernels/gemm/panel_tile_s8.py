@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.intrinsics.registers import LANES, STREAMING_PAIR, check_tile
+from schedules.intrinsics.vector import zip_halves
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.tiles.mlal_tile import sums
 from schedules.kernels.tiles.packed_tile import (
@@ -19,7 +20,7 @@ from schedules.kernels.tiles.packed_tile import (
     Instruction,
     PackedTile,
 )
-from schedules.kernels.tiles.tile_stores import Put, Requantize, of_blocks, of_rows
+from schedules.kernels.tiles.tile_stores import Accumulator, Put, Requantize, of_blocks, of_rows
 from schedules.tir.emit import i64, store
 
 UNROLL = 4
@@ -42,9 +43,9 @@ def cycles(unit: Instruction, rows: int, columns: int, steps: int, core: Core) -
     return max(instructions / core.issue_width, steps * products / core.vector_pipes)
 
 
-def in_accumulator(unit: Instruction, total: int) -> ir.Expr:
-    """Return an int32x4 initial accumulator whose outputs each start from `total`."""
-    own = tirx.IntImm("int32", total)
+def in_accumulator(unit: Instruction, total: int | ir.Expr) -> ir.Expr:
+    """Return an int32x4 initial accumulator whose outputs each start from `total`, of int32 if it is no constant."""
+    own = tirx.IntImm("int32", total) if isinstance(total, int) else total
     if not unit.partial:
         return tirx.Broadcast(own, LANES)
     zero = tirx.IntImm("int32", 0)
@@ -95,12 +96,39 @@ def put_rows(
 ) -> None:
     """Emit the requantisation of a tile, and pass its rows to `put`; `acc` and `vectors` as of `multiply`."""
     rows, columns = vectors
+    finish = of_blocks if unit is SMMLA else of_rows
+    of_four = columns // LANES if unit.partial else columns
+    accumulator = _accumulators(unit, acc, columns)
+    finish(accumulator, rows * unit.accumulators, of_four, requantize, put)
+
+
+def put_sums(
+    unit: Instruction,
+    acc: tirx.Buffer,
+    vectors: tuple[int, int],
+    put: Callable[[ir.Expr, int, int], None],
+) -> None:
+    """Pass a tile's sums to `put`, four columns of a row at a time: (int32x4, first column, row)."""
+    rows, columns = vectors
+    accumulator = _accumulators(unit, acc, columns)
+    if unit is SMMLA:
+        for row in range(rows):
+            for column in range(0, columns, 2):
+                pair = zip_halves(accumulator(row, column), accumulator(row, column + 1), "int64x2")
+                for odd, values in enumerate(pair):
+                    put(T.Bind(values), 2 * column, 2 * row + odd)
+        return
+    for row in range(rows * unit.accumulators):
+        for column in range(columns // LANES if unit.partial else columns):
+            put(T.Bind(accumulator(row, column)), LANES * column, row)
+
+
+def _accumulators(unit: Instruction, acc: tirx.Buffer, columns: int) -> Accumulator:
+    """Return the function that emits a tile's accumulators, of four columns or of a 2 x 2 block."""
 
     def accumulator(row: int, column: int) -> ir.Expr:
         if not unit.partial:
             return acc.vload([i64((row * columns + column) * LANES)], "int32x4")
         return T.Bind(sums(acc, columns, row, LANES * column))
 
-    finish = of_blocks if unit is SMMLA else of_rows
-    of_four = columns // LANES if unit.partial else columns
-    finish(accumulator, rows * unit.accumulators, of_four, requantize, put)
+    return accumulator

@@ -6,6 +6,7 @@ flipped, and its zero point 128 less.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +16,15 @@ from schedules.composites.workload import Operand, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import declined
 from schedules.kernels.epilogues import requantize_step
-from schedules.kernels.epilogues.requantize import Form, Requantization
+from schedules.kernels.epilogues.requantize import NOT_REQUANTIZED, Form, Requantization
 from schedules.kernels.gemm.packed_panels_s8 import Lines
 from schedules.kernels.gemm.product_s8 import FLIP
 from schedules.tir.emit import i64
 
 COMPOSITE = "arm.matmul_s8"
+
+DYNAMIC = "arm.matmul_dynamic"
+"""Composite of sums whose zero points are operands."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,10 @@ class Product:
         a: Layout of each matrix A, whose lines are the rows.
         b: Layout of each matrix B, whose lines are the columns.
         steps: Elements of A and of B from one matrix to the next, for each leading axis.
-        offset: K * za * zb.
+        offset: K * za * zb; 0 if the zero points are operands.
         to: Quantisation of the output.
-        form: Form of the requantisation.
+        form: Form of the requantisation; "none" for sums.
+        zeros: The operands that are the zero points of A and B; None if these are constants.
     """
 
     lead: tuple[int, ...]
@@ -48,6 +53,7 @@ class Product:
     offset: int
     to: Requantization
     form: Form
+    zeros: tuple[Operand, Operand] | None = None
 
 
 def offsets(index: ir.Expr, product: Product) -> tuple[ir.Expr, ir.Expr]:
@@ -61,22 +67,58 @@ def offsets(index: ir.Expr, product: Product) -> tuple[ir.Expr, ir.Expr]:
 
 
 def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
-    """Parse a workload of `COMPOSITE`.
+    """Parse a workload of `COMPOSITE` or `DYNAMIC`.
 
     Args:
         workload: Any workload.
         kernel: Name of the kernel, for the rejection.
     """
-    if workload.composite != COMPOSITE:
+    if workload.composite not in (COMPOSITE, DYNAMIC):
         return declined(
             kernel, "composite is no product of run time", COMPOSITE, workload.composite, unfit=True
         )
-    requantize = workload.step("requantize")
-    dtypes = [operand.dtype for operand in workload.operands]
+    dtypes = [operand.dtype for operand in workload.operands[:2]]
     if not set(dtypes) <= {"int8", "uint8"}:
         return declined(kernel, "operands are not of 8 bits", "int8 or uint8", ", ".join(dtypes), unfit=True)
-    if any(operand.kind == "constant" for operand in workload.operands):
+    if any(operand.kind == "constant" for operand in workload.operands[:2]):
         return declined(kernel, "an operand is a constant", "inputs", "constant", unfit=True)
+    if workload.composite == COMPOSITE and (found := _step_misfit(workload, kernel)) is not None:
+        return found
+    a, b, *points = workload.operands
+    if 0 in (*a.seen, *b.seen):
+        return declined(kernel, "a dimension is 0", "1 or more", f"{a.seen}, {b.seen}")
+    zeros = _zeros(workload, (a, b)) if not points else (0, 0)
+    lines = (_lines(a, (-2, -1), zeros[1]), _lines(b, (-1, -2), zeros[0]))
+    scattered = next((x for x, line in zip((a, b), lines, strict=True) if 1 not in (line.line, line.k)), None)
+    if scattered is not None:
+        return declined(kernel, "neither rows nor columns are contiguous", "1 of 2", str(scattered.axes))
+    sums: tuple[Requantization, Form] = (NOT_REQUANTIZED, "none")
+    to, form = sums if points else requantize_step.quantization(workload)
+    lead = np.broadcast_shapes(a.seen[:-2], b.seen[:-2])
+    return Product(
+        lead=lead,
+        rows=a.seen[-2],
+        columns=b.seen[-1],
+        a=lines[0],
+        b=lines[1],
+        steps=tuple(zip(_steps(a, len(lead)), _steps(b, len(lead)), strict=True)),
+        offset=a.seen[-1] * zeros[0] * zeros[1],
+        to=to,
+        form=form,
+        zeros=(points[0], points[1]) if points else None,
+    )
+
+
+def _zeros(workload: Workload, operands: Sequence[Operand]) -> tuple[int, int]:
+    """Return the constant zero points, of the data with the top bit flipped where it is uint8."""
+    zeros = (int(dict(workload.attributes)[name]) for name in ("a_zero", "b_zero"))
+    za, zb = (zero - FLIP * (x.dtype == "uint8") for zero, x in zip(zeros, operands, strict=True))
+    return za, zb
+
+
+def _step_misfit(workload: Workload, kernel: str) -> Diagnostic | None:
+    """Return why the epilogue is not supported, or None."""
+    requantize = workload.step("requantize")
     misfit = requantize_step.misfit(workload)
     if misfit is not None:
         return declined(kernel, *misfit)
@@ -87,28 +129,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
     unknown = [step.name for step in workload.epilogue if step.name != "requantize"]
     if unknown:
         return declined(kernel, "a step has no implementation", "requantize", ", ".join(unknown))
-    a, b = workload.operands
-    if 0 in (*a.seen, *b.seen):
-        return declined(kernel, "a dimension is 0", "1 or more", f"{a.seen}, {b.seen}")
-    lead = np.broadcast_shapes(a.seen[:-2], b.seen[:-2])
-    zeros = [int(dict(workload.attributes)[name]) for name in ("a_zero", "b_zero")]
-    za, zb = (zero - FLIP * (x.dtype == "uint8") for zero, x in zip(zeros, (a, b), strict=True))
-    lines = (_lines(a, (-2, -1), zb), _lines(b, (-1, -2), za))
-    scattered = next((x for x, line in zip((a, b), lines, strict=True) if 1 not in (line.line, line.k)), None)
-    if scattered is not None:
-        return declined(kernel, "neither rows nor columns are contiguous", "1 of 2", str(scattered.axes))
-    to, form = requantize_step.quantization(workload)
-    return Product(
-        lead=lead,
-        rows=a.seen[-2],
-        columns=b.seen[-1],
-        a=lines[0],
-        b=lines[1],
-        steps=tuple(zip(_steps(a, len(lead)), _steps(b, len(lead)), strict=True)),
-        offset=a.seen[-1] * za * zb,
-        to=to,
-        form=form,
-    )
+    return None
 
 
 def _lines(operand: Operand, axes: tuple[int, int], zero: int) -> Lines:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite's LSTM of 8-bit data with a 16-bit cell, as one loop over the steps.
 
-    sums     x[t] + scaled(h R + offset)       SDOT or SMULL, SQRDMULH and a rounding shift in registers
+    sums     sat16(scaled(x[t])) + scaled(h R + offset)       SDOT or SMULL, SQRDMULH and a rounding shift in registers
     gates    look-ups in tables of int16, element by element
     cell, h  products of int16 in 32 bits, rounding shifts, SQXTN
 
@@ -19,7 +19,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.narrow import sqrdmulh, sqxtn16, srshr
+from schedules.intrinsics.narrow import sqrdmulh, sqshl, sqxtn16, srshr
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
@@ -188,8 +188,11 @@ class _Emitter(Emitter):
         start = (self.t * self.layer.batch + self.row + r) * width + unit
 
         def gate(number: int) -> ir.Expr:
-            data = _wide(_load(self.x, start + number * self.layer.hidden, count))
-            total = data + _scaled(totals[number], lstm.products[number])
+            data = _load(self.x, start + number * self.layer.hidden, count)
+            # A product that saturates when it is shifted saturates 16 bits, too.
+            total = _wide(sqxtn16(_scaled(data, lstm.data[number]))) + _scaled(
+                totals[number], lstm.products[number]
+            )
             return self.entries(TANH if number == NEW else LOGISTIC, sqxtn16(total), count)
 
         old = _wide(_load(self.output, cell_at, count))
@@ -214,18 +217,18 @@ class _Emitter(Emitter):
         return _wide(_vector(entry, count))
 
 
-def _vector(element: Callable[[int], ir.Expr], count: int) -> ir.Expr:
-    """The int16x4 of `count` elements and zeros."""
+def _vector(element: Callable[[int], ir.Expr], count: int, dtype: str = "int16") -> ir.Expr:
+    """The vector of `count` elements and zeros."""
     elements = [T.Bind(element(lane)) for lane in range(count)]
-    zeros = [tirx.IntImm("int16", 0)] * (LANES - count)
+    zeros = [tirx.IntImm(dtype, 0)] * (LANES - count)
     return T.Bind(tirx.Shuffle([*elements, *zeros], list(range(LANES))))
 
 
 def _load(buffer: tirx.Buffer, at: ir.Expr, count: int) -> ir.Expr:
-    """The int16x4 of `count` elements from an offset, and zeros."""
+    """The vector of `count` elements from an offset, and zeros."""
     if count == LANES:
         return load(buffer, at, LANES)
-    return _vector(lambda lane: load(buffer, at + lane, 1), count)
+    return _vector(lambda lane: load(buffer, at + lane, 1), count, str(buffer.dtype))
 
 
 def _store(buffer: tirx.Buffer, value: ir.Expr, at: ir.Expr, count: int) -> None:
@@ -251,8 +254,8 @@ def _limited(x: ir.Expr, low: int, high: int, dtype: str) -> ir.Expr:
 
 
 def _scaled(x: ir.Expr, scale: Scale) -> ir.Expr:
-    """Multiply an int32x4 by a scale."""
-    left = x << _i32(scale.shift) if scale.shift > 0 else x
+    """Multiply an int32x4 by a scale; a shift to the left saturates."""
+    left = sqshl(x, scale.shift) if scale.shift > 0 else x
     return _shifted(T.Bind(sqrdmulh(left, _i32(scale.multiplier))), max(-scale.shift, 0))
 
 

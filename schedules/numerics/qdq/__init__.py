@@ -6,6 +6,7 @@ divide, round, then add the integer zero point, then saturate. No multiply-add i
 """
 
 from schedules.numerics.qdq.dynamic import conv_dynamic_routine, linear_dynamic_routine
+from schedules.numerics.qdq.matmul import matmul_dynamic_routine
 from schedules.numerics.qdq.numerics import NUMERICS, Qdq
 from schedules.numerics.qdq.requantize import multiplier, requantize, requantize_tir
 
@@ -14,6 +15,7 @@ __all__ = [
     "Qdq",
     "conv_dynamic_routine",
     "linear_dynamic_routine",
+    "matmul_dynamic_routine",
     "multiplier",
     "requantize",
     "requantize_tir",

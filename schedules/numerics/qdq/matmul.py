@@ -25,20 +25,47 @@ def matmul_routine(
     shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str
 ) -> Routine:
     """Return the routine of `accumulators` for [..., M, K] by [..., K, N], whose leading axes broadcast."""
-    left, right = shapes
-    x, y = te.placeholder(left, a.dtype, "a"), te.placeholder(right, b.dtype, "b")
+    x, y = (
+        te.placeholder(shape, of.dtype, name) for shape, of, name in zip(shapes, (a, b), "ab", strict=True)
+    )
+    acc = _sums((x, y), (tirx.IntImm(dtype, a.zero_point), tirx.IntImm(dtype, b.zero_point)), dtype)
+    return routine("qdq.matmul", [x, y, acc], [], pattern=PRODUCT, a_zero=a.zero_point, b_zero=b.zero_point)
+
+
+def matmul_dynamic_routine(
+    shapes: tuple[Sequence[int], Sequence[int]],
+    dtypes: tuple[str, str],
+    zero_points: tuple[Sequence[int], Sequence[int]],
+) -> Routine:
+    """Return the routine of int32 `accumulators` whose zero points are operands.
+
+    Args:
+        shapes: See `matmul_routine`.
+        dtypes: Dtypes of the tensors.
+        zero_points: Shapes of their int32 zero points, of one element each.
+    """
+    x, y = (te.placeholder(*each) for each in zip(shapes, dtypes, "ab", strict=True))
+    points = [te.placeholder(shape, "int32", "zero_point") for shape in zero_points]
+    za, zb = (point(*[0] * len(point.shape)) for point in points)
+    return routine(
+        "qdq.matmul_dynamic", [x, y, *points, _sums((x, y), (za, zb), "int32")], [], pattern=PRODUCT
+    )
+
+
+def _sums(operands: tuple[te.Tensor, te.Tensor], zeros: tuple[ir.Expr, ir.Expr], dtype: str) -> te.Tensor:
+    """Return the sums of products of two tensors minus zero points."""
+    x, y = operands
+    left, right = ([int(dim) for dim in each.shape] for each in operands)
     lead = np.broadcast_shapes(tuple(left[:-2]), tuple(right[:-2]))
     k = te.reduce_axis((0, left[-1]), "k")
 
-    def at(tensor: te.Tensor, zero: int, outer: Sequence[ir.Expr], *inner: ir.Expr) -> ir.Expr:
+    def at(tensor: te.Tensor, zero: ir.Expr, outer: Sequence[ir.Expr], *inner: ir.Expr) -> ir.Expr:
         own = zip(tensor.shape[:-2], outer[len(outer) - len(tensor.shape) + 2 :], strict=True)
         index = [i if int(dim) > 1 else 0 for dim, i in own]
-        return tirx.Cast(dtype, tensor(*index, *inner)) - tirx.IntImm(dtype, zero)
+        return tirx.Cast(dtype, tensor(*index, *inner)) - zero
 
     def value(*i: ir.Expr) -> ir.Expr:
         *outer, row, column = i
-        product = at(x, a.zero_point, outer, row, k) * at(y, b.zero_point, outer, k, column)
-        return te.sum(product, axis=k)
+        return te.sum(at(x, zeros[0], outer, row, k) * at(y, zeros[1], outer, k, column), axis=k)
 
-    acc = te.compute((*lead, left[-2], right[-1]), value, "matmul")
-    return routine("qdq.matmul", [x, y, acc], [], pattern=PRODUCT, a_zero=a.zero_point, b_zero=b.zero_point)
+    return te.compute((*lead, left[-2], right[-1]), value, "matmul")

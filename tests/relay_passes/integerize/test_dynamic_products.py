@@ -16,7 +16,7 @@ from relay_passes.rewriter.record import Record
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.composites.workload import Composite
 from schedules.lowering.lower import read
-from schedules.numerics.qdq import conv_dynamic_routine, linear_dynamic_routine
+from schedules.numerics.qdq import conv_dynamic_routine, linear_dynamic_routine, matmul_dynamic_routine
 from tests.relay_passes.graphs import Net, tensor
 
 ROWS, DEPTH, COLUMNS = 5, 31, 9
@@ -64,7 +64,7 @@ def module(
 
 
 def rewritten(mod: tvm.IRModule, record: Record | None = None) -> tvm.IRModule:
-    return dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, record)
+    return dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_routine, record)
 
 
 def composites(mod: tvm.IRModule) -> list[str]:
@@ -99,6 +99,52 @@ def test_becomes_one_composite_of_the_same_value(
     np.testing.assert_allclose(
         actual, expected, rtol=4 * 2.0**-24, atol=4 * 2.0**-24 * np.abs(expected).max()
     )
+
+
+def product_of_two(zero_dtype: str = "uint8", zero_shape: Sequence[int] = ()) -> tvm.IRModule:
+    """The dequantised product of two run-time tensors."""
+    net = Net(3)
+    q, p = tensor("q", 2, ROWS, DEPTH, dtype="uint8"), tensor("p", 2, DEPTH, COLUMNS, dtype="uint8")
+    z, y = (tensor(name, *zero_shape, dtype=zero_dtype) for name in "zy")
+
+    def body() -> relax.Expr:
+        left, right = (
+            net.emit("node", op.subtract(*(net.emit("node", op.astype(each, "int32")) for each in pair)))
+            for pair in ((q, z), (p, y))
+        )
+        total = net.emit("node", op.matmul(left, right, out_dtype="int32"))
+        return net.emit("node", op.astype(total, "float32"))
+
+    return net.module([q, p, z, y], body)
+
+
+def test_a_product_of_two_run_time_tensors_becomes_one_composite_of_the_same_value():
+    before = product_of_two()
+    after = rewritten(before)
+    assert composites(after) == ["arm.matmul_dynamic"]
+    rng = np.random.default_rng(4)
+    inputs = [
+        *(rng.integers(0, 256, shape).astype(np.uint8) for shape in ((2, ROWS, DEPTH), (2, DEPTH, COLUMNS))),
+        np.uint8(3),
+        np.uint8(250),
+    ]
+    (expected,), (actual,) = run_on_host(before, inputs), run_on_host(after, inputs)
+    np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(
+    ("zero_dtype", "zero_shape", "reason"),
+    [
+        ("int8", (), "zero point may be out of the range of the data"),
+        ("uint8", (2, 1, 1), "zero point is no scalar"),
+    ],
+)
+def test_zero_points_that_keep_a_product_of_two_tensors(
+    zero_dtype: str, zero_shape: Sequence[int], reason: str
+):
+    record = Record()
+    rewritten(product_of_two(zero_dtype, zero_shape), record)
+    assert [each.reason for each in record.passes[NAME].rejected] == [reason]
 
 
 @pytest.mark.parametrize("zero", [0, 1, 120, 128, 255, "of columns"])

@@ -62,6 +62,12 @@ CASES: dict[str, tuple[str, Callable[..., ir.Expr], list[np.ndarray], np.ndarray
         [WORDS[4:], FACTORS],
         np.array([2**30, -(2**31) + 1, 0, 0], np.int32),
     ),
+    "sqshl": (
+        "sqshl",
+        lambda x: narrow.sqshl(x, 2),
+        [WORDS[4:]],
+        np.clip(WORDS[4:].astype(np.int64) * 4, -(2**31), 2**31 - 1).astype(np.int32),
+    ),
     "srshr": (
         "srshr",
         lambda x: narrow.srshr(x, 17),

@@ -42,6 +42,7 @@ ON_VECTORS: dict[str, tuple[Callable[..., ir.Expr], str]] = {
     "shift_narrow8": (lambda x: narrow.shift_narrow8(x, 1, "int8"), "int16x8"),
     "sqdmulh": (narrow.sqdmulh, "int32x4 int32x4"),
     "sqrdmulh": (narrow.sqrdmulh, "int32x4 int32x4"),
+    "sqshl": (lambda x: narrow.sqshl(x, 1), "int32x4"),
     "srshr": (lambda x: narrow.srshr(x, 1), "int32x4"),
     "sqrshrn16": (lambda x: narrow.sqrshrn16(x, 1), "int32x4"),
     "sqadd32": (narrow.sqadd32, "int32x4 int32x4"),

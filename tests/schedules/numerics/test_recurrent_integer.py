@@ -19,6 +19,7 @@ from schedules.numerics.recurrent_integer import (
 from tests.schedules.programs import Array, run_on_host
 
 LSTM = IntegerLstm(
+    data=(Scale(1400000001, -3), Scale(1700000000, 1), Scale(1073741824, 0), Scale(1900000000, -1)),
     products=(Scale(1518500250, -2), Scale(2000000011, -3), Scale(1100000003, -2), Scale(1300000001, 1)),
     hidden=Scale(1132462080, -22),
     hidden_zero=-9,
@@ -55,7 +56,8 @@ class Case:
                 projection=drawn(-128, 128, np.int8, hidden, outputs),
                 projection_offset=drawn(-999, 999, np.int32, outputs),
             )
-        x = drawn(-(2**14), 2**14, np.int16, steps, batch, width)
+        x = drawn(-(2**14), 2**14, np.int32, steps, batch, width)
+        x.flat[0], x.flat[-1] = 2**31 - 1, -(2**31)
         states = (
             drawn(-128, 128, np.int16, batch, outputs),
             drawn(-(2**15), 2**15, np.int16, batch, hidden),
@@ -85,6 +87,7 @@ CASES = [
     Case(
         replace(
             LSTM,
+            data=LSTM.data[1:],
             products=LSTM.products[1:],
             projection=Scale(1900000000, -8),
             output_zero=4,

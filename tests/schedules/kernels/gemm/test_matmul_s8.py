@@ -67,6 +67,25 @@ def case(
     return Case(workload, tuple(inputs), (m,), expected)
 
 
+def sums(like: Case, *, known: bool = False) -> Case:
+    """The int32 sums of a case's operands, with zero points of run time; that of B is a constant if `known`."""
+    zeros = [int(value) for _, value in like.workload.attributes]
+    points = np.array(zeros[0], np.int32), np.array([zeros[1]], np.int32)
+    seen = [
+        values.transpose(operand.axes) if operand.axes else values
+        for values, operand in zip(like.inputs, like.workload.operands, strict=True)
+    ]
+    operands = (
+        *like.workload.operands,
+        Operand((), "int32", "input", 2),
+        Operand((1,), "int32", "constant", 0) if known else Operand((1,), "int32", "input", 3),
+    )
+    expected = accumulators(*seen, *zeros).astype(np.int32)
+    workload = Workload("arm.matmul_dynamic", operands, (), (), expected.shape, "int32")
+    inputs, constants = (*like.inputs, *points[: 2 - known]), points[2 - known :]
+    return Case(workload, inputs, constants, expected)
+
+
 CASES = [
     case((), (1, 1, 1)),
     case((3,), (7, 8, 9), zeros=(0, 0)),
@@ -83,6 +102,8 @@ CASES = [
     case((1, 2), (13, 17, 33), zeros=(131, 255), dtypes=("uint8", "uint8"), spread=1e6, numerics="tosa"),
 ]
 
+CASES += [sums(each, known=index % 2 > 0) for index, each in enumerate(CASES[:11])]
+
 
 def extreme() -> Case:
     """Whose products are the greatest there are: two of them are no int16."""
@@ -95,6 +116,7 @@ def test_the_cases_reach_every_form():
         "magic",
         "convert",
         "rescale",
+        "none",
     }
 
 

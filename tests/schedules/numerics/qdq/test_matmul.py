@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from schedules.numerics.qdq.matmul import accumulators, matmul_routine
+from schedules.numerics.qdq.matmul import accumulators, matmul_dynamic_routine, matmul_routine
 from tests.schedules.numerics.routines import BELOW_POWER, ODD_POWER, UNSIGNED, WIDE, Per, run
 
 SHAPES = [((1, 1), (1, 7)), ((9, 31), (31, 8)), ((2, 3, 7, 8), (3, 8, 9)), ((2, 1, 3, 5), (1, 4, 5, 2))]
@@ -23,6 +23,9 @@ def test_routine_equals_numpy(shapes: tuple[tuple[int, ...], tuple[int, ...]], a
     for dtype in ("int32", "int64"):
         routine = matmul_routine(shapes, a, b, dtype)
         np.testing.assert_array_equal(run(routine, [x, y], expected.shape, dtype), expected)
+    dynamic = matmul_dynamic_routine(shapes, (a.dtype, b.dtype), ((), (1,)))
+    zeros = [np.int32(a.zero_point), np.array([b.zero_point], np.int32)]
+    np.testing.assert_array_equal(run(dynamic, [x, y, *zeros], expected.shape, "int32"), expected)
 
 
 def test_zero_points_can_be_read():
