@@ -14,7 +14,7 @@ class CacheContents:
 
     Attributes:
         folder: Folder of the cache.
-        kernels: How many entries of kernels: machine code, and outlines.
+        kernels: How many entries of kernels: choices, outlines, and machine code.
         selftests: How many outputs of self-tests.
         size: Bytes of all.
         limit: Bytes above which those go that were used longest ago.

@@ -30,8 +30,8 @@ from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
 from arm_ext.package.manifest import Memory, Method, Numerics, Precision
 from arm_ext.package.writing import writing
+from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.outline import Outlines
 from arm_ext.pipeline.phases import PHASES, SCRIPTS, PhaseOptions
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.bounded_length import refuse_with_length
@@ -228,7 +228,7 @@ def compile(
             kernels,
             serial=emit == "c-library" and threads == 1,
             # What a C library, an NPU's division and a dump read is bodies.
-            outlines=Outlines() if emit == "package" and npu is None and dump is None else None,
+            kernel_cache=KernelCache() if emit == "package" and npu is None and dump is None else None,
         )
         with section("import"):
             variants, calibrated = source.variants(buckets, options)

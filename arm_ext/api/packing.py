@@ -92,8 +92,8 @@ class Packing:
         def make() -> LinkerRecord:
             largest = self.united.largest
             initial = [held.initial for held in largest.model.states]
-            outlines = largest.options.outlines
-            program = make_program(self.united.result.mod, self.profile, initial, outlines=outlines)
+            kernel_cache = largest.options.kernel_cache
+            program = make_program(self.united.result.mod, self.profile, initial, kernel_cache=kernel_cache)
             beside_kernels = (npu_runtime(self.profile.triple),) if self.united.result.offers else ()
             linker = program.export(so, cc, beside_kernels)
             progress("verify")

@@ -4,7 +4,7 @@
 from arm_ext.common.cache import Entries
 
 KERNELS = Entries("kernels", limit=1 << 30)
-"""Objects and outlines of kernels; a MobileNetV2 has 2 to 5 MB of them for the target and the self-test."""
+"""Choices, outlines and objects of kernels; a MobileNetV2 has 2 to 5 MB of them for the target and the self-test."""
 
 SELFTESTS = Entries("selftests", limit=1 << 28)
 """Outputs of models on this machine, as a self-test without inputs."""

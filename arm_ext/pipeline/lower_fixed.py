@@ -11,7 +11,7 @@ from schedules import generic
 from schedules.generic import loop_workload, metaschedule_trace
 from schedules.generic.families import GENERIC
 from schedules.kernels.common.contract import Kernel
-from schedules.lowering.lower import Lowered, Outline, lower
+from schedules.lowering.lower import Cached, Lowered, lower
 from schedules.select import Choose, Rejected
 
 
@@ -50,19 +50,19 @@ class FixedSizes:
         profile: Profile,
         without: Collection[str] = (),
         more: Sequence[Kernel] = (),
-        outline: Outline | None = None,
+        cached: Cached | None = None,
     ) -> None:
-        """Take what `Lengths` takes, kernels to choose among beside ours, and what leaves out their bodies."""
+        """Take what `Lengths` takes, kernels to choose among beside ours, and a cache of ours."""
         self._mod, self._profile, self._without, self._more = mod, profile, without, more
-        self._outline = outline
+        self._cached = cached
         self._routines = {gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
 
     def lower(self, name: str, choose: Choose | None) -> Lowered | Rejected:
         """Lower a composite by a hand-written kernel."""
         profile = self._profile
         target, routines = profile.tvm_target(), self._routines
-        more, outline = self._more, self._outline
-        return lower(self._mod[name], target, profile.core, choose, routines, self._without, more, outline)
+        more, cached = self._more, self._cached
+        return lower(self._mod[name], target, profile.core, choose, routines, self._without, more, cached)
 
     def schedule(self, func: tirx.PrimFunc, choose: Choose | None) -> tuple[generic.Scheduled, str]:
         """Schedule loops that no kernel takes; also return the source of the tuning record used, or ""."""

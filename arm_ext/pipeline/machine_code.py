@@ -24,9 +24,9 @@ from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
 from arm_ext.frontends.common import loops
-from arm_ext.pipeline import codegen, fingerprint, outline
+from arm_ext.pipeline import codegen, fingerprint, kernel_cache
 from arm_ext.pipeline.caches import KERNELS
-from arm_ext.pipeline.outline import BODY, Outlines
+from arm_ext.pipeline.kernel_cache import BODY, KernelCache
 from arm_ext.pipeline.phases import build
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
@@ -102,7 +102,7 @@ def make_program(
     initial: Sequence[npt.NDArray[Any]] = (),
     *,
     runs_here: bool = False,
-    outlines: Outlines | None = None,
+    kernel_cache: KernelCache | None = None,
 ) -> Program:
     """Compile a planned module to machine code.
 
@@ -111,7 +111,7 @@ def make_program(
         profile: The target.
         initial: Initial values of the states, for a model with states.
         runs_here: Whether it is run in this process, instead of exported.
-        outlines: Completes the kernels that the phases left without a body.
+        kernel_cache: Completes the kernels that the phases left without a body.
     """
     kernels = {g.name_hint: f for g, f in planned.functions_items() if isinstance(f, tirx.PrimFunc)}
     by_pointers = [symbol for symbol, func in kernels.items() if takes_pointers(func)]
@@ -123,7 +123,7 @@ def make_program(
         # Runs here are few: they do not pay for optimising what they run.
         executable = build(marked, profile, initial, optimised=not runs_here, own_allocator=True)
     target = profile.tvm_target(optimised=not runs_here)
-    objects = _objects(kernels, target, _packed, outlines)
+    objects = _objects(kernels, target, _packed, kernel_cache)
     return Program(executable, (*objects, _allocator(profile.triple)), profile.triple)
 
 
@@ -141,10 +141,10 @@ def _objects(
     functions: Mapping[str, tirx.PrimFunc],
     target: tvm.target.Target,
     build: _Build,
-    outlines: Outlines | None = None,
+    kernel_cache: KernelCache | None = None,
 ) -> list[bytes]:
     """Compile kernels, on each processor one at a time; the bytes of each depend on it alone."""
-    completed = _whole if outlines is None else outlines.completed
+    completed = _whole if kernel_cache is None else kernel_cache.completed
 
     def object_of(symbol: str, func: tirx.PrimFunc) -> bytes:
         with section("kernels"):
@@ -202,6 +202,6 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 def _maker() -> str:
     """Return the versions of TVM and hashes of our code generation, which determine the machine code."""
     wheels = fingerprint.wheels("apache-tvm", "apache-tvm-ffi")
-    made_by = (codegen, loops, define_casts, outline, hoist_workspaces, storage_offsets)
+    made_by = (codegen, loops, define_casts, kernel_cache, hoist_workspaces, storage_offsets)
     ours = (inspect.getsource(module) for module in made_by)
     return " ".join((wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))

@@ -14,24 +14,26 @@ from tvm_ffi import structural_walk
 
 from arm_ext.package.manifest import Memory, WideLayer
 from arm_ext.pipeline.codegen import allocations
-from arm_ext.pipeline.outline import Outlines
+from arm_ext.pipeline.kernel_cache import KernelCache
 from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 _WIDEST = 5
 
 
-def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule, outlines: Outlines | None = None) -> Memory:
+def memory_of(
+    lowered: tvm.IRModule, planned: tvm.IRModule, kernel_cache: KernelCache | None = None
+) -> Memory:
     """Measure a module before and after memory planning.
 
     Args:
         lowered: Its functions call kernels by call_tir, one dataflow block each, but for those with control flow.
         planned: The same module after StaticPlanBlockMemory.
-        outlines: Completes the kernels that the phases left without a body.
+        kernel_cache: Completes the kernels that the phases left without a body.
     """
     straight = _in_one(lowered)
     workspace = _most_workspace(
-        (func for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)), outlines
+        (func for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)), kernel_cache
     )
     functions = {gvar.name_hint: func for gvar, func in relax_functions(planned)}
     return Memory(
@@ -109,13 +111,15 @@ def _constants(functions: Iterable[relax.Function]) -> Iterator[int]:
     return (_bytes(constant.ty) for constant in seen)
 
 
-def _most_workspace(kernels: Iterable[tirx.PrimFunc], outlines: Outlines | None) -> int:
+def _most_workspace(kernels: Iterable[tirx.PrimFunc], kernel_cache: KernelCache | None) -> int:
     """Return the most that `_workspace` is of one of the kernels; passes run only where they can find more."""
     most = 0
     for asked, func in sorted(((_asked(func), func) for func in kernels), key=itemgetter(0), reverse=True):
         if asked <= most:
             break
-        most = max(most, _workspace(func if outlines is None else outlines.completed(func)))
+        most = max(
+            most, _workspace(func) if kernel_cache is None else kernel_cache.measured(func, _workspace)
+        )
     return most
 
 

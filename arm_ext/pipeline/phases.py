@@ -24,10 +24,10 @@ from arm_ext.frontends.common.open_sizes import refuse_open_sizes
 from arm_ext.package.manifest import Precision
 from arm_ext.pipeline import codegen
 from arm_ext.pipeline.call_sites import call_sites
+from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
-from arm_ext.pipeline.outline import Outlines
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.target.profiles import Profile
@@ -54,7 +54,7 @@ from schedules.numerics.qdq import (
     linear_dynamic_routine,
     matmul_dynamic_routine,
 )
-from schedules.select import Choose
+from schedules.select import Choose, select
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class PhaseOptions:
         divide: Moves what an NPU may compute into functions of its own, and adds `offers` and `division`.
         length: The size that is known at run time alone, for a model that `merge_lengths` made.
         record: Takes note of the rules and passes that run, if given.
-        outlines: Leaves out the bodies of kernels, which it completes before machine code is made, if given.
+        kernel_cache: Choices of kernels, and outlines, which it completes before machine code is made, if given.
     """
 
     profile: Profile
@@ -100,7 +100,7 @@ class PhaseOptions:
     divide: "Callable[[PhaseResult, PhaseOptions], PhaseResult] | None" = None
     length: BoundedLength | None = None
     record: Record | None = None
-    outlines: Outlines | None = None
+    kernel_cache: KernelCache | None = None
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,8 @@ def fuse(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     # Among them: int8 weights of float products stay int8, their scale goes where the epilogue finds it.
     mod = relay_passes.apply_rules(result.mod, PRODUCT_RULES, record=options.record)
     mod = relay_passes.split_concat(mod)
-    costs = Costs(options.profile.core)
+    cached = options.kernel_cache
+    costs = Costs(options.profile.core, select if cached is None else cached.select)
     mod = relay_passes.combine_matmuls(mod, VOCABULARY, costs, options.record)
     return replace(result, mod=relay_passes.fuse(mod, VOCABULARY, costs, options.record))
 
@@ -230,8 +231,7 @@ def lower_kernels(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """
     profile, without, length = options.profile, options.without, options.length
     if length is None:
-        outline = None if options.outlines is None else options.outlines.outline
-        sizes = FixedSizes(result.mod, profile, without, options.more_kernels, outline)
+        sizes = FixedSizes(result.mod, profile, without, options.more_kernels, options.kernel_cache)
         mod, kernels = lower(result.mod, profile, without, options.choose, sizes)
         static = mod
     else:

@@ -113,7 +113,7 @@ class Variant:
         planned = self.result.mod
         if self.bucket.length:
             lowered, planned = (at_length(mod, self.bucket.largest) for mod in (lowered, planned))
-        self.memory = memory_of(lowered, planned, self.options.outlines)
+        self.memory = memory_of(lowered, planned, self.options.kernel_cache)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lowering of a composite Relax function to a PrimFunc: parsing, kernel selection, and building."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from tvm import relax, target, tirx
 
@@ -19,8 +19,15 @@ from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select
 from schedules.tir.emit import in_root_block
 
-Outline = Callable[[str, Workload, Any, target.Target], tirx.PrimFunc]
-"""Returns the PrimFunc of a kernel, as `built` does, with or without its body."""
+
+class Cached(Protocol):
+    """Choices and PrimFuncs that were made before, of kernels of `KERNELS`."""
+
+    def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
+        """Return what `schedules.select.select` does."""
+
+    def outline(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
+        """Return what `built` does, where the body may be missing."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ def lower(
     routines: Routines = MappingProxyType({}),
     without: Collection[str] = (),
     more: Sequence[Kernel] = (),
-    outline: Outline | None = None,
+    cached: Cached | None = None,
 ) -> Lowered | Rejected:
     """Lower one composite to a PrimFunc.
 
@@ -60,7 +67,7 @@ def lower(
         routines: Name → routine, for those that the composite calls by call_tir.
         without: See `select`.
         more: See `select`.
-        outline: Takes the place of `built` for kernels of ours; what it returns may lack the body.
+        cached: Takes the place of `select` and `built` for kernels of ours.
 
     Returns:
         The kernel, or why there is none.
@@ -72,12 +79,15 @@ def lower(
     if isinstance(parsed, Diagnostic):
         return Rejected((parsed,))
     wide = widened(parsed)
-    choice = select(wide.workload, core, choose, without, more)
+    if cached is None or choose is not None or more:
+        choice = select(wide.workload, core, choose, without, more)
+    else:
+        choice = cached.select(wide.workload, core, without)
     if isinstance(choice, Rejected):
         return choice
     kernel = kernel_named(choice.kernel, more)
-    if outline is not None and wide is parsed and not more:
-        func = outline(choice.kernel, parsed.workload, choice.params, target)
+    if cached is not None and wide is parsed and not more:
+        func = cached.outline(choice.kernel, parsed.workload, choice.params, target)
     else:
         func = built(choice.kernel, wide.workload, choice.params, target, tuple(more))
     if wide is not parsed:

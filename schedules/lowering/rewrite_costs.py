@@ -2,7 +2,7 @@
 """Cost estimates for rewrites of matrix products: the kernels' cycles, and the memory traffic of their values."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm import relax
@@ -14,7 +14,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.epilogues import residual_s8
 from schedules.lowering.parse import Routines, parse
-from schedules.select import Choice, select
+from schedules.select import Choice, Rejected, select
 
 FLOAT = 4
 """Bytes of a float32."""
@@ -35,9 +35,11 @@ class Costs:
 
     Attributes:
         core: Core to estimate cycles for.
+        select: Chooses a kernel.
     """
 
     core: Core
+    select: Callable[[Workload, Core], Choice | Rejected] = select
 
     @property
     def cache(self) -> int:
@@ -58,7 +60,7 @@ class Costs:
             Operand((depth, columns), "float32", "constant", 0),
         )
         steps = (Step(BIAS.name, Operand((columns,), "float32", "constant", 1)),) if bias else ()
-        choice = select(Workload(LINEAR.name, operands, (), steps, shape, "float32"), self.core)
+        choice = self.select(Workload(LINEAR.name, operands, (), steps, shape, "float32"), self.core)
         return choice.estimate + self.moved(data) if isinstance(choice, Choice) else None
 
     def dearer(self, composite: relax.Function, routines: Routines) -> tuple[str, str, str] | None:
@@ -77,7 +79,7 @@ class Costs:
             return parsed.reason, parsed.limit, parsed.actual
         whole = widened(parsed).workload
         apart = residual_s8.separate(whole)
-        both, *each = (select(workload, self.core) for workload in (whole, *(apart or ())))
+        both, *each = (self.select(workload, self.core) for workload in (whole, *(apart or ())))
         if not isinstance(both, Choice):
             first = both.rejections[0]
             return f"no kernel adds it: {first.reason}", first.limit, first.actual

@@ -54,7 +54,7 @@ def test_a_package_is_the_same_with_and_without_the_cache(empty: Path, tmp_path:
     for path in empty.iterdir():
         if path.read_bytes()[sha256().digest_size :].startswith(b"\x7fELF"):
             path.unlink()
-    assert _compiled(tmp_path / "with-outlines-alone") == cold
+    assert _compiled(tmp_path / "with-choices-and-outlines-alone") == cold
     entry = next(empty.iterdir())
     entry.unlink()
     entry.mkdir()

@@ -5,10 +5,15 @@ from tvm import tirx
 
 from arm_ext.api import digits
 from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline.kernel_cache import BODY, KernelCache
 from arm_ext.pipeline.memory import memory_of
-from arm_ext.pipeline.outline import BODY, Outlines
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.target.profiles import resolve
+from schedules.composites.vocabulary import LINEAR
+from schedules.composites.workload import Operand, Workload
+from schedules.cores import CORES
+from schedules.kernels.gemm import gemm_f32
+from schedules.select import select
 from tests.arm_ext.models import residual_cnn
 
 MODELS = {
@@ -28,22 +33,31 @@ def test_completed_kernels_are_those_of_phases_without_outlines(name: str, targe
     start = PhaseResult(import_onnx(MODELS[name]()).mod)
     options = PhaseOptions(resolve(target))
     whole = dict(run_phases(start, options))
-    for outlines in (Outlines(), Outlines()):  # the second finds the first one's in the cache
-        found = dict(run_phases(start, PhaseOptions(resolve(target), outlines=outlines)))
+    for kernel_cache in (KernelCache(), KernelCache()):  # the second finds the first one's in the cache
+        found = dict(run_phases(start, PhaseOptions(resolve(target), kernel_cache=kernel_cache)))
         kernels, expected = _kernels(found["plan"].mod), _kernels(whole["plan"].mod)
         assert kernels.keys() == expected.keys()
         assert any(BODY in func.attrs for func in kernels.values())
         for symbol, func in kernels.items():
-            tvm.ir.assert_structural_equal(outlines.completed(func), expected[symbol])
-        memory = memory_of(found["lower"].mod, found["plan"].mod, outlines)
+            tvm.ir.assert_structural_equal(kernel_cache.completed(func), expected[symbol])
+        memory = memory_of(found["lower"].mod, found["plan"].mod, kernel_cache)
         assert memory == memory_of(whole["lower"].mod, whole["plan"].mod)
 
 
 def test_an_outline_holds_what_is_allocated_and_no_more():
-    outlines = Outlines()
-    options = PhaseOptions(resolve("neoverse-n2"), outlines=outlines)
+    kernel_cache = KernelCache()
+    options = PhaseOptions(resolve("neoverse-n2"), kernel_cache=kernel_cache)
     results = dict(run_phases(PhaseResult(import_onnx(digits.model_path("fp32")).mod), options))
     outlined = [func for func in _kernels(results["plan"].mod).values() if BODY in func.attrs]
     assert outlined
     for func in outlined:
-        assert 10 * len(tvm.ir.save_json(func)) < len(tvm.ir.save_json(outlines.completed(func)))
+        assert 10 * len(tvm.ir.save_json(func)) < len(tvm.ir.save_json(kernel_cache.completed(func)))
+
+
+@pytest.mark.parametrize("without", [(), (gemm_f32.NAME,)])
+def test_a_cached_choice_equals_the_one_made(without: tuple[str, ...]):
+    operands = (Operand((8, 31), "float32", "input", 0), Operand((31, 9), "float32", "constant", 0))
+    workload = Workload(LINEAR.name, operands, (), (), (8, 9), "float32")
+    core = CORES["neoverse-n2"]
+    for _ in range(2):
+        assert KernelCache().select(workload, core, without) == select(workload, core, without=without)

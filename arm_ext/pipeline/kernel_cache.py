@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels without their bodies, whose machine code is cached.
+"""Cached choices of kernels, and kernels without their bodies, whose machine code is cached.
 
     k(x, w, out) { s = alloc(n); ten thousand nodes }    →    k(x, w, out) { s = alloc(n) }, with a hash of its body
 
 The body is built only if its machine code is not cached. What passes between `lower` and machine code read of a kernel
-is its arguments and the buffers that it allocates. An outline is cached under what a kernel is built from: its name,
-the workload, its parameters, and our sources.
+is its arguments and the buffers that it allocates: its outline. Choices and outlines are cached under all that decides
+them: workload, core or parameters, and our sources.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -21,25 +22,36 @@ from arm_ext.pipeline import fingerprint
 from arm_ext.pipeline.caches import KERNELS
 from relay_passes.memory.hoist_workspaces import allocated, workspaces
 from schedules.composites.workload import Workload
+from schedules.cores import Core
 from schedules.lowering.lower import built
+from schedules.select import KERNELS as OURS
+from schedules.select import Choice, Rejected, select
 from schedules.tir.emit import in_root_block
 
 BODY = "arm_ext.body"
 """Attribute of an outline: the hash of the kernel with its body."""
 
 
-class Outlines:
-    """The outlines of one compile, and how their bodies are built."""
+class KernelCache:
+    """Choices and outlines of kernels of ours in one compile, and how their bodies are built."""
 
     def __init__(self) -> None:
         """Start without outlines."""
         self._outlines: dict[str, tirx.PrimFunc] = {}
         self._bodies: dict[str, Callable[[], tirx.PrimFunc]] = {}
 
+    def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
+        """Return what `schedules.select.select` does."""
+        key = _key("select", [kernel.NAME for kernel in OURS], workload, core, sorted(without))
+        # Whoever writes to the cache decides what code runs anyway: the self-test runs objects of it.
+        stored = KERNELS.get(key, lambda: pickle.dumps(select(workload, core, without=without)))
+        found = pickle.loads(stored)
+        assert isinstance(found, Choice | Rejected)
+        return found
+
     def outline(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
-        """Return the outline of a kernel of ours; the arguments are those of `built`."""
-        made_from = "\0".join((fingerprint.programs(), kernel, repr(workload), repr(params), str(on)))
-        key = hashlib.sha256(made_from.encode()).hexdigest()
+        """Return the outline of a kernel; the arguments are those of `built`."""
+        key = _key("outline", kernel, workload, params, str(on))
         if key not in self._outlines:
             build = cache(partial(built, kernel, workload, params, on))
             stored = KERNELS.get(key, lambda: tvm.ir.save_json(_outline(build())).encode())
@@ -54,6 +66,17 @@ class Outlines:
         alone = tvm.IRModule({"kernel": self._bodies[str(func.attrs[BODY])]()})
         (whole,) = relay_passes.accept_offsets(relay_passes.hoist_workspaces(alone)).functions.values()
         return tirx.PrimFunc(whole.params, whole.body, whole.ret_type, func.attrs).without_attr(BODY)
+
+    def measured(self, func: tirx.PrimFunc, measure: Callable[[tirx.PrimFunc], int]) -> int:
+        """Return what a function of ours, by its name, counts in a kernel after memory planning."""
+        if BODY not in func.attrs:
+            return measure(func)
+        key = _key(measure.__module__, measure.__qualname__, str(func.attrs[BODY]))
+        return int(KERNELS.get(key, lambda: str(measure(self.completed(func))).encode()))
+
+
+def _key(*made_from: object) -> str:
+    return hashlib.sha256(repr((fingerprint.programs(), *made_from)).encode()).hexdigest()
 
 
 def _outline(func: tirx.PrimFunc) -> tirx.PrimFunc:
