@@ -97,8 +97,7 @@ def quantize(
         weights: Type of the weights of matrix products where these alone are quantised: "int8" with a scale an output
             channel, or "int4" with a scale a group.
         activations: Type of the activations.
-        int16: Source nodes that read and compute int16 where others are int8; so do others that compute or read these
-            tensors.
+        int16: Source nodes that read int16 where others read int8; so do others that read these tensors.
         group: Weights of int4 along the sum that share a scale; by default GROUP.
         calibration: How the range of an activation follows from the samples.
         correct: What loses less: "equalize" and "smooth" bring channels of the float model to like ranges, before a

@@ -37,7 +37,7 @@ from arm_ext.shapes.given import Dim
     type=NAMES,
     multiple=True,
     metavar="NODE,…",
-    help="Nodes that read and compute int16, with weights of int8. May be given several times.",
+    help="Nodes that read int16, with weights of int8. May be given several times.",
 )
 @click.option(
     "--group", type=int, metavar="N", help="Weights of --weights int4 that share a scale.  [default: 32]"

@@ -3,10 +3,10 @@
 
     x ─ Q8 ─ DQ8 ─ Conv ─ Q8 ─ DQ8 ─ …    →    x ─ Q16 ─ DQ16 ─ Conv ─ Relu ─ Q16 ─ DQ16 ─ …
 
-A layer in int16 reads and computes 16 bits, and so does every other that computes or reads one of these tensors, as a
-tensor has one type. The range is symmetric: the end of the 8-bit range that is further from 0 becomes 32767, and the
-zero point is 0. An activation that the zero point of 8 bits had covered is computed again. Constants such as biases are
-the source's, but for weights.
+A layer in int16 reads 16 bits, and so do others that read the same tensors. What it computes has 16 bits where a layer
+in int16 reads it, or nothing does: an output of the model. The range is symmetric: the end of the 8-bit range that is
+further from 0 becomes 32767, and the zero point is 0. An activation that the zero point of 8 bits had covered is
+computed again. Constants such as biases are the source's, but for weights.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ _WEIGHTS = (0, 1)
 
 
 def with_int16_nodes(matching: Matching, nodes: Collection[str]) -> onnx.ModelProto:
-    """Return the QDQ model with the tensors that source nodes read and compute in int16, where they are quantised.
+    """Return the QDQ model with the tensors that source nodes read in int16, where they are quantised.
 
     Raises:
         ModelError: onnx cannot convert the model to an opset with int16.
@@ -108,21 +108,24 @@ def _limits(layer: Layer) -> tuple[float, float]:
 
 def _wide(matching: Matching, nodes: Collection[str]) -> Mapping[str, list[Layer]]:
     """Return the layers of each tensor that becomes int16, by the tensor's root."""
-    layers, around = defaultdict[str, list[Layer]](list), defaultdict[str, set[str]](set)
+    quantized = matching.quantized
+    layers = defaultdict[str, list[Layer]](list)
     for layer in matching.layers:
         if layer.quantizer is not None and layer.dequantizer is not None:
             layers[layer.root].append(layer)
-            around[layer.root].update(layer.nodes)
-    for node in matching.quantized.proto.graph.node:
-        for name in node.input:
-            around[matching.roots.get(name, "")].add(node.name)
-    found = {root for root in layers if not around[root].isdisjoint(nodes)}
     # What only moves integers has the type of what it reads.
-    moves = [
-        {root, matching.roots[matching.quantized.producers[root].input[0]]}
-        for root, own in layers.items()
-        if own[0].moved
-    ]
-    while more := {root for pair in moves if pair & found for root in pair & layers.keys()} - found:
-        found |= more
-    return {root: own for root, own in layers.items() if root in found}
+    moves = {root: quantized.producers[root] for root, own in layers.items() if own[0].moved}
+
+    def origin(root: str) -> str:
+        return origin(matching.roots[moves[root].input[0]]) if root in moves else root
+
+    moving = {node.name for node in moves.values()}
+    readers, computed = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for root, own in layers.items():
+        computed[origin(root)].update(name for layer in own for name in layer.nodes)
+    for node in quantized.proto.graph.node:
+        if node.op_type not in (QUANTIZE, DEQUANTIZE) and node.name not in moving:
+            for name in node.input:
+                readers[origin(matching.roots.get(name, ""))].add(node.name)
+    found = {root for root in computed if not (readers[root] or computed[root]).isdisjoint(nodes)}
+    return {root: own for root, own in layers.items() if origin(root) in found}

@@ -120,7 +120,7 @@ class Quantizer:
                 restores.
             weights: How to quantise weights only; activations stay in float then.
             activations: Type of the activations.
-            int16: Nodes that read and compute int16, whatever `activations` says.
+            int16: Nodes that read int16, whatever `activations` says.
 
         Raises:
             UsageError: There is no such node, or one is in both lists; the model is quantised already or
@@ -173,7 +173,7 @@ class Quantizer:
         Args:
             shapes: One of the sets of shapes that the constructor was given.
             keep_float: Nodes that stay in float besides those of the constructor.
-            int16: Nodes that read and compute int16 besides those of the constructor.
+            int16: Nodes that read int16 besides those of the constructor.
 
         Raises:
             UsageError: As the constructor.

@@ -52,7 +52,7 @@ def test_activations_of_int16_are_compared_layer_by_layer(
     reports = {}
     for name, options in {
         "int8": [],
-        "some": ["--int16", "conv2/depthwise"],
+        "some": ["--int16", "conv2/depthwise,conv2/pointwise"],
         "all": ["--activations", "int16"],
     }.items():
         arguments = [
@@ -68,7 +68,7 @@ def test_activations_of_int16_are_compared_layer_by_layer(
         assert cli.invoke(arguments) == 0
         reports[name] = AccuracyReport.model_validate_json(capsys.readouterr().out)
     types = {layer.name: layer.type for layer in reports["some"].layers}
-    # What the layer reads and computes.
+    # What the layers read.
     assert [name for name, kind in types.items() if kind == "int16"] == ["conv1", "conv2/depthwise"]
     assert {layer.type for layer in reports["all"].layers} == {"int16"}
     assert [layer.nodes for layer in reports["all"].layers] == [
