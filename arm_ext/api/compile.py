@@ -254,7 +254,9 @@ def refuse_for_library(buckets: Sequence[Bucket], cc: str | None) -> None:
     """Refuse options and models that C libraries do not support yet."""
     if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
         raise UsageError(
-            "--emit c-library does not have several shapes of any number of samples yet; compile a package for that"
+            f"{len(buckets)} shapes, each of any number of samples: a C library's run takes a shape or a number of "
+            "samples, not both. Compile a copy of the model for each shape into one library, which stores their "
+            "weights once: compile a.onnx b.onnx --emit c-library --shape a:NAME=n,64 --shape b:NAME=n,128 -o DIR"
         )
     if cc is not None:
         raise UsageError("--cc links a package; a C library is linked by your own build")

@@ -17,10 +17,11 @@ from arm_ext.clibrary.objects import Library, Member, compile_library
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
 from arm_ext.clibrary.program import Constants, read_program, with_workspaces
 from arm_ext.clibrary.project import project_files
+from arm_ext.clibrary.rust import crate_files
 from arm_ext.clibrary.shared import Group, groups_of
 from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources, weights_source
 from arm_ext.clibrary.stack import stack_bound
-from arm_ext.clibrary.text import identifier
+from arm_ext.clibrary.text import comment, identifier
 from arm_ext.common.errors import InternalError, UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import section
@@ -162,8 +163,11 @@ def write_library(
         infos.append(_info(each, requires, stack))
     if driven := [each for each in sources if each.has_driver]:
         (folder / f"lib{sources[0].archive}_npu_linux.a").write_bytes(_driver(driven, profile))
+    headers = {each.name: texts[f"include/{each.name}.h"] for each in sources}
+    title = comment(", ".join(each.model.name for each in sources))
+    texts |= crate_files(sources[0].archive, title, headers, has_math=has_math)
     for path, text in texts.items():
-        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     return infos
 

@@ -42,7 +42,7 @@ BOARD = "192.168.0.7:9090"
 """The address that the pages give to a board on the reader's desk; a virtual one stands in."""
 _MARK = re.compile(r"<!--\s*(not run|long|exit|file|phase)\b(?::\s*(.*?))?\s*-->", re.DOTALL)
 _SHELL = re.compile(r"[|&;<>$`*?~]|^[A-Z_]+=")
-LANGUAGES = ("bash", "python", "yaml", "text", "c", "cpp")
+LANGUAGES = ("bash", "python", "yaml", "text", "c", "cpp", "rust")
 _EXECUTED = ("bash", "python")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from elftools.elf.elffile import ELFFile
 from onnx import TensorProto, helper, numpy_helper
 
 import arm_ext
@@ -33,6 +34,17 @@ def test_the_selftest_passes_with_other_c_libraries(
     digits_library: Library, tmp_path: Path, target: str
 ) -> None:
     assert "all outputs agree" in run(cross(digits_library.selftest, tmp_path / "selftest", target))
+
+
+def test_the_selftest_passes_with_a_static_glibc(
+    host_digits: Library, host_shared: Library, tmp_path: Path
+) -> None:
+    """Of this machine: zig has no static glibc for aarch64."""
+    for library in (host_digits, host_shared):
+        program = cc(["-static", *STRICT, *library.selftest], tmp_path / library.name)
+        assert "all outputs agree" in run(program)
+        with program.open("rb") as file:
+            assert ELFFile(file).get_section_by_name(".interp") is None
 
 
 @pytest.mark.parametrize("library", ["host_digits", "host_cnn", "host_lstm", "host_mapped", "host_total"])
@@ -143,7 +155,7 @@ def test_no_placeholder_is_left_in_a_file(digits_library: Library) -> None:
     texts = [
         path
         for path in folder.rglob("*")
-        if path.suffix in (".h", ".hpp", ".c", ".cmake", ".pc", ".py", ".txt")
+        if path.suffix in (".h", ".hpp", ".c", ".cmake", ".pc", ".py", ".txt", ".rs", ".toml")
     ]
     assert len(texts) > 8
     assert not [path.name for path in texts if re.search(r"@\w+@", path.read_text())]

@@ -9,8 +9,10 @@ import pytest
 from onnx import helper
 
 import arm_ext
+from arm_ext import LibraryModel
 from arm_ext.common.errors import UsageError
 from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run
+from tests.arm_ext.clibrary.test_several_models import saved, selftest
 from tests.arm_ext.models import model
 from tests.arm_ext.test_dynamic_batch import main
 
@@ -18,7 +20,7 @@ SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 SHAPES = {"x": ("n", 3, 5), "all": (3, 5)}
 
 
-def mean() -> onnx.ModelProto:
+def mean(rows: int | str = 3) -> onnx.ModelProto:
     """A mean of what two layers give, one of which adds a tensor that is the same for all samples."""
     weights = {"w": np.random.default_rng(0).standard_normal((5, 9), np.float32)}
     nodes = [
@@ -27,7 +29,7 @@ def mean() -> onnx.ModelProto:
         helper.make_node("Relu", ["m"], ["r"], name="relu"),
         helper.make_node("ReduceMean", ["r"], ["y"], name="mean", axes=[1], keepdims=0),
     ]
-    return model(nodes, {"x": ["n", 3, 5], "all": [3, 5]}, ["y"], weights)
+    return model(nodes, {"x": ["n", rows, 5], "all": [rows, 5]}, ["y"], weights)
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +82,22 @@ def test_python_finds_the_number_by_the_inputs(library: Library, tmp_path: Path)
 
 def test_samples_of_several_shapes_are_refused(tmp_path: Path) -> None:
     shapes = {"x": ("n", [3, 8], 5), "all": ([3, 8], 5)}
-    with pytest.raises(UsageError, match="does not have several shapes of any number of samples yet"):
+    with pytest.raises(
+        UsageError, match=r"run takes a shape or a number of samples, not both.* copy of the model"
+    ):
         arm_ext.compile(mean(), "host", tmp_path / "a", emit="c-library", shapes=shapes)
     assert not (tmp_path / "a").exists()
+
+
+def test_copies_of_a_model_take_samples_of_several_shapes(tmp_path: Path) -> None:
+    """What the refusal says to do instead."""
+    paths = saved(tmp_path, short=mean("rows"), long=mean("rows"))
+    given = [
+        LibraryModel(path, shapes={"x": ("n", rows, 5), "all": (rows, 5)})
+        for path, rows in zip(paths, (3, 8), strict=True)
+    ]
+    library = arm_ext.compile_library(given, "host", tmp_path / "both")
+    assert run(cc([*STRICT, *selftest(library)], tmp_path / "selftest")).count("all outputs agree") == 2
+    weight = np.random.default_rng(0).standard_normal((5, 9), np.float32)
+    infos = [model.package.manifest.library for model in library.models]
+    assert all(info is not None and info.shared_weight_bytes >= weight.nbytes for info in infos)
