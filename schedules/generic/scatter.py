@@ -64,7 +64,8 @@ def _scatter(builder: relax.BlockBuilder, call: ir.Call, shape: Sequence[ir.Expr
                     target = place(data.ty.shape, places, at)
                     new = join(result[tuple(target)], updates[tuple(at)])
                     T.buffer_store(result, new, target)
-            return ib.get()
+        # Code generation would warn of the scope's attribute, which holds the two loops together here.
+        return ib.get().body
 
     def computed(*tensors: te.Tensor) -> te.Tensor:
         return te.extern(

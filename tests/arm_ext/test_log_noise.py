@@ -35,6 +35,13 @@ def test_lookups_compile_without_a_word(tmp_path: Path, capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")
 
 
+def test_scatters_too(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    node = helper.make_node("ScatterElements", ["x", "places", "new"], ["y"], name="scatter")
+    proto = model([node], {"x": [4], "new": [2]}, ["y"], {"places": np.array([3, 0])})
+    arm_ext.compile(proto, "host", tmp_path / "p")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_lookups_of_any_number_of_samples_too(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     node = helper.make_node("Gather", ["x", "columns"], ["y"], name="columns", axis=1)
     proto = model([node], {"x": ["n", 8]}, ["y"], {"columns": np.array([7, 2, 0])})
