@@ -56,14 +56,13 @@ def _scatter(builder: relax.BlockBuilder, call: ir.Call, shape: Sequence[ir.Expr
 
     def emit(taken: Sequence[tirx.Buffer], result: tirx.Buffer) -> tirx.Stmt:
         data, places, updates = taken
-        with IRBuilder() as ib:
-            with T.seq_scope():
-                with _loops(data.ty.shape) as at:
-                    T.buffer_store(result, data[tuple(at)], at)
-                with _loops(shape) as at:
-                    target = place(data.ty.shape, places, at)
-                    new = join(result[tuple(target)], updates[tuple(at)])
-                    T.buffer_store(result, new, target)
+        with IRBuilder() as ib, T.seq_scope():
+            with _loops(data.ty.shape) as at:
+                T.buffer_store(result, data[tuple(at)], at)
+            with _loops(shape) as at:
+                target = place(data.ty.shape, places, at)
+                new = join(result[tuple(target)], updates[tuple(at)])
+                T.buffer_store(result, new, target)
         # Code generation would warn of the scope's attribute, which holds the two loops together here.
         return ib.get().body
 

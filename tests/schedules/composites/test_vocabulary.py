@@ -20,7 +20,10 @@ def test_names_are_unique_and_operators_exist():
         steps = [op for step in spec.epilogue for op in (step.op, *step.also)]
         for op in (spec.anchor, *steps):
             # What a numerics defines is no operator.
-            assert op.startswith(("qdq.", "tosa.", "float.", "dynamic.", "integer.")) or tvm.ir.Op.get(op).name == op
+            assert (
+                op.startswith(("qdq.", "tosa.", "float.", "dynamic.", "integer."))
+                or tvm.ir.Op.get(op).name == op
+            )
 
 
 def test_kernels_take_the_whole_epilogue_of_float_products():
