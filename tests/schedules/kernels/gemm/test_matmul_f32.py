@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
+from onnx import helper
+from tvm import relax
 
+import arm_ext
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES, Core
@@ -13,6 +17,7 @@ from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm import matmul_f32 as kernel
 from schedules.kernels.gemm.matmul_f32 import TILES, Params
+from tests.arm_ext.models import model
 from tests.schedules import float_cases
 from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.programs import (
@@ -184,3 +189,19 @@ def test_near_misses_name_limit_and_actual():
     assert refused(empty)[0] == "1 or more"
     columns = dataclasses.replace(good, operands=(dataclasses.replace(a, shape=(3, 2), axes=(1, 0)), b))
     assert refused(columns) == ("1", "(1, 2), (4, 1)")
+
+
+def test_matmul_of_an_onnx_model_that_is_no_attention(tmp_path: Path):
+    nodes = [
+        helper.make_node("Transpose", ["b"], ["t"], "turn", perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["a", "t"], ["s"], "product"),
+        helper.make_node("Relu", ["s"], ["y"], "relu"),
+    ]
+    proto = model(nodes, {"a": [2, 9, 31], "b": [2, 7, 31]}, ["y"])
+    result = arm_ext.compile(proto, target="host", output=tmp_path / "a.armpkg")
+    assert [each.kernel for each in result.report.kernels] == ["matmul_f32"]
+    a, b = (value.astype(np.float32) for value in result.package.selftest().inputs)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(result.package.so)), tvm.cpu())
+    actual = machine["main"](tvm.runtime.tensor(a), tvm.runtime.tensor(b))
+    expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64).transpose(0, 2, 1), 0)
+    np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-5, atol=1e-5)
