@@ -149,7 +149,6 @@ HOT = (
         0.84,
         (*N2, *A76, "cortex-a53"),
     ),
-    Hot("matmul_f32", lambda: matmul_f32.Case((6,), (1, 256, 96)).workload, 0.5, variant="vector"),
     Hot("attention_f32", lambda: attention.Case((2,), (128, 64, 128, 64), scale=0.125).workload, 0.85),
     Hot(
         "attention_f32",
