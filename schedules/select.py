@@ -48,6 +48,7 @@ from schedules.kernels.gemm import (
     gemm_s8_sdot,
     gemm_w4,
     gemm_w8,
+    matmul_f32,
     matmul_s8,
     sparse_f32,
 )
@@ -74,6 +75,7 @@ KERNELS: tuple[Kernel, ...] = (
     depthwise_s8_patch,
     gemm_s8_mlal,
     matmul_s8,
+    matmul_f32,
     attention_f32,
     softmax_s8,
     norm_s8,

@@ -140,6 +140,11 @@ ATTENTION = CompositeSpec(
     widened=_HALF,
 )
 
+# A product of two run-time tensors that is no attention.
+MATMUL_F32 = replace(
+    LINEAR, name="arm.matmul_f32", constant_operands=(), anchor_dtype="float32", permuted=ATTENTION.permuted
+)
+
 # Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits; what a residual network adds;
 # an activation's table.
 _INTEGER_EPILOGUE = (
@@ -297,6 +302,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     CONV2D,
     CONV2D_TRANSPOSE,
     ATTENTION,
+    MATMUL_F32,
     CONV2D_S8,
     CONV2D_TRANSPOSE_S8,
     LINEAR_S8,

@@ -34,6 +34,7 @@ OF_ROWS = (
     "elementwise_s8",
     "broadcast_s8",
     "matmul_s8",
+    "matmul_f32",
     "attention_f32",
     "softmax_s8",
     "norm_s8",

@@ -22,7 +22,7 @@ from tests.schedules.half_cases import halved, weight_only
 from tests.schedules.kernels.attention import test_attention_f32
 from tests.schedules.kernels.elementwise import test_broadcast_s8, test_elementwise_s8
 from tests.schedules.kernels.elementwise.test_binary_forms import A, B, Y
-from tests.schedules.kernels.gemm import test_matmul_s8
+from tests.schedules.kernels.gemm import test_matmul_f32, test_matmul_s8
 from tests.schedules.kernels.normalization import test_norm_f32, test_norm_s8
 from tests.schedules.kernels.recurrent import test_lstm_s8, test_recurrent_f32, test_recurrent_s8
 from tests.schedules.kernels.softmax import test_quotient_tosa, test_softmax_f32, test_softmax_s8
@@ -103,6 +103,7 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "depthwise_s8_mlal": _depthwise,
     "gemm_s8_mlal": _products,
     "matmul_s8": lambda: test_matmul_s8.CASES[2:4],
+    "matmul_f32": lambda: test_matmul_f32.CASES[2:6],
     "attention_f32": lambda: [test_attention_f32.CASES[name] for name in ("tails", "causal")],
     "softmax_s8": lambda: [*test_softmax_s8.CASES[3:5], test_quotient_tosa.CASES[4]],
     "depthwise_s8_patch": _depthwise,

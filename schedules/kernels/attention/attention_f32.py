@@ -30,6 +30,7 @@ from schedules.kernels.attention.heads_f32 import Heads
 from schedules.kernels.common import float_data, threads
 from schedules.kernels.common.contract import Array, Match, taken
 from schedules.kernels.common.cost_model import scalar
+from schedules.kernels.gemm import packed_panels_f32
 from schedules.kernels.softmax import exponentials_f32
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import kernel_function
@@ -95,12 +96,12 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     around = float_data.around(workload, copied=workload.operands[0].dtype != "float32")
     total += around.cycles(core) * heads.rows * (heads.keys.depth + heads.values.columns) / LANES / 2
     for b in (heads.keys, heads.values):
-        # A load, a store and, of the keys, a permutation; a conversion of float16.
-        packed = 3 + (workload.operands[1].dtype != "float32")
+        # And a conversion of float16.
+        packed = packed_panels_f32.PACKING + (workload.operands[1].dtype != "float32")
         total += packed * b.depth * b.columns / LANES / core.issue_width
         full, rest = divmod(heads.rows, params.rows)
         for rows, count in ((params.rows, full), (rest, 1)):
-            for width, panels in _panels(b.columns, params.width):
+            for width, panels in packed_panels_f32.widths(b.columns, params.width):
                 if rows and panels:
                     segments, after = ((0, b.depth),), scalar(rows * 1.5 * width / LANES)
                     total += count * panels * fmla_tile.cycles(rows, width // LANES, segments, after, core)
@@ -149,12 +150,6 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         count = math.prod(heads.lead)
         threads.each_packed(count, emitter.parts, params.parallel, emitter.pack, emitter.work)
     return function.prim_func
-
-
-def _panels(columns: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(width, how many) of full panels, and of the last."""
-    full, rest = divmod(columns, width)
-    return (width, full), (-(-rest // LANES) * LANES, int(rest > 0))
 
 
 def _heads(workload: Workload) -> Heads:

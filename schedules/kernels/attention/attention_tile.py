@@ -2,7 +2,7 @@
 """Emission of float attention: packing of a head's keys and values, and a tile of queries from scores to result."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
@@ -10,9 +10,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.intrinsics.exp_f32 import constants
 from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
-from schedules.kernels.attention import heads_f32
 from schedules.kernels.attention.heads_f32 import Heads
-from schedules.kernels.common import copies, tiling
+from schedules.kernels.common import batch_axes, copies, tiling
 from schedules.kernels.gemm import packed_panels_f32
 from schedules.kernels.gemm.packed_panels_f32 import Matrix
 from schedules.kernels.softmax import exponentials_f32
@@ -54,9 +53,13 @@ class Emitter:
         self.sizes = [-(-b.columns // LANES) * LANES * b.depth for b in (heads.keys, heads.values)]
         self.panels = [T.alloc_buffer((places * size,), "float32", layout=None) for size in self.sizes]
 
+    def offsets(self, index: ir.Expr) -> list[ir.Expr]:
+        """Return the offset of each tensor for head `index`."""
+        return batch_axes.offsets(index, self.heads.lead, self.heads.steps, len(self.tensors))
+
     def pack(self, index: ir.Expr, place: ir.Expr) -> None:
         """Emit the packing of keys and values of head `index`."""
-        offsets = heads_f32.offsets(index, self.heads, len(self.tensors))[1:3]
+        offsets = self.offsets(index)[1:3]
         matrices, to = (self.heads.keys, self.heads.values), [place * size for size in self.sizes]
         for at, (b, offset) in enumerate(zip(matrices, offsets, strict=True)):
             self.packed(self.tensors[1 + at], T.Bind(offset), b, (self.panels[at], T.Bind(to[at])))
@@ -64,7 +67,7 @@ class Emitter:
     def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
         """Emit the computation for one part of the queries of head `index`."""
         heads, rows = self.heads, self.rows
-        offsets = [T.Bind(offset) for offset in heads_f32.offsets(index, heads, len(self.tensors))]
+        offsets = [T.Bind(offset) for offset in self.offsets(index)]
         self.keys, self.values = (T.Bind(place * size) for size in self.sizes)
         output = T.Bind(index * (heads.rows * heads.values.columns))
         block = part, self.parts
@@ -83,17 +86,7 @@ class Emitter:
                 source, start + first * b.column, b, columns, width, panels, to + first * b.depth
             )
 
-        self.over(b.columns, one)
-
-    def over(self, columns: int, body: Callable[[ir.Expr, int, int], None]) -> None:
-        """Emit `body` for each panel: (first column, number of real columns, width)."""
-        width = self.width
-        full, rest = divmod(columns, width)
-        if full:
-            with T.serial(i64(0), i64(full)) as panel:
-                body(T.Bind(panel * width), width, width)
-        if rest:
-            body(i64(full * width), rest, -(-rest // LANES) * LANES)
+        packed_panels_f32.each_panel(b.columns, self.width, one)
 
     def tile(self, offsets: Sequence[ir.Expr], output: ir.Expr, row: ir.Expr, count: int) -> None:
         """Emit the computation of `count` queries from `row`, from scores to result."""
@@ -120,7 +113,7 @@ class Emitter:
                         value = value + self.masked(offsets[3], row + r, column, lanes)
                     store(scores, value, column + r * pitch, LANES)
 
-        self.over(heads.keys.columns, score)
+        packed_panels_f32.each_panel(heads.keys.columns, self.width, score)
         shares = T.alloc_buffer((count,), "float32", layout=None)
         held = constants(base_e=heads.mask is not None, table=self.sve)
         v = Vector(
@@ -152,7 +145,7 @@ class Emitter:
                     part = value if lanes == LANES else take(value, at % LANES, lanes)
                     store(self.output, converted(part, str(self.output.dtype)), where + at, lanes)
 
-        self.over(heads.values.columns, result)
+        packed_panels_f32.each_panel(heads.values.columns, self.width, result)
 
     def masked(self, start: ir.Expr, row: ir.Expr, column: ir.Expr, lanes: int) -> ir.Expr:
         """Load the mask of four keys, of which the first `lanes` are real, for one query."""

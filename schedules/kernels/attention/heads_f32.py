@@ -4,14 +4,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import ir, tirx
 
 from schedules.composites.workload import Operand, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common import float_data
+from schedules.kernels.common import batch_axes, float_data
 from schedules.kernels.common.contract import declined
 from schedules.kernels.gemm.packed_panels_f32 import Matrix
-from schedules.tir.emit import i64
 
 COMPOSITE = "arm.attention"
 
@@ -37,15 +35,6 @@ class Heads:
     values: Matrix
     steps: tuple[tuple[int, ...], ...]
     mask: tuple[int, int] | None
-
-
-def offsets(index: ir.Expr, heads: Heads, tensors: int) -> list[ir.Expr]:
-    """Return the offset of each tensor for head `index`."""
-    found: list[ir.Expr] = [i64(0)] * tensors
-    for size, steps in zip(reversed(heads.lead), reversed(heads.steps), strict=True):
-        at, index = tirx.floormod(index, size), tirx.floordiv(index, size)
-        found = [offset + at * step for offset, step in zip(found, steps, strict=True)]
-    return found
 
 
 def operands(workload: Workload) -> list[Operand]:
@@ -76,12 +65,12 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Diagnostic:
     if q.strides[-1] != 1 or any(1 not in operand.strides[-2:] for operand in (k, v)):
         return declined(kernel, "a head's queries are not contiguous", "1", str(q.strides))
     scores = (*lead, q.seen[-2], k.seen[-1])
-    strides = [_broadcast(operand, lead) for operand in (q, k, v)]
+    strides = [batch_axes.strides(operand, len(lead) + 2)[:-2] for operand in (q, k, v)]
     mask = None
     if masks:
         if np.broadcast_shapes(masks[0].seen, scores) != scores:
             return declined(kernel, "the mask enlarges the scores", str(scores), str(masks[0].seen))
-        across = _strides(masks[0], len(scores))
+        across = batch_axes.strides(masks[0], len(scores))
         strides.append(across[:-2])
         mask = (across[-2], across[-1])
     return Heads(
@@ -93,14 +82,3 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Diagnostic:
         steps=tuple(zip(*strides, strict=True)),
         mask=mask,
     )
-
-
-def _broadcast(operand: Operand, lead: tuple[int, ...]) -> tuple[int, ...]:
-    """Return for each leading axis the elements from a head to the next; 0 if it is broadcast."""
-    return _strides(operand, len(lead) + 2)[:-2]
-
-
-def _strides(operand: Operand, rank: int) -> tuple[int, ...]:
-    """The strides of an operand that is broadcast to `rank` axes."""
-    own = tuple(s if size > 1 else 0 for s, size in zip(operand.strides, operand.seen, strict=True))
-    return (0,) * (rank - len(own)) + own

@@ -210,7 +210,7 @@ class _Task:
         pitch = depth.parts * trips * LANES
         data = [T.Bind((own + row) * pitch) for row in range(rows)]
         # Blocks but the last are of one size.
-        part = T.Bind(panel + before * (depth.trips * depth.parts * LANES * tile.width))
+        part = T.Bind(panel + before * (depth.trips * depth.parts * LANES * tile.row_step))
         with T.serial(i64(0), i64(trips)) as trip:
             tile.iteration(data, trips, part, depth.parts, trip)
         if count == 1 and isinstance(k, int) and k == depth.blocks - 1:

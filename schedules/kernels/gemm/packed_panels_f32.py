@@ -31,6 +31,26 @@ class Matrix:
     column: int
 
 
+PACKING = 3
+"""Instructions per packed vector: a load, a store and, where k is contiguous, a permutation."""
+
+
+def widths(columns: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return (width, how many) of full panels, and of the last, which is as narrow as the columns allow."""
+    full, rest = divmod(columns, width)
+    return (width, full), (-(-rest // LANES) * LANES, int(rest > 0))
+
+
+def each_panel(columns: int, width: int, body: Callable[[ir.Expr, int, int], None]) -> None:
+    """Emit `body` for each panel: (first column, number of real columns, width)."""
+    (_, full), (last, _) = widths(columns, width)
+    if full:
+        with T.serial(i64(0), i64(full)) as panel:
+            body(T.Bind(panel * width), width, width)
+    if last:
+        body(i64(full * width), columns - full * width, last)
+
+
 def pack(
     source: tirx.Buffer, start: ir.Expr, b: Matrix, columns: int, width: int, panels: tirx.Buffer, to: ir.Expr
 ) -> None:

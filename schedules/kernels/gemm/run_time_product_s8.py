@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import ir, tirx
+from tvm import ir
 
 from schedules.composites.workload import Operand, Workload
 from schedules.diagnostic import Diagnostic
+from schedules.kernels.common import batch_axes
 from schedules.kernels.common.contract import declined
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import NOT_REQUANTIZED, Form, Requantization
 from schedules.kernels.gemm.packed_panels_s8 import Lines
 from schedules.kernels.gemm.product_s8 import FLIP
-from schedules.tir.emit import i64
 
 COMPOSITE = "arm.matmul_s8"
 
@@ -58,12 +58,8 @@ class Product:
 
 def offsets(index: ir.Expr, product: Product) -> tuple[ir.Expr, ir.Expr]:
     """Return the offsets of matrices A and B for result `index` of the batch."""
-    found: list[ir.Expr] = [i64(0), i64(0)]
-    for size, steps in zip(reversed(product.lead), reversed(product.steps), strict=True):
-        at = tirx.floormod(index, size)
-        index = tirx.floordiv(index, size)
-        found = [offset + at * step for offset, step in zip(found, steps, strict=True)]
-    return found[0], found[1]
+    a, b = batch_axes.offsets(index, product.lead, product.steps, 2)
+    return a, b
 
 
 def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
@@ -101,7 +97,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
         columns=b.seen[-1],
         a=lines[0],
         b=lines[1],
-        steps=tuple(zip(_steps(a, len(lead)), _steps(b, len(lead)), strict=True)),
+        steps=tuple(zip(*(batch_axes.strides(x, len(lead) + 2)[:-2] for x in (a, b)), strict=True)),
         offset=a.seen[-1] * zeros[0] * zeros[1],
         to=to,
         form=form,
@@ -139,12 +135,3 @@ def _lines(operand: Operand, axes: tuple[int, int], zero: int) -> Lines:
     # An axis of one element is as contiguous as any.
     k = 1 if shape[axes[1]] == 1 and line != 1 else k
     return Lines(shape[axes[1]], line, k, zero, operand.dtype == "uint8")
-
-
-def _steps(operand: Operand, rank: int) -> list[int]:
-    """Return for each of `rank` leading axes the elements from a matrix to the next; 0 if it is broadcast."""
-    own = [
-        stride if size > 1 else 0
-        for stride, size in zip(operand.strides[:-2], operand.seen[:-2], strict=True)
-    ]
-    return [0] * (rank - len(own)) + own

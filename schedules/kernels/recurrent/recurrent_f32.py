@@ -224,10 +224,10 @@ class _Emitter(Emitter):
         if whole:
             with T.serial(i64(0), i64(whole)) as index:
                 at = T.Bind(index * LANES)
-                tile.vector(starts, at, T.Bind(panel + at * tile.width), range(LANES))
+                tile.vector(starts, at, T.Bind(panel + at * tile.row_step), range(LANES))
                 barrier()
         for k in range(whole * LANES, whole * LANES + rest):
-            tile.step([load(tile.a, start + k, 1) for start in starts], 0, panel + k * tile.width)
+            tile.step([load(tile.a, start + k, 1) for start in starts], 0, panel + k * tile.row_step)
 
 
 def _layer(workload: Workload) -> Layer:

@@ -104,6 +104,7 @@ def multiply(
     b: tirx.Buffer,
     b_panel: ir.Expr,
     start: Sequence[ir.Expr],
+    pitch: int | None = None,
 ) -> tirx.Buffer:
     """Emit one tile's sum over k.
 
@@ -116,6 +117,7 @@ def multiply(
         b: Flat float32; a panel is [k][4 * len(start)].
         b_panel: Offset in `b` of the panel.
         start: Initial value of each column vector of four, the same for all rows.
+        pitch: Elements from a row of B to the next where rows lie by ascending k; by default B is a packed panel.
 
     Returns:
         The accumulators, float32 [len(a_rows)][4 * len(start)], flat.
@@ -125,10 +127,10 @@ def multiply(
     for row in range(len(a_rows)):
         for column, value in enumerate(start):
             store(acc, value, i64((row * len(start) + column) * LANES), LANES)
-    tile = Tile(a, b, acc, len(start))
+    tile = Tile(a, b, acc, len(start), pitch)
     panel = b_panel
     for first, step, count, length in runs(segments):
-        size = length * len(start) * LANES
+        size = length * tile.row_step
         if count == 1:
             tile.segment([offset + first for offset in a_rows], panel, length)
         else:
@@ -197,12 +199,13 @@ def lane_step(
 
 @dataclass(frozen=True)
 class Tile:
-    """The buffers of one tile, `vectors` of columns wide."""
+    """The buffers of one tile, `vectors` of columns wide; `pitch` is that of `multiply`."""
 
     a: tirx.Buffer
     b: tirx.Buffer
     acc: tirx.Buffer
     vectors: int
+    pitch: int | None = None
 
     def segment(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
         """Emit the sum over one contiguous segment of each row's k."""
@@ -217,8 +220,9 @@ class Tile:
     ) -> None:
         """Emit one loop iteration, of `parts` vectors of each row that are `distance` vectors apart."""
         for part in range(parts):
-            at = (trip + part * distance) * LANES
-            self.vector(rows, at, panel + (trip * parts + part) * (LANES * self.width), range(LANES))
+            at = trip + part * distance
+            row = trip * parts + part if self.pitch is None else at
+            self.vector(rows, at * LANES, panel + row * (LANES * self.row_step), range(LANES))
 
     def rest(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
         """Emit the sum over the remainder of a segment behind its loop."""
@@ -226,21 +230,21 @@ class Tile:
         done = parts * trips * LANES
         if length < LANES:
             for at in range(length):
-                self.step([load(self.a, row + at, 1) for row in rows], 0, panel + at * self.width)
+                self.step([load(self.a, row + at, 1) for row in rows], 0, panel + at * self.row_step)
             return
         for at, lanes in pieces(length, done):
-            self.vector(rows, i64(at), panel + (at + lanes[0]) * self.width, lanes)
+            self.vector(rows, i64(at), panel + (at + lanes[0]) * self.row_step, lanes)
 
     @property
-    def width(self) -> int:
-        """Width in columns."""
-        return self.vectors * LANES
+    def row_step(self) -> int:
+        """Elements from a row of B to the next."""
+        return self.vectors * LANES if self.pitch is None else self.pitch
 
     def vector(self, rows: Sequence[ir.Expr], at: ir.Expr, panel: ir.Expr, lanes: Iterable[int]) -> None:
         """Emit the k steps of some lanes of each row's vector at `at`; the first reads B at `panel`."""
         values = [load(self.a, row + at, LANES) for row in rows]
         for index, lane in enumerate(lanes):
-            self.step(values, lane, panel + index * self.width)
+            self.step(values, lane, panel + index * self.row_step)
 
     def step(self, values: Sequence[ir.Expr], lane: int, panel: ir.Expr) -> None:
         """Emit one k step of all rows."""

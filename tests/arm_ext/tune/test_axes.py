@@ -54,6 +54,7 @@ AXES: dict[str, dict[str, set[str]]] = {
         "instruction": {"chain", "sve"},
     },
     "matmul_s8": {"instruction": {"unit"}, "tile": {"row_vectors", "column_vectors"}},
+    "matmul_f32": {"tile": {"rows", "vectors"}, "instruction": {"sve"}},
     "attention_f32": {"tile": {"rows", "vectors"}, "instruction": {"sve"}},
     "softmax_s8": {"instruction": {"gather"}},
     "norm_s8": {"instruction": {"dot"}},

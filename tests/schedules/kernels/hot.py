@@ -19,6 +19,7 @@ from tests.schedules.half_cases import halved, weight_only
 from tests.schedules.kernels.attention import test_attention_f32 as attention
 from tests.schedules.kernels.elementwise import test_broadcast_s8 as broadcast
 from tests.schedules.kernels.elementwise import test_elementwise_s8 as elementwise
+from tests.schedules.kernels.gemm import test_matmul_f32 as matmul_f32
 from tests.schedules.kernels.gemm import test_matmul_s8 as matmul
 from tests.schedules.kernels.normalization import test_norm_f32 as norm_f32
 from tests.schedules.kernels.normalization import test_norm_s8 as norm_s8
@@ -141,6 +142,12 @@ HOT = (
         OLD,
         MAC + "|sadalp",
         variant="smlsl",
+    ),
+    Hot(
+        "matmul_f32",
+        lambda: matmul_f32.Case((6,), (197, 64, 197)).workload,
+        0.84,
+        (*N2, *A76, "cortex-a53"),
     ),
     Hot("attention_f32", lambda: attention.Case((2,), (128, 64, 128, 64), scale=0.125).workload, 0.85),
     Hot(
