@@ -105,7 +105,7 @@ NAMES = _Names()
 
 
 class Number(click.FloatRange):
-    """A number of a range; NaN, which is above and below nothing, is in none."""
+    """Option type of a number within bounds. NaN is refused: it passes every comparison with a bound."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""

@@ -51,7 +51,7 @@ class NpuRegion:
 def header_values(
     name: str, regions: Sequence[NpuRegion], folder: str, *, has_driver: bool
 ) -> dict[str, str]:
-    """Return what differs in the header and the example of a library with regions, whose files are in a folder."""
+    """Return the values of placeholders in the header and the example of a library whose regions are in a folder."""
     text = f"; {name}_npu_linux.h is one behind Linux's driver" if has_driver else ""
     values = {
         "name": name,

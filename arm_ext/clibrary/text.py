@@ -19,7 +19,7 @@ unix unsigned using virtual void volatile wchar_t while xor xor_eq"""
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 
 _LONGEST = 48
-"""Characters of a name; files of a library and of its compilers are named after it, which may have 255 bytes."""
+"""Most characters of a library's name: the names of files made from it must stay below 255 bytes."""
 
 
 def identifier(text: str, taken: Iterable[str] = ()) -> str:

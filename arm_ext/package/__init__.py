@@ -372,7 +372,7 @@ def _check_file(folder: Path, file: PackageFile) -> None:
 
 
 def is_package_name(path: Path) -> bool:
-    """Whether a package may have a file of this name, or a file in a folder of its place."""
+    """Whether a package has files of this path, or of a name that is the path's first folder."""
     names = (SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST)
     first = path.parts[0]  # which the user may have made a folder
     return first in (NPU, *names) or bool(re.fullmatch(r"selftest_.*\.npz", first))

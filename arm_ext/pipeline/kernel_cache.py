@@ -29,7 +29,7 @@ from schedules.select import Choice, Rejected, select
 from schedules.tir.emit import in_root_block
 
 BODY = "arm_ext.body"
-"""Attribute of an outline: the hash of the kernel with its body."""
+"""Name of the attribute of an outline that holds the hash of the kernel with its body."""
 
 
 class KernelCache:
@@ -82,7 +82,8 @@ def _key(*made_from: object) -> str:
 def _outline(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Replace the body of a kernel by what it allocates: for a call, and in parallel loops."""
     of_a_call = list(workspaces(func.body))
-    left = [buffer for buffer in allocated(func.body) if buffer not in set(of_a_call)]
+    known = set(of_a_call)
+    left = [buffer for buffer in allocated(func.body) if buffer not in known]
     loop = tirx.For(tirx.Var("i", "int64"), 0, 1, tirx.ForKind.PARALLEL, _allocating(left))
     kept = func.with_body(tirx.SeqStmt([_allocating(of_a_call), loop]))
     digest = hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()

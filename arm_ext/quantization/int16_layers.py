@@ -81,7 +81,7 @@ def with_int16_nodes(matching: Matching, nodes: Collection[str]) -> onnx.ModelPr
 def _take_constants(
     matching: Matching, node: NodeProto, source: NodeProto, exact: Callable[[str], str]
 ) -> None:
-    """Give a node the constants of its source, but for weights."""
+    """Replace quantised constants of a node, other than weights, by those of its source node."""
     for place, (name, original) in enumerate(zip(node.input, source.input, strict=False)):
         before = matching.quantized.producers.get(name)
         is_quantized = before is not None and before.op_type == DEQUANTIZE

@@ -292,7 +292,7 @@ class Matching:
         return [n for n in nodes if n.name not in covered and not self.source.fixed.issuperset(n.output)]
 
     def _is_inner(self, root: str) -> bool:
-        """Whether it is between a product in integers and its activation, of which the result alone is quantised."""
+        """Whether a tensor is a quantised product's result that its activation alone reads, before quantisation."""
         node, readers = self.quantized.producers.get(root), self.quantized.readers.get(root, [])
         if node is None or node.op_type not in ANCHORS or len(readers) != 1 or self._is_output(root):
             return False

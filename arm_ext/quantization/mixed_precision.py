@@ -46,7 +46,7 @@ _FRONT = 8
 
 @dataclass(frozen=True)
 class Trial:
-    """A choice of layers above int8.
+    """A measured model, some of whose layers are in int16 or float.
 
     Attributes:
         raised: The layers above int8.
@@ -203,7 +203,7 @@ class Search:
         return [[(name, self._rung(name, rung)) for name in order] for order in orders]
 
     def _rung(self, name: str, rung: Rung) -> Rung:
-        """The rung itself, or float where that costs no more."""
+        """Return the precision that a layer is raised to: `rung`, or float where that costs no more."""
         cycles = self.cycles
         return "float32" if cycles and cycles["float32"][name] <= cycles[rung][name] else rung
 

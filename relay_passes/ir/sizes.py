@@ -9,7 +9,7 @@ from tvm.ir import Expr, Var
 from tvm_ffi import structural_map, structural_walk
 
 _TYPED = re.compile(r"T\.int64\((-?\d+)\)")
-"""A number of an expression, as TVM writes it."""
+"""A number as TVM prints it in an expression, such as T.int64(2)."""
 
 
 def text_of(dim: Expr) -> str:

@@ -160,7 +160,7 @@ class _Converter:
 
 
 def _is_product(value: Expr, half: Half) -> bool:
-    """Whether products of 16 bits compute it. Loops of 16 bits take eight times the cycles of a kernel of float32."""
+    """Whether a kernel computes a call in 16 bits; generic loops would take eight times the cycles of float32."""
     if half != "float16" or name_of(value) != "relax.nn.conv2d_transpose":
         return name_of(value) in _PRODUCTS
     attrs, weights = value.attrs, value.args[1].ty.shape

@@ -21,7 +21,7 @@ from schedules.tir.emit import in_root_block
 
 
 class Cached(Protocol):
-    """Choices and PrimFuncs that were made before, of kernels of `KERNELS`."""
+    """Source of cached choices and PrimFuncs of the kernels in `KERNELS`, which makes those that it lacks."""
 
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
         """Return what `schedules.select.select` does."""

@@ -158,7 +158,7 @@ class Constants:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Those there are, in the order of the routine's arguments."""
+        """The arrays that are not None, in the order of the routine's arguments."""
         every = (
             self.weights,
             self.offset,
@@ -187,7 +187,7 @@ def shifted(x: Array, bits: int) -> Array:
 def sequence_of_integers(
     lstm: IntegerLstm, x: Array, constants: Constants, states: tuple[Array, Array]
 ) -> Array:
-    """Compute the definition.
+    """Compute an LSTM of integers by its definition, and return the vector that the module describes.
 
     Args:
         lstm: What each step computes.
@@ -335,12 +335,12 @@ class _Emitter:
 
     @property
     def begin_h(self) -> ir.Expr:
-        """Where the last output is in the result."""
+        """Offset of the last output in the result, in elements."""
         return i64(self.steps * self.batch * self.outputs)
 
     @property
     def begin_cell(self) -> ir.Expr:
-        """Where the last cell is in the result."""
+        """Offset of the last cell in the result, in elements."""
         return i64((self.steps + 1) * self.batch * self.outputs)
 
     @contextmanager

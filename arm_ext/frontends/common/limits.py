@@ -34,7 +34,7 @@ MOST_BYTES = 2**40
 """Largest tensor in bytes: more than the memory of any Arm machine, and far below where products of sizes overflow."""
 
 _SHARE = 4
-"""A tensor may take at most this machine's memory over this number: the self-test holds several, and some copies."""
+"""A tensor may take at most this machine's memory divided by this: the self-test holds several, and copies."""
 
 MOST_NESTED = 64
 """Most branches, loops and calls of functions inside each other: each takes a part of the reader's stack."""

@@ -15,7 +15,7 @@ from relay_passes.ir.shapes import element_count
 
 Emit = Any  # of a BlockBuilder
 Size: TypeAlias = int | Expr
-"""Of an axis; an expression where a program takes any."""
+"""Size of an axis; an expression where the program takes any size."""
 
 
 def index_put(
@@ -107,7 +107,7 @@ def _numbers(emit: Emit, data: relax.Expr, axis: int) -> relax.Expr:
 
 
 def _tensor(emit: Emit, size: Size, dtype: str) -> relax.Expr:
-    """A size as a scalar tensor; relax has no operator for that."""
+    """Return a size as a scalar tensor, for which Relax has no operator."""
     if isinstance(size, int):
         return relax.const(size, dtype)
     return emit(R.reshape(emit(R.arange(size, size + 1, 1, dtype)), []))

@@ -123,7 +123,7 @@ class LayerCost(_Record):
 
 
 class PrecisionChoice(_Record):
-    """A choice of the precision of each layer."""
+    """A model with some layers in int16 or float: its accuracy and its estimated cycles."""
 
     layers: tuple[str, ...] = Field(description="Names of the layers in float, in execution order.")
     int16: tuple[str, ...] = Field(

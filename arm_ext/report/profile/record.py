@@ -145,7 +145,7 @@ class NpuRegionCost(_Record):
 
 
 class BrokenOff(_Record):
-    """An end before all was measured: the board went away, or the user ended it."""
+    """Why a measurement ended early, as where the board went away, and how much of it was done."""
 
     why: str = Field(description="What ended it.")
     measured: int = Field(description="How many were measured.")
@@ -155,7 +155,7 @@ class BrokenOff(_Record):
     )
 
     def text(self) -> str:
-        """Return it as a phrase."""
+        """Return how much was measured, and why no more, for the table."""
         return f"{self.measured} of {self.planned} {self.unit} measured: {self.why}"
 
 

@@ -221,7 +221,7 @@ def _patches(workload: Workload, params: Params, core: Core) -> tuple[Cost, floa
 
 
 def _widening(dtype: str, core: Core) -> Cost:
-    """Cost of making a vector of the data binary32: FCVTL, or SHLL."""
+    """Return the cost of converting a vector of the data to binary32, by FCVTL or, from bfloat16, SHLL."""
     if dtype == "float32":
         return Cost()
     return converting(1, core) if dtype == "float16" else arithmetic(1)

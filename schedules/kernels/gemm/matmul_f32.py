@@ -36,7 +36,7 @@ NAME = "matmul_f32"
 COMPOSITE = "arm.matmul_f32"
 
 MATRIX = 2
-"""Axes of a matrix."""
+"""Number of axes of a matrix, which are the last of a tensor."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from schedules.kernels.gemm.product_s8 import FLIP
 COMPOSITE = "arm.matmul_s8"
 
 DYNAMIC = "arm.matmul_dynamic"
-"""Composite of sums whose zero points are operands."""
+"""Name of the composite of int32 sums whose zero points are known at run time."""
 
 
 @dataclass(frozen=True)

@@ -59,13 +59,13 @@ NAME = "lstm_s8"
 COMPOSITE = "arm.lstm_s8"
 
 FIRST = 4
-"""The operand that is the first state: data, weights, offsets and tables come before it."""
+"""Index of the operand that is the first state; data, weights, offsets and tables come before it."""
 
 AROUND = 130.0
 """Instructions for four units after their sums: five look-ups for each of them, scales, products, loads and stores."""
 
 HEADROOM = 30
-"""Bits that sums may have, so that adding the data does not overflow 32."""
+"""Most bits of a sum of products: the data are added to it, and 32 bits must not overflow."""
 
 _CELL = Cell("lstm", (Activation("sigmoid"), Activation("tanh"), Activation("tanh")))
 
@@ -115,7 +115,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments = arguments_of(workload, FIRST, held)
     with kernel_function("arm_lstm_s8", arguments) as function, pins():
         buffers, constants, output = buffers_of(workload, FIRST, function.buffers)
-        _Emitter(layer, _lstm(workload), params, buffers, constants, output).emit()
+        emitter = _Emitter(layer, _lstm(workload), params, buffers, constants, output)
+        emitter.all_steps(params.rows, emitter.narrow)
     return function.prim_func
 
 
@@ -144,21 +145,6 @@ class _Emitter(Emitter):
         super().__init__(layer, params.vectors, buffers, output)
         self.lstm, self.params, self.q = lstm, params, alloc_rows(layer)
         self.panels, self.offsets, self.tables = constants
-
-    def emit(self) -> None:
-        """Emit the initial states and the loop over the steps."""
-        batch, rows = self.layer.batch, self.params.rows
-        full, rest = divmod(batch, rows)
-        self.begin_states(i64(0), batch)
-        with self.steps():
-            self.narrow()
-            if full > 1:
-                with T.serial(i64(0), i64(full)) as index:
-                    self.step(T.Bind(index * rows), rows)
-            elif full:
-                self.step(i64(0), rows)
-            if rest:
-                self.step(i64(full * rows), rest)
 
     def narrow(self) -> None:
         """Emit the int8 copy of the state, whose values have 8 bits."""

@@ -145,7 +145,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     ]
     arguments = arguments_of(workload, FIRST, by_column)
     with kernel_function(f"arm_{integers.layer.cell.kind}_s8", arguments) as function, pins():
-        _Emitter(integers, params, *buffers_of(workload, FIRST, function.buffers)).emit()
+        emitter = _Emitter(integers, params, *buffers_of(workload, FIRST, function.buffers))
+        emitter.all_steps(params.rows, emitter.quantize)
     return function.prim_func
 
 
@@ -177,21 +178,6 @@ class _Emitter(Emitter):
         self.steps_of = T.alloc_buffer((layer.batch,), "float32", layout=None)
         self.sums_of = T.alloc_buffer((layer.batch,), "int32", layout=None)
         self.zero: ir.Expr | None = None
-
-    def emit(self) -> None:
-        """Emit the initial states and the loop over the steps."""
-        batch, rows = self.layer.batch, self.params.rows
-        full, rest = divmod(batch, rows)
-        self.begin_states(i64(0), batch)
-        with self.steps():
-            self.quantize()
-            if full > 1:
-                with T.serial(i64(0), i64(full)) as index:
-                    self.step(T.Bind(index * rows), rows)
-            elif full:
-                self.step(i64(0), rows)
-            if rest:
-                self.step(i64(full * rows), rest)
 
     def quantize(self) -> None:
         """Emit the quantisation of the state: integers, scale of each row and, for nine-bit weights, row sums."""

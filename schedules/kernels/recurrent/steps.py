@@ -230,6 +230,25 @@ class Emitter(ABC):
             self.t = T.Bind(i64(layer.steps - 1) - step if self.cell.reverse else step)
             yield
 
+    def all_steps(self, rows: int, begin: Callable[[], None]) -> None:
+        """Emit the initial states and the loop over the steps.
+
+        Args:
+            rows: Rows of a tile.
+            begin: Emits what each step computes of the whole state, before its tiles of rows.
+        """
+        full, rest = divmod(self.layer.batch, rows)
+        self.begin_states(i64(0), self.layer.batch)
+        with self.steps():
+            begin()
+            if full > 1:
+                with T.serial(i64(0), i64(full)) as index:
+                    self.step(T.Bind(index * rows), rows)
+            elif full:
+                self.step(i64(0), rows)
+            if rest:
+                self.step(i64(full * rows), rest)
+
     def step(self, row: ir.Expr, rows: int) -> None:
         """Emit one step of `rows` rows from `row`."""
         layer = self.layer

@@ -89,7 +89,7 @@ def cost(rows: int, vectors: int, segments: Sequence[tuple[int, int]], core: Cor
 
 
 def _to_binary32(chunks: int, core: Core, *, widening: bool) -> Cost:
-    """Cost of making binary32 of eight binary16 sums; several chunks are added up in memory, by an LDP and an STP."""
+    """Return the cost of converting eight binary16 sums to binary32; those of several chunks add up in memory."""
     if chunks == 1:
         return converting(WIDENING, core)
     adding = arithmetic(ADDING) if widening else arithmetic(ADDING) + converting(WIDENING, core)

@@ -117,7 +117,7 @@ def test_graph_that_is_not_there_is_refused(tmp_path: Path):
 
 
 def _runs(number: int, times: int = 1) -> TfliteBuilder:
-    """Run another graph, for what it gave itself."""
+    """Return a graph that calls another graph some times, each time with the result before."""
     m = TfliteBuilder()
     x = m.take("float32", 4)
     for _ in range(times):
