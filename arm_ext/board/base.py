@@ -74,9 +74,12 @@ class Board:
             EnvError: It cannot load a module.
         """
         text = self._probe(session)
-        # A server on x86 is the full TVM, whose LLVM names the CPU.
-        x86_cpu = "" if "machine aarch64" in text else str(session.function("target.llvm_get_system_cpu")())
-        return read_probe(text, x86_cpu)
+        if "machine aarch64" in text:
+            return read_probe(text)
+        # A server on x86 is the full TVM, whose LLVM detects the CPU. A map stays on the board: its text is fetched.
+        cpu = str(session.function("target.llvm_get_system_cpu")())
+        flags = session.function("tvm.codegen.llvm.GetHostCPUFeatures")()
+        return read_probe(text, cpu, str(session.function("ffi.ReprPrint")(flags)))
 
     def require(
         self, features: Iterable[str], info: BoardInfo | None = None, *, so: Path | None = None

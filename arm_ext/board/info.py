@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Information that a board reports on itself: CPU features under LLVM's names, cores, versions."""
 
+import re
 from dataclasses import dataclass
-
-import tvm
 
 # Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h) and LLVM's name for what they promise
 # (llvm/lib/Target/AArch64/AArch64Features.td).
@@ -74,6 +73,9 @@ ARM_PARTS = {
     0xD4F: "neoverse-v2",
 }
 
+_PRESENT = re.compile(r'"([^"]+)": T\.bool\(True\)')
+"""A feature that an x86 board has, in the text of TVM's map."""
+
 
 @dataclass(frozen=True)
 class BoardInfo:
@@ -99,12 +101,14 @@ class BoardInfo:
     emulated: bool = False
 
 
-def read_probe(text: str, x86_cpu: str = "") -> BoardInfo:
+def read_probe(text: str, x86_cpu: str = "", x86_flags: str = "") -> BoardInfo:
     """Reads the lines "name value" that native/probe.c returns.
 
     Args:
         text: Output of the probe.
-        x86_cpu: LLVM's name of an x86 board's CPU, whose features LLVM knows; "" elsewhere.
+        x86_cpu: LLVM's name of an x86 board's CPU; "" elsewhere. LLVM names a CPU that it does not know after the
+            nearest that it does, so that the name does not tell the features.
+        x86_flags: The features that LLVM knows of x86, and whether the board has each, as `"avx": T.bool(True), …`.
     """
     values = dict(line.split(" ", maxsplit=1) for line in text.splitlines())
     machine = values["machine"]
@@ -112,7 +116,7 @@ def read_probe(text: str, x86_cpu: str = "") -> BoardInfo:
         features = _bits(int(values["hwcap"]), _HWCAP) | _bits(int(values["hwcap2"]), _HWCAP2)
         cpu = core_name(int(values["midr"]))
     else:
-        features = _x86_features(x86_cpu) if x86_cpu else frozenset()
+        features = frozenset(_PRESENT.findall(x86_flags))
         cpu = x86_cpu or values["cpu"] or "unknown"
     cores, emulated = int(values["cores"]), values["emulated"] == "1"
     return BoardInfo(features, cores, machine, cpu, values["tvm"], values["ffi"], emulated)
@@ -128,8 +132,3 @@ def core_name(midr: int) -> str:
     implementer, part = midr >> 24 & 0xFF, midr >> 4 & 0xFFF
     known = ARM_PARTS.get(part) if implementer == ARM else None
     return known or f"MIDR {midr:#x}"
-
-
-def _x86_features(cpu: str) -> frozenset[str]:
-    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu, "mtriple": "x86_64-linux-gnu"})
-    return frozenset(map(str, tvm.target.codegen.llvm_get_cpu_features(target)))

@@ -4,6 +4,7 @@ import pytest
 from arm_ext.board import open_board
 from arm_ext.board.info import read_probe
 from arm_ext.common.errors import EnvError
+from arm_ext.target.profiles import resolve
 
 _PROBE = (
     "machine aarch64\ncores 4\nhwcap {}\nhwcap2 {}\nmidr {}\ntvm 0.27.0.post1\nffi 0.1.14.post1\n"
@@ -31,6 +32,17 @@ def test_only_an_emulated_board_says_that_it_is() -> None:
 
 def test_a_core_that_is_not_known_is_named_by_its_register() -> None:
     assert read_probe(_PROBE.format(0, 0, 0x61002345)).cpu == "MIDR 0x61002345"
+
+
+def test_an_x86_board_has_what_is_detected_and_not_what_its_name_implies() -> None:
+    text = _PROBE.format(0, 0, 0).replace("aarch64", "x86_64")
+    info = read_probe(text, "rocketlake", '{"avx512fp16": T.bool(True), "amx-tile": T.bool(False)}')
+    assert (info.cpu, info.features) == ("rocketlake", {"avx512fp16"})
+
+
+def test_this_machine_has_what_the_host_target_takes() -> None:
+    with open_board("local") as board:
+        board.require(resolve("host").features)
 
 
 @pytest.mark.parametrize(
