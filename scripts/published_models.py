@@ -278,7 +278,7 @@ def main() -> None:
     parser.add_argument(
         "--ranking", type=int, metavar="N", help="measure nothing; list N generic kernels by share"
     )
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     models = [Published(**entry) for entry in tomllib.loads(LIST.read_text())["model"]]
     chosen = [

@@ -74,7 +74,9 @@ class Variant:
         samples = SELFTEST_SAMPLES if self.bucket.batch else 1
         macs = count_macs(self.model.mod)
         for each in self.result.removed:
-            macs[each.nodes[0]] -= each.macs
+            # A product whose weights took up the factor before it also has the name of that node.
+            if product := next((node for node in each.nodes if node in macs), None):
+                macs[product] -= each.macs
         return {node: samples * count for node, count in macs.items()}
 
     @property

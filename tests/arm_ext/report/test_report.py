@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
@@ -119,6 +120,24 @@ def test_dead_channels_stand_in_the_report(tmp_path: Path):
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
     assert "Share of MACs saved by channels that are constant or that nothing reads (5):\n" in text
     assert "19 of 64, and 9 of 32 that it reads: 145.9 K MACs and 9,117 bytes of weights less\n" in text
+
+
+def test_dead_channels_behind_a_factor_that_the_weights_take_up(tmp_path: Path):
+    """The product is also named after the factor, which has no multiply-accumulates of its own."""
+    weights = np.linspace(-1, 1, 8 * 3 * 9, dtype=np.float32).reshape(8, 3, 3, 3)
+    weights[[1, 4]] = 0
+    nodes = [
+        helper.make_node("Mul", ["x", "factors"], ["scaled"], name="scale"),
+        helper.make_node("Conv", ["scaled", "w"], ["c"], name="conv"),
+        helper.make_node("Conv", ["c", "v"], ["y"], name="next"),
+    ]
+    held = {
+        "factors": np.array([2, 3, 5], np.float32).reshape(1, 3, 1, 1),
+        "w": weights,
+        "v": np.ones((5, 8, 1, 1), np.float32),
+    }
+    report = arm_ext.compile(model(nodes, {"x": [1, 3, 9, 7]}, ["y"], held), output=tmp_path / "p").report
+    assert report.macs == 7 * 5 * (6 * 27 + 5 * 6)
 
 
 def test_constants_that_stay_are_told_with_their_reason(tmp_path: Path):
