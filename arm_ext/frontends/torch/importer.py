@@ -32,6 +32,7 @@ from arm_ext.frontends.common.refuse import (
 from arm_ext.frontends.common.state import with_states
 from arm_ext.frontends.torch.archive import UntrustedError, read_program
 from arm_ext.frontends.torch.cond import with_branches
+from arm_ext.frontends.torch.control_limits import check_control_flow
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
 from arm_ext.frontends.torch.export import quiet
 from arm_ext.frontends.torch.promote import promote
@@ -60,6 +61,7 @@ def import_torch(
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
     program, name, digest = _read(model, trust)
+    check_control_flow(program)
     nodes = {n.name: operator_of(n) for n in program.graph.nodes if n.op == "call_function"}
     table = torch.export.default_decompositions()
     kept = (
