@@ -13,14 +13,18 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
+import tvm
+
 from arm_ext.common.errors import ArmExtError, UsageError
+from arm_ext.common.stdout import importing_code_of_users
 from arm_ext.frontends.common.custom import Convert, blaming, converters
 from relay_passes import Rule
+from relay_passes.rewriter.rule import Match
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Kernel
 
 _P = ParamSpec("_P")
@@ -55,6 +59,14 @@ class Plugins(tuple[Path, ...]):
         plugins.converters, plugins.rules, plugins.kernels = converters, tuple(rules), tuple(kernels)
         return plugins
 
+    def told_in(self, message: str) -> str:
+        """Return the line of an error's message that blames one of the plugins or their rules; "" if there is none."""
+        ours = [
+            *(f"plugin {path.absolute()}, " for path in self),
+            *(f"rule {rule.name} " for rule in self.rules),
+        ]
+        return next((line for line in message.splitlines() if line.startswith(tuple(ours))), "")
+
 
 def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Decorate an API function that imports a model and has an argument `plugins`.
@@ -73,8 +85,7 @@ def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
             except ArmExtError:
                 raise
             except Exception as err:  # errors that pass through TVM's C++ arrive with another type
-                told = next((line for line in str(err).splitlines() if line.startswith("plugin ")), "")
-                if any(told.startswith(f"plugin {path}, ") for path in given):
+                if told := given.told_in(str(err)):
                     raise UsageError(told) from err
                 raise
 
@@ -120,7 +131,7 @@ def _module(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module there
     try:
-        with redirect_stdout(sys.stderr):  # standard output holds results alone
+        with importing_code_of_users():
             spec.loader.exec_module(module)
     except ArmExtError:
         raise
@@ -158,20 +169,25 @@ def _checked(path: Path, module: Any) -> Plugins:
     )
 
 
-def _told(function: Callable[_P, _R], doing: str) -> Callable[_P, _R]:
-    """Wrap a plugin's function so that its errors name the plugin."""
+def _told(function: Callable[_P, _R], doing: str, *types: type) -> Callable[_P, _R]:
+    """Wrap a plugin's function so that its errors name the plugin; so does a result of none of the types, if given."""
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         with blaming(function, doing):
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            if types and not isinstance(result, types):
+                wanted = " or ".join(each.__name__ for each in types)
+                raise TypeError(f"it returns {type(result).__name__} instead of {wanted}")
+            return result
 
     return called
 
 
 def _told_rule(rule: Rule) -> Rule:
     doing = f"rule {rule.name}"
-    return replace(rule, check=_told(rule.check, doing), rewrite=_told(rule.rewrite, doing))
+    check, rewrite = _told(rule.check, doing, Match, Diagnostic), _told(rule.rewrite, doing, tvm.ir.Expr)
+    return replace(rule, check=check, rewrite=rewrite)
 
 
 class _ToldKernel:

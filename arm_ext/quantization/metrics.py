@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.common.errors import UsageError
+from arm_ext.common.stdout import importing_code_of_users, stdout_as_stderr
 from arm_ext.quantization.error_sums import error_of
 
 Array = npt.NDArray[Any]
@@ -361,7 +362,8 @@ def _own(name: str, arrays: Mapping[str, Array]) -> Callable[[Outputs, Outputs],
 
     def call(outputs: Outputs, _source: Outputs) -> float:
         try:
-            return float(function(dict(outputs), dict(arrays)))
+            with stdout_as_stderr():
+                return float(function(dict(outputs), dict(arrays)))
         except (Exception, SystemExit) as err:  # whatever a user's function raises
             raise UsageError(f"--metric {name}: raised {type(err).__name__}: {err}") from err
 
@@ -373,7 +375,8 @@ def _function(name: str) -> Callable[..., Any]:
     here = str(Path.cwd())
     sys.path.insert(0, here)  # what a user names is of the folder that they work in
     try:
-        found = getattr(importlib.import_module(module), function, None)
+        with importing_code_of_users():
+            found = getattr(importlib.import_module(module), function, None)
     except (Exception, SystemExit) as err:  # whatever a user's module raises as it is imported
         raise UsageError(
             f"--metric {name}: {module} cannot be imported: {type(err).__name__}: {err}"

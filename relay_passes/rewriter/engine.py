@@ -6,14 +6,15 @@ root must have no other consumer, or the rewrite would compute it twice: that is
 rule's. The calls of the replacement carry the source names of all calls that were matched.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from tvm import IRModule, relax
-from tvm.ir import Call, Expr, GlobalVar, Op, Var
+from tvm.ir import Call, Expr, GlobalVar, Op, Type, Var
 from tvm.relax.analysis import free_vars, get_var2val, remove_all_unused
 from tvm.relax.dpl import CallPattern, DFPattern, ExprPattern, OrPattern
+from tvm.tirx import IntImm
 from tvm_ffi import structural_map
 
 from relay_passes.ir.shapes import element_count
@@ -69,6 +70,34 @@ def explain(mod: IRModule, rule: Rule) -> Explanation:
     return replace(explanation, near_misses=near_misses(mod, rule.pattern, rule.parts))
 
 
+def _check_types(func: relax.Function, rule: Rule, replaced: Collection[Var]) -> None:
+    """Refuse a rule whose calls have another shape or dtype than those that they replace.
+
+    Args:
+        func: A normalised function.
+        rule: The rule that was applied to it.
+        replaced: Variables whose values are the rule's.
+
+    Raises:
+        ValueError: The rule changes a static shape or a dtype.
+    """
+    for binding in (binding for block in func.body.blocks for binding in block.bindings):
+        if binding.var in replaced and _differ(binding.value.ty, binding.var.ty):
+            raise ValueError(f"rule {rule.name} gives {binding.value.ty} in place of {binding.var.ty}")
+
+
+def _differ(found: Type, wanted: Type) -> bool:
+    if not (isinstance(found, relax.TensorType) and isinstance(wanted, relax.TensorType)):
+        return False
+    if str(found.dtype) != str(wanted.dtype):
+        return True
+    if found.shape is None or wanted.shape is None:
+        return False
+    pairs = list(zip(found.shape, wanted.shape, strict=False))
+    known = [(int(a), int(b)) for a, b in pairs if isinstance(a, IntImm) and isinstance(b, IntImm)]
+    return len(found.shape) != len(wanted.shape) or any(a != b for a, b in known)
+
+
 def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tuple[IRModule, Explanation]:
     """Apply one rule until no match is left that passes its check; near misses are not looked for.
 
@@ -79,18 +108,27 @@ def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tu
     """
     graphs = {} if graphs is None else graphs
     applied: list[Names] = []
+    # A rule whose result has several matches of it would double the module in each sweep.
+    most = _MAX_SWEEPS * sum(len(block.bindings) for _, f in relax_functions(mod) for block in f.body.blocks)
     for _ in range(_MAX_SWEEPS):
         rejected: list[Diagnostic] = []
+        changed: set[Var] = set()
         new = mod.clone()
         for gv, func in relax_functions(mod):
             found, refused = _sweep(_graph_of(func, gv, graphs), rule)
             rejected += refused
-            if found:
-                new.update_func(gv, _replaced(func, rule, found))
-                applied += (match.nodes for match in found.values())
+            changed.update(found)
+            if not found:
+                continue
+            applied += (match.nodes for match in found.values())
+            if len(applied) > most:
+                raise ValueError(f"rule {rule.name} still applies after {most} times, last at {applied[-1]}")
+            new.update_func(gv, _replaced(func, rule, found))
         if all(new[gv].same_as(func) for gv, func in relax_functions(mod)):
             return mod, Explanation(tuple(applied), tuple(rejected))
         mod = run_upstream(new, relax.transform.Normalize())
+        for _, func in relax_functions(mod):
+            _check_types(func, rule, changed)
         mod.update({gv: remove_all_unused(func) for gv, func in relax_functions(mod)})
     raise ValueError(f"rule {rule.name} still applies after {_MAX_SWEEPS} sweeps, last at {applied[-1]}")
 

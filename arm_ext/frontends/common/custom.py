@@ -17,6 +17,7 @@ from tvm import relax, tirx
 from tvm.s_tir.stmt import SBlockRealize
 
 from arm_ext.common.errors import ArmExtError, ModelError, UsageError
+from arm_ext.common.stdout import stdout_as_stderr
 from arm_ext.frontends.common.refuse import reason_of
 from schedules.numerics.routine import FUSED_ALONE
 from schedules.tir.emit import in_root_block
@@ -143,7 +144,7 @@ def convert_custom(op: CustomOp, outputs: int) -> list[relax.Var]:
 
 @contextmanager
 def blaming(function: Any, doing: str) -> Iterator[None]:
-    """Open a context that turns exceptions into an error of a plugin, with file and line.
+    """Open a context for a plugin's function: exceptions become an error with file and line, prints go to stderr.
 
     Args:
         function: The plugin's function that is called.
@@ -153,7 +154,8 @@ def blaming(function: Any, doing: str) -> Iterator[None]:
         UsageError: An exception was raised; the message names the innermost line in the function's file.
     """
     try:
-        yield
+        with stdout_as_stderr():
+            yield
     except ArmExtError:
         raise
     except (Exception, SystemExit) as err:  # plugin code can raise any type

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plugins: converters for each front end, rules and kernels, and messages of their errors."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import unnamed_calls
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
+from tests.arm_ext.models import mlp
 
 HEAD = "from tvm import relax\n"
 SWIRL = f"""{HEAD}
@@ -173,6 +175,89 @@ def test_files_that_are_no_plugins(case: str, plugin: Callable[[str], Path]):
 def test_what_a_plugin_prints_is_no_result(plugin: Callable[[str], Path], capsys: pytest.CaptureFixture[str]):
     load_plugins([plugin(f"{SWIRL}\nprint('loaded')\nCONVERTERS = {{'Swirl': swirl}}")])
     assert capsys.readouterr() == ("", "loaded\n")
+
+
+_PRINTING = """
+import os
+from tvm import relax
+from tvm.relax.dpl import is_op, wildcard
+from relay_passes import Rule
+
+def swirl(op):
+    print("converter")
+    os.write(1, b"native")
+    return op.inputs[0]
+
+def check(match):
+    print("check")
+    return match
+
+class Declining:
+    NAME, Params = "declining", tuple
+
+    def matches(self, *_):
+        print("kernel")
+        raise ValueError("declines")
+
+    default = candidates = estimate = pack = build = matches
+
+x = wildcard()
+one = Rule("one", is_op("relax.nn.relu")(x), {"x": x}, check, lambda match: match.operands["x"])
+CONVERTERS, RULES = {"com.example.Swirl": swirl}, [one]
+"""
+
+
+def test_a_plugin_that_prints_leaves_json_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    model, path = tmp_path / "model.onnx", tmp_path / "prints.py"
+    proto = onnx_model()
+    proto.graph.node[2].CopyFrom(helper.make_node("Relu", ["t"], ["y"], "three"))
+    onnx.save(proto, model)
+    path.write_text(_PRINTING)
+    options = ["--target", "host", "--plugin", str(path), "-o", str(tmp_path / "p"), "--json"]
+    assert cli.invoke(["compile", str(model), *options]) == 0
+    out, err = capfd.readouterr()
+    assert isinstance(json.loads(out), dict)
+    assert {"converter", "native", "check"} <= set(re.findall(r"converter|native|check", err))
+    path.write_text(f"{_PRINTING}KERNELS = [Declining()]\n")
+    onnx.save(mlp(), model)
+    assert cli.invoke(["compile", str(model), *options, "--force"]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "kernel\n" in err
+    assert not list(tmp_path.rglob("__pycache__"))
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (
+            "return None",
+            r"rewrite fails at rule sine_of_sine: TypeError: it returns NoneType instead of Expr",
+        ),
+        ("return relax.op.sin(relax.op.sin(match.operands['x']))", r"rule sine_of_sine still applies after"),
+        (
+            "return relax.op.reshape(match.operands['x'], (8, 1))",
+            r"rule sine_of_sine gives .* in place of",
+        ),
+        (
+            "return relax.op.astype(match.operands['x'], 'int32')",
+            r"rule sine_of_sine gives .* in place of",
+        ),
+    ],
+)
+def test_wrong_rules_are_the_plugins(plugin: Callable[[str], Path], tmp_path: Path, result: str, says: str):
+    path = plugin(RULES.replace("RESULT", result))
+    with pytest.raises(UsageError, match=says):
+        arm_ext.compile(sines(), "host", tmp_path / "p", plugins=[path])
+
+
+def test_a_rule_whose_check_is_no_match_is_the_plugins(
+    plugin: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = plugin(RULES.replace("return match\n", "return True\n", 1))
+    monkeypatch.chdir(path.parent)
+    with pytest.raises(UsageError, match=r"check fails at rule sine_of_sine: TypeError: it returns bool"):
+        arm_ext.compile(sines(), "host", tmp_path / "p", plugins=[Path(path.name)])
 
 
 def test_missing_and_doubled_files(plugin: Callable[[str], Path], tmp_path: Path):

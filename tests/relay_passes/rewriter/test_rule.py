@@ -12,6 +12,7 @@ from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.script import relax as R
 
 from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
+from relay_passes.rewriter import engine
 from relay_passes.rewriter.engine import apply_rule, apply_rules, explain, find_matches
 from relay_passes.rewriter.patterns import maybe
 from relay_passes.rewriter.rule import Match, Rule
@@ -159,12 +160,22 @@ def test_the_longest_match_is_taken() -> None:
     assert operators(mod["main"]) == ["abs"]
 
 
-def test_in_debug_mode_the_rule_that_broke_the_module_is_named() -> None:
+FLATTEN = _rule("flatten", is_op("relax.negative")(_x), lambda x: op.reshape(x, (1, 7)))
+
+
+def test_a_rule_keeps_shape_and_dtype() -> None:
+    integers = _rule("integers", is_op("relax.negative")(_x), lambda x: op.astype(x, "int32"))
+    for rule in (FLATTEN, integers):
+        with pytest.raises(ValueError, match=rf"rule {rule.name} gives .* in place of"):
+            apply_rules(_chain("a"), (rule,))
+
+
+def test_in_debug_mode_the_rule_that_broke_the_module_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_check_types", lambda *_: None)
     mod = _chain("a", "b")
-    flat = _rule("flatten", is_op("relax.negative")(_x), lambda x: op.reshape(x, (1, 7)))
     apply_rules(mod, (UNDO,), debug=True)
     with pytest.raises(ValueError, match="rule flatten left a module that is not well-formed"):
-        apply_rules(mod, (flat, UNDO), debug=True)
+        apply_rules(mod, (FLATTEN, UNDO), debug=True)
 
 
 def test_a_longer_match_hides_those_inside_it() -> None:
