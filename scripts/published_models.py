@@ -216,11 +216,11 @@ def compiled(record: Record, model: Published, path: Path, target: str) -> None:
         command(*words)  # fills the cache
         record.warm = command(*words).seconds
         calls = json.loads((package / "report.json").read_text())["calls"]
-    record.cycles = sum(call["cycles"] or 0 for call in calls)
+    record.cycles = sum(call["selection_cost"] or 0 for call in calls)
     record.generic = [
-        (f"{' '.join(call['operators'])} {call['output']}", call["cycles"])
+        (f"{' '.join(call['operators'])} {call['output']}", call["selection_cost"])
         for call in calls
-        if call["kernel"] == "generic" and call["cycles"]
+        if call["kernel"] == "generic" and call["selection_cost"]
     ]
 
 

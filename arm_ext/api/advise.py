@@ -39,6 +39,7 @@ from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import Given, dims_text
 from arm_ext.target.profiles import resolve
+from arm_ext.tune.database import Database
 
 STEPS = ("the model as it is", "alternatives", "all together", "changes of the model")
 """Steps of `advise`, for a progress display."""
@@ -73,7 +74,7 @@ class _Build:
     @property
     def cost(self) -> float:
         """Cost of one inference in cycles or microseconds."""
-        return float(self.profile.cycles or self.profile.median_us or 0)
+        return float(self.profile.cycles_with_caches or self.profile.median_us or 0)
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,8 @@ def advise(
         samples if preprocess is None else None,
         math.inf if budget is None else monotonic() + budget * _MINUTE,
     )
+    if tuned is not None:
+        Database(tuned)  # one that is not there is refused before the work
     progress(STEPS[0])
     present = bench.measure({})
     advisor = _Advisor(bench, present, max_error)
@@ -384,7 +387,7 @@ class _Advisor:
 def _cost_of(anchor: str, measured: ProfileReport) -> float | None:
     calls = [call for call in measured.calls if call.anchor == anchor]
     costs = [
-        float(call.counts.cycles if call.counts else call.times.median_us if call.times else 0)
+        float(call.counts.cycles_with_caches if call.counts else call.times.median_us if call.times else 0)
         for call in calls
     ]
     return sum(costs) if calls else None

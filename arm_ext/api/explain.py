@@ -163,7 +163,7 @@ def explain(
             for phase in runs[0].operators
         ),
         kernel_calls=len(calls),
-        cycles=sum(call.cycles for call in calls),
+        selection_cost=sum(call.selection_cost for call in calls),
         node=None if node is None else _node(node, imported.nodes[node], runs, calls),
     )
 
@@ -204,14 +204,14 @@ class Gain:
         return any(call.macs and call.anchor in set(nodes) for call in self.calls)
 
     def of(self, nodes: Iterable[str]) -> float:
-        """Return the share of the model's cycles that would be saved if the source nodes became one call."""
+        """Return the share of the model's selection cost that would be saved if the source nodes became one call."""
         # Conversions between float and integers stand with the operators on both sides.
         wanted = {name for name in nodes if self.nodes.is_operator(name)}
         found = [call for call in self.calls if wanted & set(call.sources)]
-        saved = [call.cycles for call in found if not call.macs]
+        saved = [call.selection_cost for call in found if not call.macs]
         if len(saved) == len(found):  # one call is left
             saved = sorted(saved)[:-1]
-        return sum(saved) / (sum(call.cycles for call in self.calls) or 1)
+        return sum(saved) / (sum(call.selection_cost for call in self.calls) or 1)
 
     def place(self, diagnostic: Diagnostic) -> Unapplied:
         """Return a diagnostic with the gain if its reason did not hold."""

@@ -113,7 +113,7 @@ class _Prices:
         for call in self.of(raised).calls:
             owner = next((owners[name] for name in (call.anchor, *call.sources) if name in owners), None)
             if owner is not None:
-                found[owner] += call.cycles
+                found[owner] += call.selection_cost
         return found
 
 

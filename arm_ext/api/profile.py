@@ -212,14 +212,14 @@ def _of_counts(
         **_of_package(package, report, board),
         core=core.name,
         instructions=trace.instructions,
-        cycles=round(whole),
+        cycles_with_caches=round(whole),
         calls=tuple(
             _call(index, row, kernels.get(row.symbol), cost.cycles / whole, counts=_counts(cost))
             for index, (row, cost) in enumerate(zip(rows, own, strict=True))
         ),
         around=Around(
             instructions=sum(cost.instructions for cost in around),
-            cycles=round(around_cycles),
+            cycles_with_caches=round(around_cycles),
             share=around_cycles / whole,
         ),
         limits=_limits(own, core),
@@ -258,15 +258,17 @@ def _counts(cost: CallCost) -> Counts:
     hot = cost.hot
     return Counts(
         instructions=cost.instructions,
-        core_cycles=round(cost.core_cycles),
-        cycles=round(cost.cycles),
+        estimated_cycles=round(cost.core_cycles),
+        cycles_with_caches=round(cost.cycles),
         limit_cycles=round(cost.limit_cycles),
         bound=bound_of(cost),
         moved_bytes=cost.moved_bytes,
         l2_bytes=cost.l2_bytes,
         memory_bytes=cost.memory_bytes,
         classes={str(kind): count for kind, count in cost.classes.most_common()},
-        hot=None if hot is None else HotLoop(executions=hot.count, cycles=hot.cycles, instructions=hot.lines),
+        hot=None
+        if hot is None
+        else HotLoop(executions=hot.count, estimated_cycles=hot.cycles, instructions=hot.lines),
     )
 
 
@@ -312,7 +314,7 @@ def _alternatives(kernel: KernelCall) -> tuple[KernelOption, ...]:
         KernelOption(
             kernel=other.kernel,
             params=other.describe_params() if other.kernel == kernel.kernel else "",
-            cycles=other.selection_cost,
+            selection_cost=other.selection_cost,
             ratio=other.selection_cost / cost,
         )
         for other in kernel.other_kernels or kernel.others[:1]

@@ -180,7 +180,7 @@ def _totals(report: "CountReport") -> str:
             "MAC": f"{_millions(report.macs)}, {report.macs_per_instruction:.2f} per instruction",
             "MAC instructions": f"{_percent(report.mac_share)}: {_shares(macs) or 'none'}",
             "others": _shares(others),
-            "est. cycles": f"{_millions(report.estimated_cycles)} on {report.core}, of the blocks executed "
+            "estimated cycles": f"{_millions(report.estimated_cycles)} on {report.core}, of the blocks executed "
             f"(model {report.model})",
             "not modelled": f"{_percent(report.unmodelled_share)} of instructions",
             "memory": memory,
@@ -190,7 +190,7 @@ def _totals(report: "CountReport") -> str:
 
 def _symbols(report: "CountReport") -> str:
     # Names of kernels are long, and stay whole in a pipe: so they come last, and no table wraps them.
-    rows = [("instructions", "share", "MAC insn", "est. cycles", "kernel or library")]
+    rows = [("instructions", "share", "MAC insn", "estimated cycles", "kernel or library")]
     for row in report.symbols:
         shares = _percent(row.share), _percent(row.mac_share)
         rows.append((f"{row.instructions:,}", *shares, f"{row.estimated_cycles:,}", row.symbol))
@@ -202,7 +202,7 @@ def _comparison(report: Comparison) -> str:
         f"{report.model}, {_millions(report.macs)}MAC, {report.target} (emulated as {report.cpu}; cycles of "
         f"{report.cycle_model})"
     )
-    counted = [("runtime", "instructions", "ratio", "MAC/insn", "est. cycles", "ratio")]
+    counted = [("runtime", "instructions", "ratio", "MAC/insn", "estimated cycles", "ratio")]
     sizes = [("runtime", "empty", "binary bytes", "weight bytes")]
     for row in report.rows:
         name = f"{row.runtime} {row.version}"

@@ -113,7 +113,8 @@ def _text(report: ExplainReport, model: Path, rule: str | None, *, everything: b
 
 def _overview(report: ExplainReport, model: Path) -> Iterator[str]:
     """What happened, then the near misses that may gain most."""
-    yield f"{report.model}: {report.kernel_calls} kernel calls, {report.cycles / 1e6:.3f} M cycles estimated"
+    cost = f"selection cost {report.selection_cost / 1e6:.3f} M cycles"
+    yield f"{report.model}: {report.kernel_calls} kernel calls, {cost}"
     yield from ("", *wrapped("operators  ", " → ".join(f"{p.phase} {p.operators}" for p in report.phases)))
     counts = {rule.rule: len(rule.applied) for rule in report.rules if rule.applied}
     said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
@@ -153,9 +154,9 @@ def _near_misses(report: ExplainReport) -> Iterator[str]:
     worth = [(gain, places) for gain, places in worth if gain >= _LEAST_GAIN]
     worth.sort(key=lambda each: -each[0])
     if not worth:
-        yield "No near miss may gain 0.1 % of the estimated cycles or more."
+        yield "No near miss may gain 0.1 % of the selection cost or more."
         return
-    yield "Near misses, with what they may gain at most (of the estimated cycles):"
+    yield "Near misses, with what they may gain at most (of the selection cost):"
     for gain, places in worth[:_MISSES]:
         first = max(places, key=lambda place: place.gain)
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
@@ -183,13 +184,13 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
         yield "  nothing"
     kernels = {kernel.symbol: kernel for kernel in node.kernels}
     for call in node.calls:
-        share = 100 * call.cycles / (report.cycles or 1)
+        share = 100 * call.selection_cost / (report.selection_cost or 1)
         kernel = kernels[call.symbol]
         yield from ("", f"Computed by {call.kernel} ({call.symbol}), {call.output}:")
         yield from wrapped("  holds     ", ", ".join(call.sources))
         yield from wrapped(
             "  costs     ",
-            f"{call.cycles:,} cycles estimated, {share:.1f} % of the model; {call.macs:,} MACs, "
+            f"selection cost {call.selection_cost:,} cycles, {share:.1f} % of the model; {call.macs:,} MACs, "
             f"{call.bytes:,} bytes",
         )
         yield from wrapped("  as        ", f"{kernel.reason}; computes in {kernel.numerics}")
@@ -200,7 +201,9 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
         for other in kernel.others:
             same = other.kernel == kernel.kernel
             name = f"with {other.describe_params()}" if same else other.kernel
-            yield from wrapped("  not taken ", f"{name}: {other.selection_cost:,} cycles, {other.lost}")
+            yield from wrapped(
+                "  not taken ", f"{name}: selection cost {other.selection_cost:,} cycles, {other.lost}"
+            )
         for why in kernel.rejected:
             yield from wrapped("  declined  ", f"{why.asked}: {why.why()}")
         for said in dict.fromkeys(kernel.indices.values()):

@@ -26,7 +26,7 @@ class Estimate:
     @property
     def cycles(self) -> int:
         """Estimated cycles of one inference on one core."""
-        return sum(call.cycles for call in self.calls)
+        return sum(call.selection_cost for call in self.calls)
 
 
 def estimate(model: ImportedModel, profile: Profile) -> Estimate:

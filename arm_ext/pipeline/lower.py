@@ -317,7 +317,7 @@ def _other(option: Option, choice: Choice) -> OtherChoice:
 
 def _why_lost(option: Option, choice: Choice) -> str:
     ratio = option.estimate / (choice.estimate or 1)
-    price = f"{ratio:.2f} times the estimated cycles"
+    price = f"{ratio:.2f} times the selection cost"
     if choice.known:
         return f"{price}, and a tuning record decides"
     return price if ratio > 1 else f"{price}: a tie within the estimate's error"

@@ -51,7 +51,9 @@ def call_rows(
                 output=site.output,
                 kernel=kernel.kernel,
                 macs=own,
-                cycles=round(UNSCHEDULED_CYCLES * (own + site.elements)) if estimate is None else estimate,
+                selection_cost=round(UNSCHEDULED_CYCLES * (own + site.elements))
+                if estimate is None
+                else estimate,
                 bytes=site.read + site.written,
                 written=site.written,
                 reads=read,

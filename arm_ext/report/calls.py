@@ -25,7 +25,7 @@ class OtherChoice(BaseModel):
     params: dict[str, Any] = Field(
         description="Parameters of the kernel; of the chosen kernel those that differ."
     )
-    selection_cost: int = Field(description="Estimated cycles of one call on one core.")
+    selection_cost: int = Field(description="Selection cost of one call on one core, in cycles.")
     lost: str = Field(default="", description="Why it was not chosen.")
 
     def describe_params(self) -> str:
@@ -51,8 +51,8 @@ class KernelCall(BaseModel):
     params: dict[str, Any] = Field(default={}, description="Parameters of a hand-written kernel.")
     selection_cost: int | None = Field(
         default=None,
-        description="Estimated cycles of one call on one core, by which kernels are chosen; null for "
-        "loops that have no estimate.",
+        description="Cycles of one call on one core by the formula that kernels are chosen by; null for loops that "
+        "have none.",
     )
     others: tuple[OtherChoice, ...] = Field(
         default=(),
@@ -128,8 +128,8 @@ class CallRow(BaseModel):
     output: str = Field(description='Shape and element type of the result, such as "1x32x32x16 int8".')
     kernel: str = Field(description="Name of the kernel, or of the family of loops.")
     macs: int = Field(description="Multiply-accumulates of one call.")
-    cycles: int = Field(
-        description="Estimated cycles of one call on one core; a formula of the kernel's, not a measurement."
+    selection_cost: int = Field(
+        description="Selection cost of one call on one core, in cycles: a formula of the kernel's, not a measurement."
     )
     bytes: int = Field(description="Bytes read and written, weights among them.")
     written: int = Field(default=0, description="Bytes of the results.")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from arm_ext.report.calls import CallRow, KernelCall
 from schedules.diagnostic import Diagnostic
 
-SCHEMA_VERSION: Literal[2] = 2
+SCHEMA_VERSION: Literal[3] = 3
 
 
 class Unapplied(BaseModel):
@@ -17,7 +17,7 @@ class Unapplied(BaseModel):
     Attributes:
         diagnostic: Why not. Of a near miss the limit is what the pattern has instead of the actual value.
         anchor: The operator that names the place: of `diagnostic.others` if there are any, else of `diagnostic.nodes`.
-        gain: What it would save at most if it applied, as a share of the model's estimated cycles.
+        gain: What it would save at most if it applied, as a share of the model's selection cost.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -98,16 +98,16 @@ class ExplainReport(BaseModel):
         rules: One record per rule.
         phases: Number of operators, as imported and after each phase.
         kernel_calls: Number of kernel calls after the last phase.
-        cycles: Estimated cycles of these calls on one core.
+        selection_cost: Selection cost of these calls on one core, in cycles.
         node: All about the source node that was asked for, if one was.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     model: str
     rules: tuple[RuleReport, ...]
     phases: tuple[PhaseCount, ...] = ()
     kernel_calls: int = 0
-    cycles: int = 0
+    selection_cost: int = 0
     node: NodeReport | None = None

@@ -33,8 +33,8 @@ class NpuLayer(_Record):
     sources: tuple[str, ...] = Field(
         description="Source nodes computed in it; empty for copies of Vela's own."
     )
-    cycles: int = Field(description="Estimated cycles, waiting for memory included.")
-    npu_cycles: int = Field(description="Estimated cycles without waiting for memory.")
+    cycles: int = Field(description="Cycles of the NPU by Vela's estimate, waiting for memory included.")
+    npu_cycles: int = Field(description="Cycles of the NPU by Vela's estimate, without waiting for memory.")
     macs: int = Field(description="Multiply-accumulates, as Vela counts them.")
     staging_bytes: int = Field(description="Bytes of fast memory in use meanwhile.")
 
@@ -76,8 +76,8 @@ class NpuRegion(_Record):
     sources: tuple[str, ...] = Field(description="Source nodes computed in it.")
     operators: tuple[str, ...] = Field(description="Operators of the integer graph in the region.")
     macs: int = Field(description="Multiply-accumulates.")
-    cycles: int = Field(description="Estimated cycles of the NPU, waiting for memory included.")
-    npu_cycles: int = Field(description="Estimated cycles without waiting for memory.")
+    cycles: int = Field(description="Cycles of the NPU by Vela's estimate, waiting for memory included.")
+    npu_cycles: int = Field(description="Cycles of the NPU by Vela's estimate, without waiting for memory.")
     npu_us: float = Field(
         description="Estimated microseconds of one inference on the NPU, the hand-over included."
     )

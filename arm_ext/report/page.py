@@ -28,7 +28,7 @@ _NAME = 44  # columns of a source node where a reason follows it
 _VECTOR_FEATURES = ("neon", "dotprod", "i8mm", "fullfp16", "bf16", "sve", "sve2")
 
 _ESTIMATES = (
-    "Cycles are estimates for one core, by the formula that kernels are chosen by; none is measured. "
+    "kcost is the selection cost: thousands of cycles on one core by the formula that kernels are chosen by. "
     "`arm-ext profile PACKAGE` counts what each layer executes, and says what bounds it."
 )
 
@@ -75,7 +75,7 @@ class _Page:
         kernels: Symbol → kernel of the report.
         nodes: Name → source node of the report.
         on_cpu: Calls that the CPU makes even on a machine with the NPU.
-        total: Estimated cost of all calls: cycles, or microseconds if an NPU computes a part.
+        total: Cost of all calls: selection cost, or microseconds if an NPU computes a part.
     """
 
     report: CompileReport
@@ -160,8 +160,8 @@ class _Page:
 
     def _slowest(self) -> str:
         """The estimate of the whole, and its slowest layers."""
-        npu, cycles = self.report.npu, sum(call.cycles for call in self.on_cpu)
-        said = f"{cycles / 1e6:.3f} M cycles estimated on one core"
+        npu, cycles = self.report.npu, sum(call.selection_cost for call in self.on_cpu)
+        said = f"selection cost {cycles / 1e6:.3f} M cycles on one core"
         if npu is not None and npu.regions:
             on_npu = sum(region.npu_us for region in npu.regions)
             said = (
@@ -182,7 +182,7 @@ class _Page:
     def calls(self) -> Iterator[str]:
         """Yield the table of calls, in execution order."""
         yield from wrapped("", f"Layers in execution order. {_ESTIMATES}")
-        head = ("layer", "output", "kernel", "kMAC", "kcycles", "time", "KB")
+        head = ("layer", "output", "kernel", "kMAC", "kcost", "time", "KB")
         rows: list[tuple[str, ...] | str] = [head]
         function = ""
         for region, group in groupby(self.report.calls, self.report.region_of):
@@ -201,7 +201,7 @@ class _Page:
 
     def _call(self, call: CallRow) -> tuple[str, ...]:
         also = "".join(f" +{name}" for name in call.operators)
-        figures = (call.macs / 1e3, call.cycles / 1e3, 100 * self._share(call), call.bytes / 1e3)
+        figures = (call.macs / 1e3, call.selection_cost / 1e3, 100 * self._share(call), call.bytes / 1e3)
         macs, cycles, share, size = (f"{figure:,.1f}" for figure in figures)
         return (
             call.anchor + also,
@@ -376,7 +376,7 @@ class _Page:
             for reason, declined in names.items():
                 found.setdefault((", ".join(declined), reason), []).append(call)
         for (name, reason), calls in found.items():
-            first = max(calls, key=lambda call: call.cycles)
+            first = max(calls, key=lambda call: call.selection_cost)
             more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
             share = sum(map(self._share, calls))
             yield _Finding(
@@ -389,7 +389,7 @@ class _Page:
             kernel = self.kernels[call.symbol]
             if other := next(iter(kernel.other_kernels), None):
                 price = other.selection_cost / (kernel.selection_cost or 1)
-                said = f"{other.kernel} at {price:.2f} times the cycles of {kernel.kernel}"
+                said = f"{other.kernel} at {price:.2f} times the selection cost of {kernel.kernel}"
                 yield _Finding(self._share(call), call.anchor, said)
 
     # Figures.
@@ -403,7 +403,7 @@ class _Page:
     def _cost(self, call: CallRow) -> float:
         """Cycles, or microseconds where an NPU has part of the work."""
         npu = self.report.npu
-        return call.cycles / npu.cpu_mhz if npu is not None and npu.regions else call.cycles
+        return call.selection_cost / npu.cpu_mhz if npu is not None and npu.regions else call.selection_cost
 
     def _share(self, call: CallRow) -> float:
         return self._cost(call) / self.total

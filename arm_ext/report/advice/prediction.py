@@ -36,7 +36,7 @@ def predicted_gain(profile: ProfileReport, now: Sequence[CallRow], then: Sequenc
         saved -= layer.cycles * _ratio(other.cycles, own.cycles) + layer.waits * _ratio(
             other.bytes, own.bytes
         )
-    whole = float(profile.cycles or profile.median_us or 0)
+    whole = float(profile.cycles_with_caches or profile.median_us or 0)
     return saved / whole if whole else 0.0
 
 
@@ -68,12 +68,14 @@ def _measured(calls: Iterable[ProfiledCall]) -> dict[str, _Cost]:
 
 def _of_call(call: ProfiledCall) -> _Cost:
     if call.counts is not None:
-        return _Cost(call.counts.core_cycles, call.counts.cycles - call.counts.core_cycles)
+        return _Cost(
+            call.counts.estimated_cycles, call.counts.cycles_with_caches - call.counts.estimated_cycles
+        )
     return _Cost(call.times.median_us if call.times else 0.0)
 
 
 def _estimated(rows: Iterable[CallRow]) -> dict[str, _Cost]:
-    return _by_layer((row.anchor, _Cost(row.cycles, bytes=row.bytes)) for row in rows)
+    return _by_layer((row.anchor, _Cost(row.selection_cost, bytes=row.bytes)) for row in rows)
 
 
 def _by_layer(costs: Iterable[tuple[str, _Cost]]) -> dict[str, _Cost]:

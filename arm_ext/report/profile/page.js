@@ -7,9 +7,9 @@ const calls = profile.calls;
 const counted = profile.kind === "counts";
 const ROW = 26, LANE = 12;
 
-const costOf = (call) => (call.counts ? call.counts.cycles : call.times.median_us);
+const costOf = (call) => (call.counts ? call.counts.cycles_with_caches : call.times.median_us);
 const cost = (value) => (counted ? number(value) : micro(value));
-const unit = counted ? "cycles (est.)" : "µs";
+const unit = counted ? "cycles with caches" : "µs";
 
 function svg(tag, attributes) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -23,7 +23,7 @@ function head() {
   document.title = `Profile of ${profile.model}`;
   byId("title").textContent = `${profile.model} for ${profile.target}, on ${profile.board} (${profile.core})`;
   const shown = counted
-    ? { "cycles, estimated": number(profile.cycles), instructions: number(profile.instructions) }
+    ? { "cycles with caches": number(profile.cycles_with_caches), instructions: number(profile.instructions) }
     : { "median of an inference": `${micro(profile.median_us)} µs`, runs: number(profile.runs) };
   Object.assign(shown, {
     "kernel calls": number(calls.length),
@@ -95,7 +95,7 @@ const COLUMNS = [
   ...(counted
     ? [
         ["bound by", "", (call) => call.counts.bound],
-        ["of its limit", "number", (call) => percent(call.counts.limit_cycles / call.counts.cycles)],
+        ["of its limit", "number", (call) => percent(call.counts.limit_cycles / call.counts.cycles_with_caches)],
       ]
     : [["spread", "number", (call) => percent(call.times.spread)]]),
 ];
@@ -185,8 +185,8 @@ function choose(index) {
     panel.append(element("h3", "On the board"), facts([["spread", percent(call.times.spread)], ...counters]));
   }
   if (call.alternatives.length) {
-    const other = ({ kernel, params, cycles, ratio }) =>
-      [params ? `${kernel} with ${params}` : kernel, `${number(cycles)} cycles, ${ratio.toFixed(2)} times the chosen kernel's`];
+    const other = ({ kernel, params, selection_cost: cost, ratio }) =>
+      [params ? `${kernel} with ${params}` : kernel, `selection cost ${number(cost)} cycles, ${ratio.toFixed(2)} times the chosen kernel's`];
     panel.append(element("h3", "Next best, by the kernels' formulas"), facts(call.alternatives.map(other)));
   }
   if (call.why.length) panel.append(element("h3", "Why this kernel"), facts(call.why));
@@ -197,7 +197,7 @@ function countDetails(call) {
   const counts = call.counts;
   const intensity = counts.l2_bytes ? (call.macs / counts.l2_bytes).toFixed(2) : "all in L1";
   const rows = [
-    ["instructions", number(counts.instructions)], ["cycles without caches", number(counts.core_cycles)],
+    ["instructions", number(counts.instructions)], ["estimated cycles", number(counts.estimated_cycles)],
     ["least for these", number(counts.limit_cycles)], ["read and written", size(counts.moved_bytes)],
     ["from L2", size(counts.l2_bytes)], ["from memory", size(counts.memory_bytes)],
     ["MAC per byte from L2", intensity],
@@ -207,7 +207,7 @@ function countDetails(call) {
   const made = [element("h3", `Bound by ${counts.bound}`), element("p", WHY[counts.bound]), facts(rows),
     element("h3", "Instructions"), facts(kinds)];
   if (counts.hot) {
-    made.push(element("h3", `Hot loop: ${number(counts.hot.executions)} times, ${number(counts.hot.cycles)} cycles`));
+    made.push(element("h3", `Hot loop: ${number(counts.hot.executions)} times, ${number(counts.hot.estimated_cycles)} estimated cycles`));
     made.push(element("pre", counts.hot.instructions.join("\n")));
   }
   return made;
@@ -229,7 +229,7 @@ function focusCall(index) {
 function timeline() {
   const boxes = [];
   let at = 0;
-  const gap = (counted ? profile.around.cycles : profile.around.us) / Math.max(1, calls.length);
+  const gap = (counted ? profile.around.cycles_with_caches : profile.around.us) / Math.max(1, calls.length);
   for (const call of calls) {
     boxes.push({ name: call.anchor, call: call.index, value: [0, at, at + costOf(call)], share: call.share });
     at += costOf(call) + gap;
@@ -269,7 +269,7 @@ function roofline() {
   }
   const points = calls.filter((call) => call.macs && call.counts.l2_bytes).map((call) => ({
     name: call.anchor, call: call.index, symbolSize: 6 + 26 * Math.sqrt(call.share),
-    value: [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles],
+    value: [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles_with_caches],
   }));
   const xs = points.map((point) => point.value[0]);
   const power = (round, value) => 10 ** round(Math.log10(value));
@@ -338,7 +338,7 @@ function compare() {
   const rows = names.map((name) => ({ name: name.split("\n")[0], old: old.get(name), now: now.get(name) }))
     .map((row) => ({ ...row, change: (row.now || 0) - (row.old || 0) }))
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
-  const total = (report) => (report.kind === "counts" ? report.cycles : report.median_us);
+  const total = (report) => (report.kind === "counts" ? report.cycles_with_caches : report.median_us);
   rows.unshift({ name: "whole inference", old: total(before), now: total(profile), change: total(profile) - total(before) });
   const top = element("tr");
   for (const [name, kind] of [["layer", "name"], [`before, ${unit}`, "number"], [`now, ${unit}`, "number"], ["change", "number"], ["ratio", "number"]])

@@ -22,7 +22,7 @@ class HotLoop(_Record):
     """The block of instructions in a call that takes most cycles."""
 
     executions: int = Field(description="Number of executions in one call.")
-    cycles: int = Field(description="Estimated cycles of all executions.")
+    estimated_cycles: int = Field(description="Estimated cycles of all executions.")
     instructions: tuple[str, ...] = Field(description="Disassembled instructions in order.")
 
 
@@ -30,9 +30,11 @@ class Counts(_Record):
     """Cost of a call on a virtual board: counts of an emulator, and cycles of a model."""
 
     instructions: int = Field(description="Executed instructions, exact.")
-    core_cycles: int = Field(description="Cycles estimated by llvm-mca, as if all loads hit L1.")
-    cycles: int = Field(
-        description="Core cycles plus the cycles that transfer cache lines from L2 and memory."
+    estimated_cycles: int = Field(
+        description="Estimated cycles: those of the executed blocks by llvm-mca, as if all loads hit L1."
+    )
+    cycles_with_caches: int = Field(
+        description="Estimated cycles plus the cycles that transfer cache lines from L2 and memory."
     )
     limit_cycles: int = Field(
         description="Least cycles for these instructions and lines in any order: the busiest of dispatch, vector pipes "
@@ -65,8 +67,8 @@ class KernelOption(_Record):
 
     kernel: str = Field(description="Name of the kernel.")
     params: str = Field(default="", description="Parameters that differ, if it is the same kernel.")
-    cycles: int = Field(description="Cycles of one call, by the formula that kernels are chosen by.")
-    ratio: float = Field(description="`cycles` over the chosen kernel's cycles by its own formula.")
+    selection_cost: int = Field(description="Cycles of one call by the formula that kernels are chosen by.")
+    ratio: float = Field(description="`selection_cost` over the chosen kernel's.")
 
 
 class ProfiledCall(_Record):
@@ -94,7 +96,7 @@ class ProfiledCall(_Record):
         default=(), description="Kernels that could compute the call instead, best first."
     )
     share: float = Field(
-        description="Share of the whole inference: of cycles on a virtual board, of time on a real one."
+        description="Share of the whole inference: of cycles with caches on a virtual board, of time on a real one."
     )
     counts: Counts | None = Field(default=None, description="Cost on a virtual board.")
     times: Times | None = Field(default=None, description="Cost on a real board.")
@@ -104,7 +106,9 @@ class Around(_Record):
     """Cost between kernel calls: `main` and the runtime functions that it calls."""
 
     instructions: int | None = Field(default=None, description="Executed instructions, on a virtual board.")
-    cycles: int | None = Field(default=None, description="Estimated cycles, on a virtual board.")
+    cycles_with_caches: int | None = Field(
+        default=None, description="Estimated cycles, on a virtual board; caches are counted in calls alone."
+    )
     us: float | None = Field(
         default=None, description="Microseconds of the whole inference without its calls, on a real board."
     )
@@ -162,7 +166,7 @@ class BrokenOff(_Record):
 class ProfileReport(_Record):
     """One warm inference on one thread of a virtual board, or the median of several on a real one."""
 
-    schema_version: Literal[1] = Field(default=1, description="Version of this schema.")
+    schema_version: Literal[2] = Field(default=2, description="Version of this schema.")
     kind: Literal["counts", "times"] = Field(
         description='"counts" from a virtual board, "times" from a real one.'
     )
@@ -173,8 +177,8 @@ class ProfileReport(_Record):
     instructions: int | None = Field(
         default=None, description="Executed instructions of the whole inference."
     )
-    cycles: int | None = Field(
-        default=None, description="Estimated cycles of the whole inference, caches included."
+    cycles_with_caches: int | None = Field(
+        default=None, description="Cycles with caches of the whole inference, on a virtual board."
     )
     median_us: float | None = Field(
         default=None, description="Microseconds of the whole inference when calls are not timed."
@@ -228,7 +232,7 @@ def _unknown(symbol: str) -> CallRow:
         output="",
         kernel="-",
         macs=0,
-        cycles=0,
+        selection_cost=0,
         bytes=0,
     )
 

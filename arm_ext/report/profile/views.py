@@ -23,7 +23,7 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
     """
     found = list(profile.calls) if whole else profile.costliest()[:_TOP]
     counted = profile.kind == "counts"
-    head = ("#", "layer", "output", "kernel", "est. cycles" if counted else "us", "share")
+    head = ("#", "layer", "output", "kernel", "cycles with caches" if counted else "us", "share")
     last = ("of its limit", "bound by") if counted else ("spread",)
     rows = [(*head, *last), *(_row(call) for call in found)]
     title = (
@@ -48,9 +48,8 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
 
 def _totals(profile: ProfileReport) -> list[str]:
     if profile.kind == "counts":
-        whole = (
-            f"{profile.cycles:,} cycles estimated for {profile.core}; {profile.instructions:,} instructions"
-        )
+        cycles = f"{profile.cycles_with_caches:,} cycles with caches"
+        whole = f"{cycles} estimated for {profile.core}; {profile.instructions:,} instructions"
     else:
         whole = f"{profile.median_us:,.1f} us, the median of {profile.runs} inferences, on {profile.core}"
     broken = profile.broken_off
@@ -86,8 +85,8 @@ def _row(call: ProfiledCall) -> tuple[str, ...]:
     cells = (str(call.index), name, call.output, call.kernel)
     if call.counts is not None:
         counts = call.counts
-        limit = _percent(counts.limit_cycles / counts.cycles if counts.cycles else 1)
-        return (*cells, f"{counts.cycles:,}", _percent(call.share), limit, counts.bound)
+        limit = _percent(counts.limit_cycles / counts.cycles_with_caches if counts.cycles_with_caches else 1)
+        return (*cells, f"{counts.cycles_with_caches:,}", _percent(call.share), limit, counts.bound)
     assert call.times is not None
     return (*cells, f"{call.times.median_us:,.2f}", _percent(call.share), _percent(call.times.spread))
 
@@ -126,11 +125,11 @@ def _flat(call: ProfiledCall) -> dict[str, Any]:
 def trace(profile: ProfileReport) -> str:
     """Return the calls one after the other in the Trace Event Format; cycles of a model stand as microseconds."""
     events: list[dict[str, Any]] = [_named(0, "CPU"), *([_named(1, "NPU")] if profile.npu_regions else [])]
-    between = (profile.around.cycles or profile.around.us or 0) / max(1, len(profile.calls))
+    between = (profile.around.cycles_with_caches or profile.around.us or 0) / max(1, len(profile.calls))
     at, begins = 0.0, {}
     for call in profile.calls:
         counts, times = call.counts, call.times
-        length = counts.cycles if counts else times.median_us if times else 0.0
+        length = counts.cycles_with_caches if counts else times.median_us if times else 0.0
         begins.update(dict.fromkeys(call.sources, at))
         details = {"kernel": call.kernel, "output": call.output, "macs": call.macs}
         events.append(

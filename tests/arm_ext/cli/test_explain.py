@@ -81,7 +81,7 @@ def test_what_is_not_tried_is_listed(model: str, capsys: pytest.CaptureFixture[s
 def test_an_overview_begins_with_what_happened(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", model, "--target", "cortex-a76"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"m: \d+ kernel calls, [\d.]+ M cycles estimated", lines[0])
+    assert re.fullmatch(r"m: \d+ kernel calls, selection cost [\d.]+ M cycles", lines[0])
     assert lines[2].startswith("operators  import ")
     assert "fold_batch_norm 1" in lines[3]
     start = next(i for i, line in enumerate(lines) if line.startswith("Near misses"))
@@ -98,7 +98,7 @@ def test_all_about_one_node(model: str, capsys: pytest.CaptureFixture[str]):
     assert re.search(r"import +nn.batch_norm.*\n +canonicalize +nn.conv2d", text)
     assert "applied   fold_batch_norm  to /conv1, /norm1" in text
     assert "Computed by gemm_f32 " in text
-    prices = [float(price) for price in re.findall(r"not taken with .*, ([\d.]+) times the estimated", text)]
+    prices = [float(price) for price in re.findall(r"not taken with .*, ([\d.]+) times the selection", text)]
     assert len(prices) > 3
     assert prices == sorted(prices)
     assert "declined  winograd_f32: " not in text  # of 1 x 1 or strided ones it is no alternative
@@ -150,7 +150,7 @@ def test_equal_reasons_of_different_nodes_are_one():
 def test_json_is_one_document(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", model, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema_version"] == 2
+    assert document["schema_version"] == 3
     rules = {rule["rule"]: rule for rule in document["rules"]}
     assert list(rules) == list(NAMES)
     assert rules["fold_batch_norm"]["applied"] == [["/conv1", "/norm1"]]

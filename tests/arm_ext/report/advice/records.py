@@ -23,8 +23,8 @@ def call(
     cycles = round(share * CYCLES)
     counts = Counts(
         instructions=cycles,
-        core_cycles=cycles,
-        cycles=cycles,
+        estimated_cycles=cycles,
+        cycles_with_caches=cycles,
         limit_cycles=cycles,
         bound=bound,
         moved_bytes=0,
@@ -57,7 +57,7 @@ def profile_of(*calls: ProfiledCall) -> ProfileReport:
         target="cortex-a76",
         board="virtual",
         core="cortex-a76",
-        cycles=CYCLES,
+        cycles_with_caches=CYCLES,
         macs=1,
         peak_bytes=1,
         weight_bytes=1,
@@ -94,7 +94,7 @@ def report_of(
             output="",
             kernel=kernel.kernel,
             macs=0,
-            cycles=0,
+            selection_cost=0,
             bytes=0,
             moves=kernel.symbol in moves,
         )

@@ -16,15 +16,15 @@ def row(anchor: str, cycles: int, size: int = 0) -> CallRow:
         output="",
         kernel="",
         macs=0,
-        cycles=cycles,
+        selection_cost=cycles,
         bytes=size,
     )
 
 
-def waiting(found: ProfiledCall, core_cycles: int) -> ProfiledCall:
+def waiting(found: ProfiledCall, estimated_cycles: int) -> ProfiledCall:
     """The call, all but so many of whose cycles carry cache lines."""
     assert found.counts is not None
-    counts = Counts(**{**found.counts.model_dump(), "core_cycles": core_cycles})
+    counts = Counts(**{**found.counts.model_dump(), "estimated_cycles": estimated_cycles})
     return found.model_copy(update={"counts": counts})
 
 
