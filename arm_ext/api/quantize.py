@@ -21,6 +21,7 @@ from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx, is_tflite, with_values
 from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
+from arm_ext.frontends.onnx.external_files import with_external_files
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
@@ -145,7 +146,7 @@ def quantize(
     read = [source, *([Path(data)] if isinstance(data, str | Path) else [])]
     if path.suffix != ".onnx":
         raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
-    refuse_inputs(checked_file(path, "-o"), "-o", read)
+    refuse_inputs(checked_file(path, "-o"), "-o", with_external_files(read))
     if source.is_file() and not is_onnx(source):
         where = "; or quantise it where it was converted, and compile that" if is_tflite(source) else ""
         raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX{where}")

@@ -2,6 +2,7 @@
 """`--config FILE.yaml`: options of a command in a file; options on the command line take precedence."""
 
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,10 @@ from arm_ext.common.names import near
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _NOT_IN_FILES = ("config", "help")
+
+
+_PLAIN = (str, int, float, date)
+"""Types of YAML that have words on a command line; bool is an int."""
 
 
 def config_option(command: _Command) -> _Command:
@@ -64,6 +69,9 @@ def _value(where: str, option: click.Option, value: Any) -> Any:
         raise UsageError(
             f"{where}: expected {_expected(option)}, not {'nothing' if value is None else 'a mapping'}"
         )
+    odd = [each for each in (value if isinstance(value, list) else [value]) if not isinstance(each, _PLAIN)]
+    if odd:
+        raise UsageError(f"{where}: expected {_expected(option)}, not a {type(odd[0]).__name__}")
     if option.is_flag:
         if not isinstance(value, bool):
             raise UsageError(f"{where}: expected true or false, not {value!r}")

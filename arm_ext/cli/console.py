@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from arm_ext.common.errors import UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.frontends.onnx.external_files import with_external_files
 from arm_ext.shapes.given import Dim, parse_dims
 
 # soft_wrap: a pipe or a narrow window gets whole lines, never lines broken inside a path.
@@ -176,7 +177,7 @@ def check_outputs(outputs: Sequence[Path], endings: Sequence[str], inputs: Seque
     for output in outputs:
         if output.suffix not in endings:
             raise UsageError(f"{output}: --output writes files that end with {', '.join(endings)}")
-        refuse_inputs(checked_file(output, "--output"), "--output", inputs)
+        refuse_inputs(checked_file(output, "--output"), "--output", with_external_files(inputs))
 
 
 def write_views(outputs: Sequence[Path], document: str, views: Mapping[str, Callable[[], str]]) -> None:

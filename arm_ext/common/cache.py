@@ -176,8 +176,10 @@ class Entries:
 
 def _read(path: Path) -> bytes | None:
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if path.is_file() else None  # a named pipe would be waited for
     except OSError:
+        return None
+    if data is None:
         return None
     if hashlib.sha256(data[_CHECKSUM:]).digest() == data[:_CHECKSUM]:
         return data[_CHECKSUM:]

@@ -50,10 +50,20 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
 def comma_separated(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return one line a row, below a line of the first row's names."""
+    """Return one line a row, below a line of the first row's names.
+
+    Spreadsheets compute cells that begin as formulas do: texts, which hold names of a model, get a space before that.
+    """
     file = io.StringIO()
     writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _inert(cell) for name, cell in row.items()} for row in rows)
     return file.getvalue()
+
+
+def _inert(cell: object) -> object:
+    return f" {cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell

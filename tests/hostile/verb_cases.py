@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """C libraries, quantize, accuracy, advise, profile, the cache, files of options, and plugins."""
 
+import csv
 import json
 import os
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 from tests.hostile.case import DONE, ENVIRONMENT, FINDING, REFUSED, USAGE, Case, asset, both, cases
 from tests.hostile.environment_cases import fill
@@ -43,6 +47,7 @@ def _library(*models: str, out: str = "lib", more: tuple[str, ...] = ()) -> tupl
 
 
 _LIB = ("lib", "lib/*")
+_P = ("p", "p/*")
 _OWN = {"exits": OK, "writes": _LIB}
 _EITHER = {"exits": frozenset({DONE, FINDING, USAGE}), "writes": _LIB}
 C_LIBRARIES = cases(
@@ -113,6 +118,8 @@ CONFIGS = cases(
         _c("empty", "", r"c\.yaml", exits=frozenset({DONE, USAGE}), writes=("m.armpkg", "m.armpkg/*")),
         _c("python-object", "target: !!python/object/apply:os.system ['touch x']\n", r"c\.yaml"),
         _c("aliases", "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '*a'] * 9)}]\n" for n in range(9)), r"c\.yaml"),
+        _c("bytes", "output: !!binary cA==\n", r"output"),
+        _c("set", "target: !!set {a, b}\n", r"target"),
         _c("force-is-text", "force: perhaps\noutput: p\n", r"force|perhaps"),
         ("fifo", ("compile", "m.onnx", *HOST, "--config", "c.yaml"), r"c\.yaml", {"make": both(saved(relu()), fifo("c.yaml"))}),
         ("dev-zero", ("compile", "m.onnx", *HOST, "--config", "/dev/zero"), r"/dev/zero", {"make": saved(relu())}),
@@ -130,6 +137,11 @@ def _q(
     what: str, out: str, says: str, *steps: Callable[[Path], object], **more: object
 ) -> tuple[object, ...]:
     return what, (*_QUANTIZE, out), says, {"make": both(_FILES, *steps), **more}
+
+
+def _with_external_weights(work: Path) -> None:
+    model = onnx.load(asset("mlp.onnx"))
+    onnx.save_model(model, work / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
 
 
 QUANTIZE = cases(
@@ -163,6 +175,7 @@ QUANTIZE = cases(
         ("tflite", ("quantize", "{assets}/relu.tflite", "--data", "{assets}/relu.npz", "-o", "q.onnx"), r"relu\.tflite|ONNX"),
         ("data-of-absolute-names", ("quantize", "m.onnx", "--data", "z.npz", "-o", "q.onnx"), r"z\.npz|x\b", {"make": both(_FILES, lambda work: _members(work / "z.npz", "/etc/x.npy"))}),
         ("data-of-dots", ("quantize", "m.onnx", "--data", "z.npz", "-o", "q.onnx"), r"z\.npz|x\b", {"make": both(_FILES, lambda work: _members(work / "z.npz", "../x.npy"))}),
+        ("its-external-weights-by-link", ("quantize", "m.onnx", "--data", "{assets}/mlp.npz", "-o", "l.onnx"), r"w\.bin.*read", {"make": both(_with_external_weights, link("l.onnx", "w.bin"))}),
         ("data-of-one-name-twice", ("quantize", "m.onnx", "--data", "z.npz", "-o", "q.onnx"), r"z\.npz|x\b", {"make": both(_FILES, lambda work: _members(work / "z.npz", "x.npy", "x.npy"))}),
     ],
     seconds=60,
@@ -208,6 +221,13 @@ def _page(work: Path) -> str | None:
     return "a node's name became markup" if "<script>evil" in text else None
 
 
+def _cells(work: Path) -> str | None:
+    with (work / "o.csv").open(newline="") as file:
+        found = [cell for row in csv.reader(file) for cell in row if cell.startswith("=")]
+    return f"a spreadsheet computes {found[0]}" if found else None
+
+
+_FORMULA = saved(lambda: relu([node("Relu", ["x"], ["y"], '=HYPERLINK("http://evil")')]))
 _EVIL = saved(lambda: relu([node("Relu", ["x"], ["y"], "</script><script>evil()</script>")]))
 PROFILE = cases(
     "profile/output",
@@ -220,6 +240,7 @@ PROFILE = cases(
         ("compare-with-deep", (*_PROFILE, "o.html", "--compare", "c.json"), r"c\.json", {"make": both(copy("host.armpkg", "p"), put("c.json", "[" * 100_000))}),
         ("dev-full", (*_PROFILE, "/dev/full"), r"/dev/full", {"make": copy("host.armpkg", "p")}),
         ("markup-in-names", ("profile", "m.onnx", *HOST, "--board", "local", "-o", "o.html"), "", {"make": _EVIL, "exits": OK, "writes": ("o.html",), "check": _page}),
+        ("formula-in-names", ("profile", "m.onnx", *HOST, "--board", "local", "-o", "o.csv"), "", {"make": _FORMULA, "exits": OK, "writes": ("o.csv",), "check": _cells}),
         ("cores-nonsense", ("profile", "p", "--board", "local", "--cores", "7-4"), r"7-4", {"make": copy("host.armpkg", "p")}),
         ("cores-of-no-machine", ("profile", "p", "--board", "local", "--cores", "4096"), r"4096", {"make": copy("host.armpkg", "p"), "exits": BAD}),
     ],
@@ -233,6 +254,8 @@ ADVISE = cases(
         ("apply-over-the-model", (*_ADVISE, "--apply", "m.onnx"), r"m\.onnx", {"make": _FILES}),
         ("apply-over-the-samples", (*_ADVISE, "--quantize", "x.npz", "--apply", "x.npz"), r"x\.npz", {"make": _FILES}),
         ("apply-by-hard-link", (*_ADVISE, "--apply", "h.yaml"), r"h\.yaml", {"make": both(_FILES, hard("h.yaml", "m.onnx"))}),
+        ("apply-over-a-text", (*_ADVISE, "--apply", "notes.txt"), r"notes\.txt.*YAML", {"make": both(_FILES, put("notes.txt", "mine"))}),
+        ("tuned-missing", (*_ADVISE, "--tuned", "nope"), r"nope", {"make": _FILES}),
         ("apply-to-folder", (*_ADVISE, "--apply", "d"), r"\bd\b", {"make": both(_FILES, folder("d"))}),
         ("apply-parent-missing", (*_ADVISE, "--apply", "a/b.yaml"), r"\ba\b", {"make": _FILES}),
         ("output-without-npu", (*_ADVISE, "-o", "o.html"), r"--npu", {"make": _FILES}),
@@ -243,6 +266,30 @@ ADVISE = cases(
     seconds=60,
 )  # fmt: skip
 
+
+def _pipes(work: Path) -> None:
+    """A cache whose entries are named pipes."""
+    source = "from arm_ext.cli import main; main()"
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        source,
+        "compile",
+        str(asset("relu.onnx")),
+        *HOST,
+        "-o",
+        str(work / "old"),
+    ]
+    root = str(Path(__file__).parents[2])
+    env = {**os.environ, "ARM_EXT_CACHE": str(work / "c"), "PYTHONPATH": root}
+    subprocess.run(command, env=env, check=True, capture_output=True)
+    shutil.rmtree(work / "old")
+    for path in [path for kind in ("kernels", "selftests") for path in (work / "c" / kind).glob("*")]:
+        path.unlink()
+        os.mkfifo(path)
+
+
 _MINE = both(put("c/notes.txt", "mine"), put("c/kernels/notes.txt", "mine"))
 CACHE = cases(
     "cache/folder",
@@ -250,6 +297,7 @@ CACHE = cases(
         ("clear-users-folder", ("cache", "clear"), "", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": _MINE, "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
         ("clear-through-a-link", ("cache", "clear"), "", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": both(put("mine/notes.txt", "mine"), folder("c"), link("c/kernels", "../mine")), "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
         ("clear-missing", ("cache", "clear"), "", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "writes": ("c",), "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
+        ("entry-is-a-pipe", ("compile", _RELU, *HOST, "-o", "p"), "", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": _pipes, "exits": frozenset({DONE, ENVIRONMENT}), "writes": (*_P, "c", "c/*")}),
         ("clear-file", ("cache", "clear"), r"\bc\b", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": put("c", "mine"), "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
         ("show-dev-null", ("cache", "show"), r"/dev/null", {"env": {"ARM_EXT_CACHE": "/dev/null"}, "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
         ("show-unreadable", ("cache", "show", "--json"), r"\bc\b", {"env": {"ARM_EXT_CACHE": "{work}/c"}, "make": both(folder("c"), lambda work: (work / "c").chmod(0)), "exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
@@ -263,6 +311,46 @@ CACHE = cases(
 def _read_only_mount(work: Path) -> None:
     mount(work, "64k")
     os.system(f"mount -o remount,ro '{work}/mounted'")
+
+
+_CONVERTER = """
+from tvm import relax
+def swirl(op):
+    DOES
+    return op.inputs[0]
+CONVERTERS = {"com.example.Swirl": swirl}
+"""
+_RULE = """
+from tvm import relax
+from tvm.relax.dpl import is_op, wildcard
+from relay_passes import Rule
+x = wildcard()
+def check(match):
+    return FOUND
+def rewrite(match):
+    x = match.operands["x"]
+    return MADE
+RULES = [Rule("own", is_op("relax.nn.relu")(x), {"x": x}, check, rewrite)]
+"""
+
+
+def _custom() -> onnx.ModelProto:
+    made = onnx.helper.make_node("Swirl", ["a"], ["y"], "one", domain="com.example")
+    model = relu([node("Relu", ["x"], ["a"]), made])
+    model.opset_import.append(onnx.helper.make_opsetid("com.example", 1))
+    return model
+
+
+def _converter(what: str, does: str) -> tuple[object, ...]:
+    run = ("compile", "m.onnx", *HOST, "--plugin", "g.py", "-o", "p", "--json")
+    make = both(saved(_custom), put("g.py", _CONVERTER.replace("DOES", does)))
+    return what, run, "hello", {"make": make, "exits": OK, "writes": _P}
+
+
+def _rule(what: str, says: str, made: str, found: str = "match") -> tuple[object, ...]:
+    run = ("compile", "m.onnx", *HOST, "--plugin", "g.py", "-o", "p")
+    text = _RULE.replace("MADE", made).replace("FOUND", found)
+    return what, run, says, {"make": both(saved(relu()), put("g.py", text))}
 
 
 def _plugin(what: str, text: str, says: str, **more: object) -> tuple[object, ...]:
@@ -279,7 +367,6 @@ def _plugin(what: str, text: str, says: str, **more: object) -> tuple[object, ..
     return what, run, says, {"make": both(saved(relu()), put("g.py", text)), **more}
 
 
-_P = ("p", "p/*")
 PLUGINS = cases(
     "compile/plugin",
     [
@@ -292,6 +379,15 @@ PLUGINS = cases(
         _plugin("interrupts", "raise KeyboardInterrupt\n", r"g\.py|aborted", exits=frozenset({USAGE, 130})),
         _plugin("shadows", "import json\njson.loads = None\n", r"", exits=frozenset({DONE, USAGE, 4}), writes=_P),
         _plugin("nul", "x = '\0'\n", r"g\.py"),
+        _converter("converter-prints", "print('hello')"),
+        _converter("converter-writes-to-stdout", "import os; os.write(1, b'hello')"),
+        _converter("converter-starts-what-prints", "import subprocess; subprocess.run(['echo', 'hello'])"),
+        _rule("rule-of-no-end", r"rule own still applies", "relax.op.nn.relu(x)"),
+        _rule("rule-of-growth", r"rule own still applies", "relax.op.nn.relu(relax.op.nn.relu(x))"),
+        _rule("rule-of-none", r"g\.py.*returns NoneType", "None"),
+        _rule("rule-of-another-shape", r"rule own gives", "relax.op.reshape(x, (8, 1))"),
+        _rule("rule-of-another-dtype", r"rule own gives", "relax.op.astype(x, 'int32')"),
+        _rule("check-of-bool", r"g\.py.*returns bool", "x", "True"),
         ("fifo", ("compile", "m.onnx", *HOST, "--plugin", "g.py"), r"g\.py", {"make": both(saved(relu()), fifo("g.py"))}),
         ("dev-zero", ("compile", "m.onnx", *HOST, "--plugin", "/dev/zero"), r"/dev/zero", {"make": saved(relu())}),
         ("is-the-output", ("compile", "m.onnx", *HOST, "--plugin", "g.py", "--save-node", "relu", "-o", "g.py"), r"g\.py", {"make": both(saved(relu()), put("g.py", "x = 1\n"))}),

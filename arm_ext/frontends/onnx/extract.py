@@ -21,6 +21,7 @@ from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.check import set_input_shapes
+from arm_ext.frontends.onnx.external_files import with_external_files
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
@@ -73,7 +74,9 @@ def save_node(model: str | Path | onnx.ModelProto, node: str, output: Path, shap
         ModelError: The type of one of its inputs cannot be found out.
     """
     checked_file(output, "-o")
-    refuse_inputs(output, "-o", [] if isinstance(model, onnx.ModelProto) else [Path(model)])
+    refuse_inputs(
+        output, "-o", with_external_files([] if isinstance(model, onnx.ModelProto) else [Path(model)])
+    )
     if output.exists() and not _is_ours(output):
         raise UsageError(
             f"{output}: --save-node did not write it; move it away, or name another file with -o"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from arm_ext.common import cache
 from arm_ext.common.cache import ASIDE, Entries, without_entries
 
 KEY = "0" * 64
@@ -128,3 +129,9 @@ def test_two_writers_at_once_do_no_harm(folder: Path) -> None:
     for number in range(50):
         assert Entries("things", 1 << 40).get(f"{number:064x}", _refuse) == bytes([number]) * (1 << 20)
     assert len(list(folder.iterdir())) == 50
+
+
+def test_an_entry_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "entry"
+    os.mkfifo(path)
+    assert cache._read(path) is None
