@@ -51,7 +51,8 @@ def splat(value: float, dtype: str, lanes: int) -> ir.Expr:
 
 
 EXACT = "exact_buffers"
-"""Attribute of functions whose buffers are as large as they need: no pass has to look for smaller ones."""
+"""Attribute of functions whose buffers are as large as they need, and whose loops hold no condition that could stand
+outside: no pass has to look for either."""
 
 
 def in_root_block(func: tirx.PrimFunc) -> tirx.PrimFunc:

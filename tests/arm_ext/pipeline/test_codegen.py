@@ -7,6 +7,8 @@ import pytest
 import tvm
 from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
+from tvm.tirx.compilation_pipeline import get_tir_pipeline
+from tvm_ffi import structural_walk
 
 from arm_ext.common.cache import without_entries
 from arm_ext.frontends.onnx.importer import import_onnx
@@ -42,11 +44,42 @@ def test_buffers_shrink_to_what_is_used_but_those_of_kernels_of_ours():
     assert _allocated(func.with_attr(EXACT, True)) == 64
 
 
+@T.prim_func(s_tir=True)
+def _rows(x: T.Buffer((8, 9), "float32"), y: T.Buffer((8, 9), "float32")):  # type: ignore[no-untyped-def]
+    """Asks in each column for a condition of its row."""
+    T.func_attr({"global_symbol": "rows", "tirx.noalias": True})
+    with T.sblock("root"):
+        for i, j in T.grid(8, 9):
+            if i % 3 == 1:
+                y[i, j] = x[i, j]
+
+
+def _loops_in_conditions(func: tirx.PrimFunc) -> int:
+    target = resolve("neoverse-n2").tvm_target()
+    mod = tvm.IRModule(
+        {"rows": func.with_attr("target", target.with_host(target))}, attrs={codegen.PART: True}
+    )
+    lower, _, _ = get_tir_pipeline(codegen.registered())
+    found: list[tirx.For] = []
+
+    def search(condition: tirx.IfThenElse) -> None:
+        structural_walk(condition.then_case, [(tirx.For, found.append)])
+
+    for each in lower(mod).functions.values():
+        structural_walk(each.body, [(tirx.IfThenElse, search)])
+    return len(found)
+
+
+def test_conditions_leave_loops_but_those_of_kernels_of_ours():
+    assert _loops_in_conditions(_rows) == 1
+    assert _loops_in_conditions(_rows.with_attr(EXACT, True)) == 0
+
+
 def test_code_is_that_of_the_whole_list_of_passes():
     workload = CASES["images"]
     func = in_root_block(depthwise_f32.build(workload, depthwise_f32.default(workload, CORE)))
     target = resolve("neoverse-n2").tvm_target()
-    for each in (func, _halved):
+    for each in (func, _halved, _rows):
         ours, whole = (
             tvm.tirx.build(each, target, pipeline=name).inspect_source("asm")
             for name in (codegen.registered(), "default")
