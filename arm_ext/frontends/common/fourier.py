@@ -84,7 +84,7 @@ def transformed(emit: Emit, x: Expr, transform: Fourier) -> Expr:
         emit: Binds each call.
         x: Data of static shape [..., parts, elements] and a float dtype: part 0 is real; part 1, if there is one,
             imaginary.
-        transform: What is computed. If `half` is set, `x` has both parts.
+        transform: What is computed.
 
     Returns:
         The transform [..., parts, bins] of the same dtype: its real part, and unless `half` is set its imaginary part.
@@ -93,6 +93,9 @@ def transformed(emit: Emit, x: Expr, transform: Fourier) -> Expr:
     if given > transform.longest:
         given = transform.longest
         x = emit(R.strided_slice(x, [len(lead) + 1], [0], [given]))
+    if transform.half and parts == 1:
+        parts = 2
+        x = emit(R.nn.pad(x, [*[0] * (2 * len(lead)), 0, 1, 0, 0]))
     rows, factor = prod(lead), factor_of(transform, parts, given)
     y = (
         _by_one_factor(emit, x, transform, (rows, parts, given))

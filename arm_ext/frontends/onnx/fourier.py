@@ -5,6 +5,7 @@ STFT(signal)[frame, k] = DFT(window[n] signal[frame step + n])[k]
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -35,7 +36,7 @@ def dft(e: Expansion) -> None:
     order = [*(a for a in range(rank - 1) if a != axis), rank - 1, axis]
     bins = size // 2 + 1 if onesided and not inverse else size
     data = e.emit("Transpose", [x], perm=order)
-    result = _fourier(e, data, [dims[a] for a in order], Fourier(size, bins, inverse, half))
+    result = _fourier(e, data, e.dtype(x), [dims[a] for a in order], Fourier(size, bins, inverse, half))
     e.emit("Transpose", [result], e.node.output[0], perm=[order.index(a) for a in range(rank)])
 
 
@@ -52,7 +53,8 @@ def stft(e: Expansion) -> None:
     if window:
         frames = [e.emit("Mul", [frame, window]) for frame in frames]
     bins = size // 2 + 1 if e.attribute("onesided", 1) else size
-    result = _fourier(e, stack(e, frames, 2), [batch, count, len(frames), size], Fourier(size, bins))
+    shape = [batch, count, len(frames), size]
+    result = _fourier(e, stack(e, frames, 2), e.dtype(signal), shape, Fourier(size, bins))
     e.emit("Transpose", [result], e.node.output[0], perm=[0, 1, 3, 2])
 
 
@@ -67,12 +69,12 @@ def convert_fourier(
     return transformed(builder.emit, x, Fourier(attributes["length"], attributes["bins"], **flags))
 
 
-def _fourier(e: Expansion, data: str, dims: Sequence[int], transform: Fourier) -> str:
+def _fourier(e: Expansion, data: str, dtype: np.dtype[Any], dims: Sequence[int], transform: Fourier) -> str:
     """Add the operator for data [..., parts, elements] of shape `dims`."""
     shape = [*dims[:-2], transform.results, transform.bins]
     flags = {"inverse": int(transform.inverse), "half": int(transform.half)}
     sizes = {"length": transform.length, "bins": transform.bins}
-    return e.emit_own(FOURIER, [data], e.dtype(data), shape, **sizes, **flags)
+    return e.emit_own(FOURIER, [data], dtype, shape, **sizes, **flags)
 
 
 def _number(e: Expansion, name: str, default: int) -> int:

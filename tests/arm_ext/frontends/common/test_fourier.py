@@ -82,6 +82,7 @@ def test_data_are_cut_or_padded(length: int, share: float) -> None:
             (Fourier(length, length // 2 + 1), floats(3, 1, given)),
             (Fourier(length, length), floats(2, 2, given)),
             (Fourier(length, length, inverse=True, half=True), floats(2, 2, side)),
+            (Fourier(length, length, inverse=True, half=True), floats(2, 1, side)),
         ]
     )
 
