@@ -39,8 +39,8 @@ def _take(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     # Without an axis, the data has one.
     at = int(call.attrs.axis or 0) % len(x.ty.shape)
     if _takes_rows(x, indices, at):
-        operands = [te.placeholder(static_shape(each), str(each.ty.dtype)) for each in (x, indices)]
-        func = te.create_prim_func([*operands, _taken(*operands, at)], index_dtype_override="int64")
+        data, index = (te.placeholder(static_shape(each), str(each.ty.dtype)) for each in (x, indices))
+        func = te.create_prim_func([data, index, _taken(data, index, at)], index_dtype_override="int64")
         # The module that the function is added to gives it a symbol.
         func = func.without_attr("global_symbol").with_attr("op_pattern", _INJECTIVE)
         symbol = builder.add_func(func, "take")
@@ -56,7 +56,7 @@ def _takes_rows(x: ir.Expr, indices: ir.Expr, at: int) -> bool:
     if shape is None or at == len(shape) - 1 or not isinstance(indices, Constant):
         return False
     places = indices.value.numpy()
-    return places.ndim == 1 and places.size > 0 and places.min() >= 0 and places.max() < shape[at]
+    return bool(places.ndim == 1 and places.size and places.min() >= 0 and places.max() < shape[at])
 
 
 def _taken(data: te.Tensor, index: te.Tensor, at: int) -> te.Tensor:

@@ -259,7 +259,8 @@ class _Factors:
 def _turns(length: int, places: Array, inverse: bool) -> Array:
     """w(length, places), in binary64."""
     # The places are taken modulo the length while they are exact.
-    return np.exp((2j if inverse else -2j) * np.pi * (places % length) / length)
+    turns: Array = np.exp((2j if inverse else -2j) * np.pi * (places % length) / length)
+    return turns
 
 
 def _wave(length: int, places: Array, inverse: bool) -> Array:
