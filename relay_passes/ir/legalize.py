@@ -3,17 +3,25 @@
 
 TVM's loops of `take` in mode "fast" come with a warning for each call ("Fast mode segfaults when there are
 out-of-bounds indices"). Nobody could act on it: `check_indices` proves all indices to be in bounds, or checks them.
+
+TVM takes every `take` for opaque, so that FuseOps leaves it a kernel of its own. One of whole rows by constant indices
+is fused like any other injective operator: its rows are read as vectors where they stand.
 """
 
 from collections.abc import Callable, Mapping
 
 from tvm import IRModule, ir, relax, te
+from tvm.ir import Constant
 
+from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.upstream import run_upstream
 
 Legalize = Callable[[relax.BlockBuilder, ir.Call], ir.Expr]
 
 _TAKE = "relax.take"
+
+_INJECTIVE = 2
+"""TOpPattern kInjective: FuseOps may fuse it with its producers and consumers."""
 
 
 def legalize(mod: IRModule, others: Mapping[str, Legalize] | None = None) -> IRModule:
@@ -28,19 +36,35 @@ def legalize(mod: IRModule, others: Mapping[str, Legalize] | None = None) -> IRM
 
 def _take(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     x, indices = call.args
-    if str(call.attrs.mode) != "fast":
-        return ir.Op.get(_TAKE).get_attr("FLegalize")(builder, call)
     # Without an axis, the data has one.
     at = int(call.attrs.axis or 0) % len(x.ty.shape)
-    rank = len(indices.ty.shape)
+    if _takes_rows(x, indices, at):
+        data, index = (te.placeholder(static_shape(each), str(each.ty.dtype)) for each in (x, indices))
+        func = te.create_prim_func([data, index, _taken(data, index, at)], index_dtype_override="int64")
+        # The module that the function is added to gives it a symbol.
+        func = func.without_attr("global_symbol").with_attr("op_pattern", _INJECTIVE)
+        symbol = builder.add_func(func, "take")
+        return relax.call_tir(symbol, [x, indices], call.ty)
+    if str(call.attrs.mode) != "fast":
+        return ir.Op.get(_TAKE).get_attr("FLegalize")(builder, call)
+    return builder.call_te(_taken, x, indices, at, primfunc_name_hint="take")
 
-    def value(data: te.Tensor, index: te.Tensor) -> te.Tensor:
-        shape = (*data.shape[:at], *index.shape, *data.shape[at + 1 :])
-        return te.compute(
-            shape,
-            lambda *place: data(*place[:at], index(*place[at : at + rank]), *place[at + rank :]),
-            name="T_take",
-            tag="injective",
-        )
 
-    return builder.call_te(value, x, indices, primfunc_name_hint="take")
+def _takes_rows(x: ir.Expr, indices: ir.Expr, at: int) -> bool:
+    """Whether whole rows are taken by a vector of constant indices, all in bounds."""
+    shape = static_shape(x)
+    if shape is None or at == len(shape) - 1 or not isinstance(indices, Constant):
+        return False
+    places = indices.value.numpy()
+    return bool(places.ndim == 1 and places.size and places.min() >= 0 and places.max() < shape[at])
+
+
+def _taken(data: te.Tensor, index: te.Tensor, at: int) -> te.Tensor:
+    """The elements at indices along an axis, all of which are in bounds."""
+    rank = len(index.shape)
+    return te.compute(
+        (*data.shape[:at], *index.shape, *data.shape[at + 1 :]),
+        lambda *place: data(*place[:at], index(*place[at : at + rank]), *place[at + rank :]),
+        name="T_take",
+        tag="injective",
+    )

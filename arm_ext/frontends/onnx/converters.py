@@ -15,6 +15,7 @@ from tvm import relax
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.onnx.expansion import OWN, domain_of, qualified
+from arm_ext.frontends.onnx.fourier import FOURIER, convert_fourier
 from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
 from arm_ext.frontends.onnx.trees import TREES, convert_trees
 
@@ -23,6 +24,7 @@ Convert = Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | No
 
 CONVERTERS: dict[tuple[str, str], Convert] = {
     **{("", kind): sequences for kind in DEFAULTS},
+    (OWN, FOURIER): convert_fourier,
     (OWN, TREES): convert_trees,
 }
 """(domain, operator) → its converter."""

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complex values as pairs of real ones, and Fourier transforms as products with cosines and sines.
-
-A transform of N elements takes N² products a row, which suits the frames of speech features (400 or 512).
-"""
+"""Complex values as pairs of real ones, and Fourier transforms."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from tvm import relax
 from tvm.ir import Expr
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.maths import waves
+from arm_ext.frontends.common.fourier import Fourier, transformed
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Complex, Held
@@ -151,27 +147,23 @@ def _fft(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
 
 def _transformed(t: Translator, x: Both, axis: int, length: int, inverse: bool, onesided: bool) -> Both:
     """The transform along an axis; of the half of a spectrum to real values, where it is inverse and one-sided."""
-    bins = length // 2 + 1 if onesided else length
-    taken, given = (bins, length) if inverse else (length, bins)
-    cosines, sines = waves(taken, length, given, inverse, np.dtype("float32"))
-    if inverse and onesided:
-        # The other half of the spectrum is the conjugate of this one: all but its ends count twice.
-        twice = np.where(np.arange(bins) % -(-length // 2) == 0, 1, 2).astype("float32")[:, None]
-        cosines, sines = cosines * twice, sines * twice
+    parts = [x.real, x.imag] if isinstance(x, Complex) else [x]
     order = [a for a in range(len(x.shape)) if a != axis] + [axis]
     back = [order.index(a) for a in range(len(order))]
+    lead = [x.shape[a] for a in order[:-1]]
+    data = [t.reshaped(t.permuted(t.full(part), order), [*lead, 1, x.shape[axis]]) for part in parts]
+    bins = length // 2 + 1 if onesided and not inverse else length
+    transform = Fourier(length, bins, inverse, half=inverse and onesided)
+    whole = t.emit(R.concat(data, axis=len(lead))) if len(data) > 1 else data[0]
+    result = transformed(t.emit, whole, transform)
 
-    def product(part: Held, matrix: Any) -> Held:
-        data = t.permuted(t.full(part), order)
-        return t.hold(t.permuted(t.emit(R.matmul(data, relax.const(matrix, "float32"))), back))
+    def part(number: int) -> Held:
+        value = result
+        if transform.results > 1:
+            value = t.emit(R.strided_slice(result, [len(lead)], [number], [number + 1]))
+        return t.hold(t.permuted(t.reshaped(value, [*lead, bins]), back))
 
-    if not isinstance(x, Complex):
-        return Complex(product(x, cosines), product(x, sines))
-    of = _Terms(t)
-    real = of(R.subtract, product(x.real, cosines), product(x.imag, sines))
-    if inverse and onesided:
-        return real
-    return Complex(real, of(R.add, product(x.real, sines), product(x.imag, cosines)))
+    return part(0) if transform.half else Complex(part(0), part(1))
 
 
 # Operator → what converts it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's Fourier transform, as products with constant matrices of cosines and sines.
+"""TFLite's Fourier transform, and casts of its complex results.
 
     RFFT2D(x)[.., h, w] = Σ_i Σ_j x[.., i, j] exp(-2 pi i (h i / H + w j / W))    w = 0 ... W / 2
 
@@ -8,11 +8,10 @@ Complex numbers are pairs of floats along a last axis more. Upstream has kernels
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.fourier import Fourier, transformed
 from arm_ext.frontends.tflite.forms import Convert, data_of
 from arm_ext.frontends.tflite.tensors import is_complex
 
@@ -26,25 +25,21 @@ def _rfft2d(c: Any, op: Any) -> relax.Expr:
         raise ModelError("its lengths are computed at run time; they must be constants")
     height, width = (int(length) for length in lengths)
     *lead, rows, columns = c.shape(op.Inputs(0))
-    value = data_of(c, x)
-    missing = max(height - rows, 0), max(width - columns, 0)
-    value = c.bb.emit(_R.nn.pad(value, [*[0] * (2 * len(lead)), 0, missing[0], 0, missing[1]]))
-    value = _R.strided_slice(value, [len(lead), len(lead) + 1], [0, 0], [height, width])
-    real, imaginary = (c.bb.emit(_R.matmul(value, wave)) for wave in _waves(width, width // 2 + 1))
-    if height > 1:
-        cosines, sines = _waves(height, height)
-        real, imaginary = (
-            c.bb.emit(_R.subtract(_R.matmul(cosines, real), _R.matmul(sines, imaginary))),
-            c.bb.emit(_R.add(_R.matmul(cosines, imaginary), _R.matmul(sines, real))),
-        )
-    return _R.stack([real, imaginary], -1)
+    data = data_of(c, x)
+    if rows > height:
+        rows, data = height, c.bb.emit(_R.strided_slice(data, [len(lead)], [0], [height]))
+    data = c.bb.emit(_R.reshape(data, [*lead, rows, 1, columns]))
+    data = transformed(c.bb.emit, data, Fourier(width, width // 2 + 1))
+    last = [len(lead), len(lead) + 1, len(lead) + 2]
+    if (rows, height) == (1, 1):
+        return _moved(data, last, [0, 2, 1])
+    data = transformed(c.bb.emit, c.bb.emit(_moved(data, last, [2, 1, 0])), Fourier(height, height))
+    return _moved(data, last, [2, 0, 1])
 
 
-def _waves(size: int, bins: int) -> tuple[relax.Expr, relax.Expr]:
-    """[size, bins] of cosines, and of sines with the transform's sign."""
-    # The product of the indices is taken modulo the length while it is exact.
-    angles: npt.NDArray[Any] = -2 * np.pi * (np.outer(np.arange(size), np.arange(bins)) % size / size)
-    return relax.const(np.cos(angles), "float32"), relax.const(np.sin(angles), "float32")
+def _moved(x: relax.Expr, axes: list[int], order: list[int]) -> relax.Expr:
+    """`x` with its last axes in another order."""
+    return _R.permute_dims(x, [*range(axes[0]), *(axes[k] for k in order)])
 
 
 def _cast(c: Any, op: Any) -> relax.Expr:

@@ -13,7 +13,13 @@ _PLACES = [2, 0, 1]
 @pytest.mark.parametrize("mode", ["fast", "clip"])
 @pytest.mark.parametrize(
     ("shape", "axis", "places"),
-    [((4, 7), 0, _PLACES), ((4, 7), -1, [_PLACES]), ((4, 7), 1, 3), ((7,), None, _PLACES)],
+    [
+        ((4, 7), 0, _PLACES),
+        ((3, 4, 5), 1, _PLACES),
+        ((4, 7), -1, [_PLACES]),
+        ((4, 7), 1, 3),
+        ((7,), None, _PLACES),
+    ],
 )
 def test_takes_are_numpys_and_say_nothing(
     shape: tuple[int, ...], axis: int | None, places: object, mode: str, capfd: pytest.CaptureFixture[str]
@@ -25,3 +31,29 @@ def test_takes_are_numpys_and_say_nothing(
     assert capfd.readouterr() == ("", "")
     (data,) = inputs_of(mod)
     np.testing.assert_array_equal(run(lowered, data), np.take(data, indices, axis))
+
+
+def test_rows_by_constant_indices_are_fused():
+    assert _kernels(0, _PLACES) == ["fused_take_multiply"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "places"),
+    [(1, _PLACES), (0, [_PLACES]), (0, [2, 4])],
+    ids=["elements", "not a vector", "out of bounds"],
+)
+def test_other_takes_are_kernels_of_their_own(axis: int, places: object):
+    assert _kernels(axis, places) == ["multiply", "take"]
+
+
+def _kernels(axis: int, places: object) -> list[str]:
+    net, x = Net(), tensor("x", 4, 7)
+    indices = relax.const(np.array(places, np.int64))
+
+    def doubled() -> relax.Var:
+        taken = net.emit("take", op.take(x, indices, axis, "clip"))
+        return net.emit("multiply", op.multiply(taken, relax.const(2.0, "float32")))
+
+    mod = relax.transform.AnnotateTIROpPattern()(legalize(net.module([x], doubled)))
+    fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
+    return sorted(gvar.name_hint for gvar in fused.functions if gvar.name_hint != "main")

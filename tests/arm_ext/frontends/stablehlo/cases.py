@@ -241,6 +241,18 @@ def complexes(x, y):
     ]  # fmt: skip
 
 
+@case(*(floats(2, 3, length) for length in (7, 60, 400, 512)), floats(60, 64))
+def transforms(*rows):
+    *signals, plane = rows
+    spectra = [jnp.fft.rfft(x) for x in signals]
+    spectrum = jnp.fft.fft2(lax.complex(plane, plane[::-1]))
+    return [
+        *(part for z in spectra for part in (z.real, z.imag)),
+        *(jnp.fft.irfft(z, x.shape[-1]) for x, z in zip(signals, spectra, strict=True)),
+        spectrum.real, jnp.fft.ifft2(spectrum).imag, jnp.fft.irfft2(jnp.fft.rfft2(plane)),
+    ]  # fmt: skip
+
+
 @case(
     floats(3, 5),
     np.array(1.5, "float32"),

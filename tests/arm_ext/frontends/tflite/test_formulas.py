@@ -31,8 +31,17 @@ def _complex(m: TfliteBuilder, *shape: int) -> int:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "lengths"),
-    [(1, 16, (1, 16)), (4, 8, (4, 8)), (2, 7, (2, 8)), (3, 9, (2, 4))],
-    ids=["rows", "planes", "padded", "cut"],
+    [
+        *((1, length, (1, length)) for length in (16, 256, 512, 1024, 2048)),
+        *(
+            (4, 8, (4, 8)),
+            (2, 7, (2, 8)),
+            (3, 9, (2, 4)),
+            (3, 9, (1, 8)),
+            (1, 400, (2, 512)),
+            (256, 8, (256, 8)),
+        ),
+    ],
 )
 def test_fourier_transform(tmp_path: Path, rows: int, columns: int, lengths: tuple[int, int]):
     m = TfliteBuilder()
