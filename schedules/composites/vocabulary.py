@@ -13,6 +13,7 @@ BIAS = EpilogueStep("bias", "relax.add", operand="constant", broadcast="last-axi
 RESIDUAL = EpilogueStep("residual", "relax.add", operand="tensor", broadcast="same-shape")
 RELU = EpilogueStep("relu", "relax.nn.relu")
 CLIP = EpilogueStep("clip", "relax.clip")
+PRELU = EpilogueStep("prelu", "relax.nn.prelu", operand="constant", broadcast="per-channel")
 ACTIVATIONS = (
     RELU,
     CLIP,
@@ -25,13 +26,15 @@ ACTIVATIONS = (
 )
 # An activation, then the residual, as YOLO has them, or the residual, then an activation, as residual networks do.
 _FLOAT_EPILOGUE = (BIAS, *ACTIVATIONS, RESIDUAL, *ACTIVATIONS)
+# Also with a slope for each channel, which kernels with packed constants of their own take.
+_FLOAT_LAYER = (BIAS, *ACTIVATIONS, PRELU, RESIDUAL, *ACTIVATIONS, PRELU)
 
 LINEAR = CompositeSpec(
     name="arm.linear",
     anchor="relax.matmul",
     constant_operands=(1,),
     dtypes=("float32",),
-    epilogue=_FLOAT_EPILOGUE,
+    epilogue=_FLOAT_LAYER,
 )
 
 CONV2D = CompositeSpec(
@@ -39,7 +42,7 @@ CONV2D = CompositeSpec(
     anchor="relax.nn.conv2d",
     constant_operands=(1,),
     dtypes=("float32",),
-    epilogue=_FLOAT_EPILOGUE,
+    epilogue=_FLOAT_LAYER,
 )
 
 CONV2D_TRANSPOSE = CompositeSpec(
@@ -47,7 +50,7 @@ CONV2D_TRANSPOSE = CompositeSpec(
     anchor="relax.nn.conv2d_transpose",
     constant_operands=(1,),
     dtypes=("float32",),
-    epilogue=_FLOAT_EPILOGUE,
+    epilogue=_FLOAT_LAYER,
 )
 
 # Products of 16-bit floats, summed up in float32. What follows is computed in float16, or in float32 and then cast.
@@ -59,7 +62,7 @@ HALF_PRODUCTS = tuple(
         anchor=anchor,
         constant_operands=(1,),
         dtypes=(dtype,),
-        epilogue=(_CAST, *_FLOAT_EPILOGUE) if dtype == "float16" else (*_FLOAT_EPILOGUE, _CAST),
+        epilogue=(_CAST, *_FLOAT_LAYER) if dtype == "float16" else (*_FLOAT_LAYER, _CAST),
         anchor_dtype="float32",
         constant_dtype=dtype,
     )
@@ -142,7 +145,12 @@ ATTENTION = CompositeSpec(
 
 # A product of two run-time tensors that is no attention.
 MATMUL_F32 = replace(
-    LINEAR, name="arm.matmul_f32", constant_operands=(), anchor_dtype="float32", permuted=ATTENTION.permuted
+    LINEAR,
+    name="arm.matmul_f32",
+    constant_operands=(),
+    epilogue=_FLOAT_EPILOGUE,
+    anchor_dtype="float32",
+    permuted=ATTENTION.permuted,
 )
 
 # Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits; what a residual network adds;

@@ -71,7 +71,11 @@ class Case:
         x, w = self.inputs[workload.operands[0].index], self.constants[0]
         self.expected, magnitude = _product(workload, x, w), _product(workload, np.abs(x), np.abs(w))
         for step in workload.epilogue:
-            if step.operand is not None:
+            if step.name == "prelu" and step.operand is not None:
+                slopes = values["constant", step.operand.index]
+                self.expected = np.where(self.expected > 0, self.expected, self.expected * slopes)
+                magnitude = magnitude * np.maximum(1, np.abs(slopes))
+            elif step.operand is not None:
                 other = values[step.operand.kind, step.operand.index]
                 self.expected, magnitude = self.expected + other, magnitude + np.abs(other)
             elif step.name in ("relu", "clip"):

@@ -80,7 +80,12 @@ class Case:
         expected, magnitude = _product(full, x, w), _product(full, np.abs(x), np.abs(w))
         bound = self._sum_bound(magnitude, w, float(np.abs(x).max(initial=0)))
         for step in full.epilogue:
-            if step.operand is not None:
+            if step.name == "prelu" and step.operand is not None:
+                slopes = values["constant", step.operand.index].astype(np.float64)
+                steep = np.maximum(1, np.abs(slopes))
+                expected = np.where(expected > 0, expected, expected * slopes)
+                magnitude, bound = magnitude * steep, bound * steep
+            elif step.operand is not None:
                 other = values[step.operand.kind, step.operand.index].astype(np.float64)
                 expected, magnitude = expected + other, magnitude + np.abs(other)
             else:

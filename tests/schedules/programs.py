@@ -92,12 +92,16 @@ def model_so(
 
 
 def float_step(name: str, shape: tuple[int, ...], bias: tuple[int, ...]) -> Step:
-    """A step of a float32 composite of that output; a residual is its second input, a bias its second constant."""
+    """A step of a float32 composite of that output.
+
+    A residual is its second input, a bias its second constant; slopes are the third, so that they need a bias.
+    """
     known: dict[str, Callable[[], Step]] = {
         "bias": lambda: Step("bias", Operand(bias, "float32", "constant", 1)),
         "residual": lambda: Step("residual", Operand(shape, "float32", "input", 1)),
         "clip": lambda: Step("clip", bounds=(-0.5, 1.0)),
         "leaky_relu": lambda: Step("leaky_relu", parameters=(("alpha", 0.25),)),
+        "prelu": lambda: Step("prelu", Operand(bias, "float32", "constant", 2)),
     }
     return known[name]() if name in known else Step(name)
 

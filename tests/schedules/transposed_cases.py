@@ -59,7 +59,7 @@ def integer_case(geometry: Geometry, quant: Quant = SIGNED) -> Case:
 
 
 def float_case(geometry: Geometry) -> tuple[Workload, list[Array], list[Array], Array]:
-    """A workload with bias, residual and relu; its inputs, constants and result, exact for small integers."""
+    """A workload with bias, residual and PReLU; its inputs, constants and result, exact for small integers."""
     rng = np.random.default_rng(4)
 
     def values(shape: tuple[int, ...]) -> Array:
@@ -79,11 +79,12 @@ def float_case(geometry: Geometry) -> tuple[Workload, list[Array], list[Array], 
         (
             Step("bias", Operand((columns,), "float32", "constant", 1)),
             Step("residual", Operand(shape, "float32", "input", 1)),
-            Step("relu"),
+            Step("prelu", Operand((columns,), "float32", "constant", 2)),
         ),
         shape,
         "float32",
     )
-    x, w, bias, residual = map(values, (geometry.data, geometry.weights, (columns,), shape))
+    shapes = (geometry.data, geometry.weights, (columns,), (columns,), shape)
+    x, w, bias, slopes, residual = map(values, shapes)
     total = accumulators(x, w.astype(np.int64), 0, geometry) + bias + residual
-    return workload, [x, residual], [w, bias], np.maximum(total, 0)
+    return workload, [x, residual], [w, bias, slopes], np.where(total > 0, total, total * slopes)

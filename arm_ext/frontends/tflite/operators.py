@@ -96,6 +96,16 @@ def _gelu(c: Any, op: Any) -> relax.Expr:
     return (relax.op.nn.gelu_tanh if approximate else relax.op.nn.gelu)(_identity(c, op))
 
 
+def _prelu(c: Any, op: Any) -> relax.Expr:
+    """Upstream flattens the data and repeats the slopes of channels, so that no product's kernel can take them."""
+    data, slopes = c.get_input_tensors(op)
+    if math.prod(shape_of(slopes)[:-1]) != 1 or not shape_of(slopes):
+        return c.convert_prelu(op)
+    return relax.op.nn.prelu(
+        c.get_tensor_expr(data), relax.op.reshape(c.get_tensor_expr(slopes), (-1,)), axis=-1
+    )
+
+
 def _nms_v4(c: Any, op: Any) -> relax.Expr:
     return _places_from_0(c, c.convert_nms_v4(op))
 
@@ -190,6 +200,7 @@ OWN: dict[str, Convert] = {
     "GELU": _gelu,
     "NON_MAX_SUPPRESSION_V4": _nms_v4,
     "NON_MAX_SUPPRESSION_V5": _nms_v5,
+    "PRELU": _prelu,
     "QUANTIZE": _quantize,
     "RESHAPE": _reshape,
     "SOFTMAX": _softmax,

@@ -121,12 +121,13 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights [block][tap][4 channels] and bias [block][4 channels], flat, float32."""
+    """Weights [block][tap][4 channels], bias and slopes, if any, [block][4 channels], flat, float32."""
     field, full = _field(workload), _in_full(workload)
     w = constants[workload.operands[1].index].astype(np.float32)
     w, bias = w.reshape(w.shape[0], -1), product_float.bias_of(full, constants, w.shape[0])
     lanes = field.lanes_of(LANES)
-    return w[lanes].transpose(0, 2, 1).ravel(), bias[lanes].ravel().astype(np.float32)
+    columns = bias, *epilogue_f32.slopes_of(full, constants, w.shape[0])
+    return w[lanes].transpose(0, 2, 1).ravel(), *(each[lanes].ravel().astype(np.float32) for each in columns)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
@@ -135,7 +136,11 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     blocks = len(field.blocks(LANES))
     _, height, width, _ = workload.operands[1].shape
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [((blocks * height * width * LANES,), "float32"), ((blocks * LANES,), "float32")]
+    columns = 2 if workload.step(epilogue_f32.PRELU) else 1
+    arguments += [
+        ((blocks * height * width * LANES,), "float32"),
+        *[((blocks * LANES,), "float32")] * columns,
+    ]
     arguments.append((workload.output_shape, workload.output_dtype))
     suffix = product_float.SUFFIXES.get(workload.operands[0].dtype, "_f32")
     name = "_".join((f"arm_depthwise{suffix}", *(step.name for step in workload.epilogue)))

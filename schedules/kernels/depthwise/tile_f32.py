@@ -24,7 +24,8 @@ class Emitter:
         residual = workload.step("residual")
         self.workload, self.field = workload, field
         self.x = prepared(buffers[workload.operands[0].index], field, 0)
-        self.w, self.bias, self.output = buffers[-3:]
+        self.w, self.bias, *slopes = buffers[len(workload.inputs) : -1]
+        self.output, self.slopes = buffers[-1], slopes[0] if slopes else None
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
 
     def patch(self, rows: Span, columns: Span, place: Place) -> None:
@@ -50,18 +51,19 @@ class Emitter:
                 tap, between = divmod(y - row * down.stride, down.dilation)
                 if not between and 0 <= tap < down.kernel:
                     self.row(acc, row * columns.outputs, columns.outputs, inputs, taps + tap * width)
-        self.finish(acc, rows.outputs, columns.outputs, place.target)
+        self.finish(acc, rows.outputs, columns.outputs, place)
 
-    def finish(self, acc: tirx.Buffer, rows: int, columns: int, target: ir.Expr) -> None:
+    def finish(self, acc: tirx.Buffer, rows: int, columns: int, place: Place) -> None:
         """Emit the epilogue and stores of a patch."""
         full = self.workload.operands[0].dtype == "float32"
         finish = epilogue_f32.finish if full else epilogue_half.finish
+        slopes = None if self.slopes is None else (self.slopes, place.block * LANES)
         _, down, across = self.field.target
         for row in range(rows):
             for column in range(columns):
-                offset = target + (row * down + column * across)
-                place = (row * columns + column) * LANES
-                finish(self.workload.epilogue, acc, place, LANES, self.output, offset, self.residual)
+                offset = place.target + (row * down + column * across)
+                at = (row * columns + column) * LANES
+                finish(self.workload.epilogue, acc, at, LANES, self.output, offset, self.residual, slopes)
 
     def row(self, acc: tirx.Buffer, first: int, count: int, inputs: "_Row", taps: ir.Expr) -> None:
         """Emit the products of one kernel row by one input row, into the accumulators from `first`."""

@@ -2,16 +2,25 @@
 """The epilogue of fp32 kernels: from a row of accumulators to the output. Accumulators start from the bias."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
+import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Step
+from schedules.composites.workload import Step, Workload
 from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
+from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic
 from schedules.kernels.epilogues import activation_f32
 from schedules.tir.emit import i64, load, store, take
+
+PRELU = "prelu"
+"""Name of the step that multiplies what is below 0 by a slope for each channel."""
+
+Slopes: TypeAlias = tuple[tirx.Buffer, ir.Expr]
+"""Slopes of a step `PRELU`, flat float32, and the place of the slope of a row's first column."""
 
 INSTRUCTIONS = {
     "bias": 0.0,
@@ -19,12 +28,29 @@ INSTRUCTIONS = {
     "relu": 1.0,
     "clip": 2.0,
     "leaky_relu": 3.0,
+    PRELU: 3.5,
     **activation_f32.INSTRUCTIONS,
 }
 """Instructions per step for a vector of four outputs."""
 
 STORE = 0.5
 """Stores of a vector of outputs: half an STP."""
+
+
+def slopes_of(workload: Workload, constants: Sequence[Array], columns: int) -> tuple[Array, ...]:
+    """Return the slopes of a step `PRELU` as a packed constant, float32 [columns]; none without such a step.
+
+    Args:
+        workload: Any workload.
+        constants: Its constants.
+        columns: Number of columns of a product: output channels, once or, of a transposed convolution, repeated.
+    """
+    step = workload.step(PRELU)
+    if step is None or step.operand is None:
+        return ()
+    channels = workload.output_shape[-1]
+    slopes = np.broadcast_to(constants[step.operand.index].astype(np.float32).ravel(), (channels,))
+    return (np.tile(slopes, columns // channels),)
 
 
 def instructions(steps: Sequence[Step]) -> float:
@@ -45,6 +71,7 @@ def finish(
     output: tirx.Buffer,
     offset: ir.Expr,
     residual: tirx.Buffer | None,
+    slopes: Slopes | None = None,
     *,
     sve: bool = False,
 ) -> None:
@@ -58,6 +85,7 @@ def finish(
         output: Flat float32.
         offset: Offset of the row in the output and in the residual.
         residual: Flat float32 of the output's size; needed by a step "residual".
+        slopes: Slopes of the row's columns; needed by a step `PRELU`.
         sve: Whether to take instructions of SVE, inside of `sve.functions`.
 
     Raises:
@@ -66,13 +94,19 @@ def finish(
     for at, lanes in _pieces(columns):
         vector = acc.vload([i64(row + at - at % LANES)], "float32x4")
         value = T.Bind(vector if lanes == LANES else take(vector, at % LANES, lanes))
+        own = None if slopes is None else (slopes[0], slopes[1] + at)
         for step in steps:
-            value = _apply(step, value, Vector(lanes, sve=sve), offset + at, residual)
+            value = _apply(step, value, Vector(lanes, sve=sve), offset + at, residual, own)
         store(output, value, offset + at, lanes)
 
 
 def _apply(
-    step: Step, value: ir.Expr, vector: Vector, offset: ir.Expr, residual: tirx.Buffer | None
+    step: Step,
+    value: ir.Expr,
+    vector: Vector,
+    offset: ir.Expr,
+    residual: tirx.Buffer | None,
+    slopes: Slopes | None,
 ) -> ir.Expr:
     if step.name == "bias":
         return value
@@ -85,6 +119,10 @@ def _apply(
     if step.name == "leaky_relu":
         steep = T.Bind(vector.minimum(value, 0.0) * vector.const(float(step.parameter("alpha"))))
         return vector.maximum(value, 0.0) + steep
+    if step.name == PRELU and slopes is not None:
+        # One of the summands is 0, so that the fused addition rounds as the product does.
+        value = T.Bind(value)
+        return vector.fma(vector.minimum(value, 0.0), load(*slopes, vector.lanes), vector.maximum(value, 0.0))
     if step.name in activation_f32.FUNCTIONS:
         return activation_f32.FUNCTIONS[step.name](vector, T.Bind(value))
     raise ValueError(f"epilogue step {step.name!r} is not implemented for float32")

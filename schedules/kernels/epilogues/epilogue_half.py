@@ -52,6 +52,7 @@ def finish(
     output: tirx.Buffer,
     offset: ir.Expr,
     residual: tirx.Buffer | None,
+    slopes: epilogue_f32.Slopes | None = None,
     *,
     sve: bool = False,
 ) -> None:
@@ -65,11 +66,12 @@ def finish(
         output: Flat, float32, float16, or bfloat16 as int16.
         offset: Offset of the row in the output and in the residual.
         residual: Flat, float32 or float16, of the output's size; needed by a step "residual".
+        slopes: Slopes of the row's columns; needed by a step `epilogue_f32.PRELU`.
         sve: Whether to take instructions of SVE, inside of `sve.functions`.
     """
     own = _own(steps)
     if str(output.dtype) == "float32" and (residual is None or str(residual.dtype) == "float32"):
-        epilogue_f32.finish(own, acc, row, columns, output, offset, residual, sve=sve)
+        epilogue_f32.finish(own, acc, row, columns, output, offset, residual, slopes, sve=sve)
         return
     width = -(-columns // HALF_LANES) * HALF_LANES
     done = T.alloc_buffer((width,), "float32", layout=None)
@@ -78,7 +80,7 @@ def finish(
         for at, lanes in pieces(columns, LANES):
             value = load(residual, offset + at, lanes)
             store(wide, tirx.Cast("float32" if lanes == 1 else f"float32x{lanes}", value), i64(at), lanes)
-    epilogue_f32.finish(own, acc, row, columns, done, i64(0), wide, sve=sve)
+    epilogue_f32.finish(own, acc, row, columns, done, i64(0), wide, slopes, sve=sve)
     for at, lanes in pieces(columns, HALF_LANES):
         first = at // HALF_LANES * HALF_LANES
         value = T.Bind(_rounded(done.vload([i64(first)], "float32x8"), str(output.dtype)))

@@ -224,6 +224,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
                 call.output,
                 call.target(place.row + r, left),
                 call.residual,
+                call.slopes_at(left),
                 sve=self.unit.takes_sve(call.params),
             )
 

@@ -32,6 +32,7 @@ from schedules.intrinsics import bfloat
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.cost_model import cheapest_by
+from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product import Product
 from schedules.tir.emit import kernel_function
 
@@ -122,6 +123,7 @@ class Call(Generic[P, Q]):
         packed: Packed constants of the function, those of all its products one after the other.
         before: Number of elements of each packed constant that belong to earlier products.
         output: Flat buffer of the result.
+        slopes: The constant of `epilogue_f32.slopes_of`; None if there is none.
     """
 
     workload: Workload
@@ -132,12 +134,17 @@ class Call(Generic[P, Q]):
     packed: Sequence[tirx.Buffer]
     before: Sequence[int]
     output: tirx.Buffer
+    slopes: tirx.Buffer | None = None
 
     @property
     def residual(self) -> tirx.Buffer | None:
         """The tensor that a step "residual" adds; None if there is no such step."""
         step = self.workload.step("residual")
         return self.inputs[step.operand.index] if step and step.operand else None
+
+    def slopes_at(self, column: ir.Expr) -> epilogue_f32.Slopes | None:
+        """Return the slopes of the columns from `column`, which counts through all groups; None if there are none."""
+        return None if self.slopes is None else (self.slopes, column)
 
     def row(self, group: ir.Expr, row: ir.Expr) -> ir.Expr:
         """Return the offset of the start of a row of A."""
@@ -192,7 +199,11 @@ class Gemm(ABC, Generic[P, Q]):
         """Pack the weights into panels, and the per-column constants, of all products."""
         products = self.products(workload)
         packed = [self.unit.pack(workload, constants, product, params) for product in products]
-        return (*map(np.concatenate, zip(*packed, strict=True)), *self.unit.more_constants(products[0]))
+        return (
+            *map(np.concatenate, zip(*packed, strict=True)),
+            *self.unit.more_constants(products[0]),
+            *epilogue_f32.slopes_of(workload, constants, _columns(products)),
+        )
 
     def build(self, workload: Workload, params: P) -> tirx.PrimFunc:
         """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
@@ -204,16 +215,19 @@ class Gemm(ABC, Generic[P, Q]):
             ((sum(size),), dtype) for *size, dtype in zip(*sizes, (d for _, d in constants[0]), strict=True)
         ]
         arguments += [(each.shape, str(each.dtype)) for each in self.unit.more_constants(products[0])]
+        has_slopes = workload.step(epilogue_f32.PRELU) is not None
+        arguments += [((_columns(products),), "float32")] * has_slopes
         arguments.append((workload.output_shape, workload.output_dtype))
         with kernel_function(self.unit.symbol(workload), arguments) as function:
             buffers = [bfloat.bits(b) if str(b.dtype) == "bfloat16" else b for b in function.buffers]
             *inputs, output = buffers
+            slopes = inputs.pop() if has_slopes else None
             inputs, packed = inputs[: len(workload.inputs)], inputs[len(workload.inputs) :]
             x = self._data(workload, products, inputs)
             for index, product in enumerate(products):
                 before = [sum(size) for size in zip([0] * len(sizes[0]), *sizes[:index], strict=True)]
                 with self.unit.scope(params):
-                    self.emit(Call(workload, product, params, x, inputs, packed, before, output))
+                    self.emit(Call(workload, product, params, x, inputs, packed, before, output, slopes))
         return function.prim_func
 
     def products(self, workload: Workload) -> tuple[Q, ...]:
@@ -229,3 +243,8 @@ class Gemm(ABC, Generic[P, Q]):
         if len(parts) > 1 or any(map(self.unit.reads_past_the_data, products)):
             return copies.padded(x, (1, 1, 1, math.prod(shape)), ((0, 0),) * 4, 0.0, parts)
         return x
+
+
+def _columns(products: Sequence[Product]) -> int:
+    """Return the number of columns of the widest product, all groups together."""
+    return max(product.groups * product.columns for product in products)

@@ -162,6 +162,7 @@ class _Bfmmla(RowUnit[Params, Product]):
                     call.output,
                     call.target(place.row + row, place.column),
                     call.residual,
+                    call.slopes_at(place.column),
                 )
 
         return tile

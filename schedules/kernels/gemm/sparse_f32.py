@@ -143,7 +143,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the nonzero weights, their rows in the panel, the start of each column in units of four, and the bias."""
+    """Return the nonzero weights, their rows in the panel, the start of each column in units of four, bias, slopes."""
     layer = _layer(workload)
     (weights,) = weights_by_column(workload, constants, layer.product)
     order = fmla_tile.order(layer.product.rows.segments)
@@ -164,6 +164,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
         np.pad(np.concatenate(places).astype("int32"), room),
         np.array(starts, "int32"),
         bias.astype("float32"),
+        *epilogue_f32.slopes_of(workload, constants, layer.product.columns),
     )
 
 
@@ -176,6 +177,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         ((layer.columns + 1,), "int32"),
         ((layer.columns,), "float32"),
     ]
+    if workload.step(epilogue_f32.PRELU):
+        constants.append(((layer.product.columns,), "float32"))
     arguments = [*((operand.shape, operand.dtype) for operand in workload.inputs), *constants]
     arguments.append((workload.output_shape, workload.output_dtype))
     steps = (step.name for step in workload.epilogue)
@@ -195,7 +198,8 @@ class _Tile:
         inputs = len(workload.inputs)
         self._workload, self._layer, self._rows = workload, layer, rows
         self._inputs, self._output = buffers[:inputs], buffers[-1]
-        self._values, self._places, self._starts, self._bias = buffers[inputs:-1]
+        self._values, self._places, self._starts, self._bias, *slopes = buffers[inputs:-1]
+        self._slopes = slopes[0] if slopes else None
         self._vectors = -(-rows // LANES)
 
     def emit(self, row: ir.Expr) -> None:
@@ -220,6 +224,7 @@ class _Tile:
             self._column(panel, four * LANES + column, sums, column * width)
         step = self._workload.step("residual")
         residual = self._inputs[step.operand.index] if step and step.operand else None
+        slopes = None if self._slopes is None else (self._slopes, four * LANES)
         tile = T.alloc_buffer((width * LANES,), "float32", layout=None)
         for vector in range(self._vectors):
             lines = [load(sums, i64(column * width + vector * LANES), LANES) for column in range(LANES)]
@@ -228,7 +233,7 @@ class _Tile:
         for line in range(self._rows):
             offset = self._layer.product.target(row + line) + four * LANES
             epilogue_f32.finish(
-                self._workload.epilogue, tile, line * LANES, columns, self._output, offset, residual
+                self._workload.epilogue, tile, line * LANES, columns, self._output, offset, residual, slopes
             )
 
     def _column(self, panel: tirx.Buffer, column: ir.Expr, sums: tirx.Buffer, at: ir.Expr) -> None:

@@ -167,7 +167,7 @@ def _transforms(cut: Plan) -> list[tuple[float, float]]:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Transformed weights, [product][panel][K][columns of the panel], and the bias."""
+    """Transformed weights, [product][panel][K][columns of the panel], the bias, and slopes, if any."""
     cut = Plan(workload, params)
     u = cut.transform.weights(constants[workload.operands[1].index])
     u = u[:, fmla_tile.order(((0, cut.channels),))]
@@ -178,14 +178,18 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
         .transpose(0, 2, 1, 3)
     )
     packed = [panels.reshape(cut.products, -1), u[:, :, full:].reshape(cut.products, -1)]
-    return np.concatenate(packed, axis=1).ravel(), product_float.bias_of(workload, constants, cut.columns)
+    bias = product_float.bias_of(workload, constants, cut.columns)
+    slopes = epilogue_f32.slopes_of(workload, constants, cut.columns)
+    return np.concatenate(packed, axis=1).ravel(), bias, *slopes
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     cut = Plan(workload, params)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [((cut.products * cut.channels * cut.columns,), "float32"), ((cut.columns,), "float32")]
+    columns = 2 if workload.step(epilogue_f32.PRELU) else 1
+    weights = (cut.products * cut.channels * cut.columns,)
+    arguments += [(weights, "float32"), *[((cut.columns,), "float32")] * columns]
     arguments.append((workload.output_shape, workload.output_dtype))
     name = "_".join(("arm_winograd_f32", *(step.name for step in workload.epilogue)))
     with kernel_function(name, arguments) as function, pins():

@@ -22,7 +22,8 @@ class Stages:
     def __init__(self, cut: Plan, x: tirx.Buffer, buffers: Sequence[tirx.Buffer]) -> None:
         residual = cut.workload.step("residual")
         self.cut, self.x = cut, x
-        self.u, self.bias, self.output = buffers[-3:]
+        self.u, self.bias, *slopes = buffers[len(cut.workload.inputs) : -1]
+        self.output, self.slopes = buffers[-1], slopes[0] if slopes else None
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
         self.steps = cut.workload.epilogue
         # An activation takes the registers that a transform does: it gets a loop of its own over a tile's outputs.
@@ -145,18 +146,19 @@ class Stages:
                 if self.late:
                     store(self.output, value + bias, offset(i, j), LANES)
                 else:
-                    self.pixel(value + bias, offset(i, j))
+                    self.pixel(value + bias, offset(i, j), channel)
         if self.late:
             with T.serial(i64(0), i64(part[0])) as index:
                 barrier()  # else LLVM makes straight code of this loop, with the registers of all rows
                 for j in range(part[1]):
-                    self.pixel(load(self.output, offset(index, j), LANES), offset(index, j))
+                    self.pixel(load(self.output, offset(index, j), LANES), offset(index, j), channel)
 
-    def pixel(self, value: ir.Expr, offset: ir.Expr) -> None:
+    def pixel(self, value: ir.Expr, offset: ir.Expr, channel: ir.Expr) -> None:
         """Emit the epilogue of four channels of a pixel, without the bias."""
+        slopes = None if self.slopes is None else (self.slopes, channel)
         acc = T.alloc_buffer((LANES,), "float32", layout=None)
         store(acc, value, i64(0), LANES)
-        epilogue_f32.finish(self.steps, acc, 0, LANES, self.output, offset, self.residual)
+        epilogue_f32.finish(self.steps, acc, 0, LANES, self.output, offset, self.residual, slopes)
 
     def where(self, tile: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
         """Return image, row and column of a tile."""

@@ -90,3 +90,27 @@ def test_loops_of_very_many_operands_stay_unscheduled() -> None:
     mod = import_onnx(_concatenation(12, WIDEST - 5)).mod
     planned = last(run_phases(PhaseResult(mod), PhaseOptions(resolve("host"))))
     assert any("337 tensors; at most 300" in kernel.reason for kernel in planned.kernels)
+
+
+def test_slopes_a_channel_are_part_of_the_product_before_them() -> None:
+    """A PReLU behind a convolution, a depthwise one, and a residual sum behind one that Winograd takes."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (24, 16, 1, 1), "dw": (24, 1, 3, 3), "v": (16, 24, 3, 3), "s": (24, 1, 1), "t": (16, 1, 1)}
+    weights = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv"),
+        helper.make_node("PRelu", ["a", "s"], ["b"], name="slopes1"),
+        helper.make_node("Conv", ["b", "dw"], ["c"], name="depthwise", group=24, pads=[1] * 4),
+        helper.make_node("PRelu", ["c", "s"], ["d"], name="slopes2"),
+        helper.make_node("Conv", ["d", "v"], ["e"], name="last", pads=[1] * 4),
+        helper.make_node("Add", ["e", "x"], ["f"], name="sum"),
+        helper.make_node("PRelu", ["f", "t"], ["y"], name="slopes3"),
+    ]
+    mod = import_onnx(model(nodes, {"x": [1, 16, 13, 11]}, ["y"], weights)).mod
+    planned = last(run_phases(PhaseResult(mod), PhaseOptions(resolve("neoverse-n2"))))
+    by_hand = {k.kernel: set(k.sources) for k in planned.kernels if not k.kernel.startswith("transpose")}
+    assert by_hand == {
+        "gemm_f32": {"conv", "slopes1"},
+        "depthwise_f32": {"depthwise", "slopes2"},
+        "winograd_f32": {"last", "sum", "slopes3"},
+    }

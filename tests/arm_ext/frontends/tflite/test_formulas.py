@@ -59,3 +59,14 @@ def test_value_of_run_time_is_filled_in(tmp_path: Path):
     m = TfliteBuilder()
     m.op("FILL", [m.hold([2, 3]), m.take("float32")], [m.tensor("float32", 2, 3)])
     check(tmp_path, m, m.operators[-1].outputs, np.array(1.5, np.float32))
+
+
+@pytest.mark.parametrize("slopes", [(1, 1, 9), (9,), (7, 1, 9), (7, 8, 9)], ids=str)
+def test_prelu(tmp_path: Path, slopes: tuple[int, ...]):
+    m = TfliteBuilder()
+    held = m.hold(np.random.default_rng(0).uniform(-0.5, 1, slopes).astype("float32"))
+    m.op("PRELU", [m.take("float32", 2, 7, 8, 9), held], [m.tensor("float32", 2, 7, 8, 9)])
+    check(tmp_path, m, m.operators[-1].outputs, *m.values())
+    called = import_tflite(tmp_path / "model.tflite").mod.script()
+    # Slopes of channels alone stay a vector, which the kernel of a product before takes.
+    assert ("axis=-1" in called) == (slopes[:-1] in ((), (1, 1)))

@@ -43,6 +43,7 @@ CASES = {
     "5x5 stride 2": depthwise((12, 31), 8, (5, 5), "bias", strides=(2, 2), padding=(1, 2, 2, 1)),
     "7x7": depthwise((9, 8), 5, (7, 7), padding=(3, 3, 3, 3)),
     "images": depthwise((7, 7), 17, (3, 3), "bias", "residual", "relu", images=3, padding=(1, 1, 1, 1)),
+    "slopes": depthwise((7, 8), 9, (3, 3), "bias", "prelu", "residual", multiplier=3, padding=(1, 1, 1, 1)),
     "no border": depthwise((7, 9), 4, (3, 3), "leaky_relu"),
     "one row": depthwise((1, 31), 12, (1, 5), "bias", padding=(0, 4, 0, 0)),
     "data smaller than the kernel": depthwise((2, 1), 31, (5, 5), "bias", padding=(2, 2, 2, 2)),
@@ -89,7 +90,7 @@ def test_every_case_on_a_board(tmp_path: Path, board: Board):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_16_bits_on_a_board(dtype: str, tmp_path: Path, board: Board):
-    names = ("3x3", "7x7", "images", "row", "multiplier, no border", "one channel")
+    names = ("3x3", "7x7", "images", "slopes", "row", "multiplier, no border", "one channel")
     cases = [half_cases.Case(half_cases.halved(CASES[name], dtype, cast=name != "7x7")) for name in names]
     calls = [case.call(depthwise_f32, depthwise_f32.default(case.workload, CORE)) for case in cases]
     so = model_so(tmp_path / "model.so", calls, {**BASELINE, "mattr": ["+bf16"]})

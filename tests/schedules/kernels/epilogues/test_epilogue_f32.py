@@ -13,14 +13,14 @@ WIDTH = 8
 
 
 def row(steps: tuple[Step, ...], columns: int) -> tirx.PrimFunc:
-    """Takes a row of accumulators, then the residual, through the epilogue."""
+    """Takes a row of accumulators through the epilogue, with a residual that is also the slopes."""
     shapes = [((WIDTH,), "float32"), ((columns,), "float32"), ((columns,), "float32")]
     with kernel_function("row", shapes) as function:
         source, residual, output = function.buffers
         acc = T.alloc_buffer((WIDTH,), "float32", layout=None)
         for at in range(0, WIDTH, 4):
             store(acc, load(source, i64(at), 4), i64(at), 4)
-        epilogue_f32.finish(steps, acc, 0, columns, output, i64(0), residual)
+        epilogue_f32.finish(steps, acc, 0, columns, output, i64(0), residual, (residual, i64(0)))
     return function.prim_func
 
 
@@ -51,6 +51,15 @@ def test_leaky_relu(columns: int):
     residual = np.zeros(columns, np.float32)
     actual = run_on_host(row((step,), columns), [acc, residual], (columns,), "float32")
     np.testing.assert_array_equal(actual, np.where(acc > 0, acc, acc * np.float32(-0.5))[:columns])
+
+
+@pytest.mark.parametrize("columns", [1, 4, 7])
+def test_prelu(columns: int):
+    acc = np.array([-3, 2, -0.5, 0, 1, np.nan, -4, -np.inf], np.float32)
+    slopes = np.linspace(-0.5, 0.7, columns).astype(np.float32)
+    step = Step("prelu", Operand((columns,), "float32", "constant", 1))
+    actual = run_on_host(row((step,), columns), [acc, slopes], (columns,), "float32")
+    np.testing.assert_array_equal(actual, np.where(acc > 0, acc, acc * np.resize(slopes, WIDTH))[:columns])
 
 
 @pytest.mark.parametrize("name", activation_f32.FUNCTIONS)

@@ -26,6 +26,7 @@ LINEAR = [
         (1, 1, 1, ("bias",), True),
         (7, 31, 9, ALL_STEPS, True),
         (9, 8, 7, ("bias", "relu"), True),
+        (9, 31, 8, ("bias", "residual", "prelu"), True),
         (31, 35, 31, (), False),
         (8, 24, 64, ("residual",), True),
         (15, 57, 300, ALL_STEPS, True),

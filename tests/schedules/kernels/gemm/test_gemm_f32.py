@@ -65,12 +65,21 @@ def test_convolutions(name: str):
 
 @pytest.mark.parametrize(
     "steps",
-    [(), ("bias", "relu"), ("residual",), ("clip",), ALL_STEPS, ("bias", "leaky_relu", "residual")],
+    [
+        (),
+        ("bias", "relu"),
+        ("residual",),
+        ("clip",),
+        ALL_STEPS,
+        ("bias", "leaky_relu", "residual"),
+        ("bias", "residual", "prelu"),
+    ],
     ids=str,
 )
 def test_epilogue(steps: Sequence[str]):
     check_on_host(linear(7, 23, 9, steps))
     check_on_host(conv2d((1, 5, 5, 3), 11, (3, 3), steps, padding=(1, 1, 1, 1)))
+    check_on_host(conv2d((1, 5, 7, 6), 22, (3, 3), steps, groups=2))
 
 
 def test_leading_dimensions_are_rows():

@@ -41,7 +41,9 @@ def test_shares(share: float):
 
 
 @pytest.mark.parametrize(
-    "steps", [(), ("bias", "relu"), ("residual",), ("clip",), ("bias", "residual", "relu")], ids=str
+    "steps",
+    [(), ("bias", "relu"), ("residual",), ("clip",), ("bias", "residual", "relu"), ("bias", "prelu")],
+    ids=str,
 )
 def test_epilogue(steps: Sequence[str]):
     check(linear(37, 23, 19, steps))

@@ -41,6 +41,7 @@ CASES = [
     (same((3, 9, 9, 20), 20), Params(4, 2, 4, 4, parallel=True)),
     (same((3, 9, 9, 20), 12), Params(4, 2, 2, 4, parallel=True)),
     (same((1, 1, 31, 4), 8), Params(4, 1, 1, 8)),
+    (same((3, 9, 9, 20), 12, ("bias", "prelu", "residual")), Params(4, 2, 2, 4)),
     (conv2d((1, 6, 6, 8), 8, (TAPS, TAPS)), Params(4, 1, 2, 1)),  # no border, no epilogue
     (conv2d((1, 7, 6, 8), 8, (TAPS, TAPS), ("bias",), padding=(0, 2, 1, 1)), Params(2, 4, 2, 12)),
 ]
