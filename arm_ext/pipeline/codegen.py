@@ -173,7 +173,7 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
 
     A kernel with sizes that are known at run time has one parameter more, an int64_t: the length that they follow from.
     A kernel that is a parallel loop has a last parameter more, an int32_t: the number of the iteration to compute.
-    A kernel with assertions (`asserts`) has a last parameter more: an int32_t that is set to 1 where one fails.
+    A kernel with assertions (`assertions`) has a last parameter more: an int32_t that is set to 1 where one fails.
 
     Args:
         func: As `allocations` and then `hoist_all` leave it, with its `global_symbol`, by which C calls it. Each of its
@@ -198,7 +198,7 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
     length = length_argument(func)
     lengths = [] if length is None else [length]
     given = [param for param in func.params if not isinstance(param.ty, tvm.ir.PrimType)]
-    flags = [tirx.decl_buffer((1,), "int32", "failed", layout=None)] if asserts(func) else []
+    flags = [tirx.decl_buffer((1,), "int32", "failed", layout=None)] if assertions(func) else []
     if flags:
         func = func.with_body(_flagging(func.body, flags[0]))
     held = [*given, *flags]
@@ -241,11 +241,11 @@ def _one_task(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return tirx.PrimFunc([*func.params, task], body, func.ret_type, attrs=func.attrs)
 
 
-def asserts(func: tirx.PrimFunc) -> bool:
-    """Whether a kernel has assertions, such as that indices are within bounds."""
+def assertions(func: tirx.PrimFunc) -> list[str]:
+    """Return the messages of a kernel's assertions, such as that an index is out of bounds."""
     found: list[tirx.AssertStmt] = []
     structural_walk(func.body, [(tirx.AssertStmt, found.append)])
-    return bool(found)
+    return ["".join(part.value for part in stmt.message_parts) for stmt in found]
 
 
 def _flagging(body: tirx.Stmt, flag: tirx.Var) -> tirx.Stmt:
