@@ -100,11 +100,13 @@ _TO_LOOPS = Sequential(
         s_tir.transform.LowerOpaqueBlock(),
     ]
 )
+_TO_FLAT = Sequential([tirx.transform.FlattenBuffer(), tirx.transform.BF16ComputeLegalize()])
+# Indices of a package's kernels stay of 64 bits where they begin at a tensor's byte_offset, which has no known bound.
+# Those of a C library's begin at 0, and would all become 32 bits wide. On a CPU of 64 bits, LLVM then keeps vectors
+# of convolutions with short segments on the stack.
+_NARROW = tirx.transform.NarrowDataType(32)
 _TO_CODE = Sequential(
     [
-        tirx.transform.FlattenBuffer(),
-        tirx.transform.BF16ComputeLegalize(),
-        tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),
         tirx.transform.VectorizeLoop(),
         tirx.transform.StorageRewrite(),
@@ -163,7 +165,7 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
             {gvar: f for gvar, f in mod.functions_items() if APART not in f.attrs}, attrs=mod.attrs
         )
         mod = _pair_arguments(_keep_states(_each_compiled(mod, close_loops)), by_pointers)
-        mod = _TO_CODE(allocations(_call_outside(_in_parts(mod), apart)))
+        mod = _TO_CODE(_NARROW(_TO_FLAT(allocations(_call_outside(_in_parts(mod), apart)))))
         mod = _swap_states(_TO_PACKED(_taking_pointers(mod)))
         return _each_compiled(mod, _with_addresses)
 
@@ -183,11 +185,17 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
     symbol = func.attrs["global_symbol"]
     with section("TensorIR passes"):
         mod = tvm.IRModule({symbol: _of_pointers(func).with_attr("target", target)}, attrs={PART: True})
-        mod = _TO_CODE(mod)
+        mod = _TO_FLAT(mod)
+        mod = _TO_CODE(mod if _has_wide_addresses(target) else _NARROW(mod))
         (gvar,) = mod.get_global_vars()
         mod.update_func(gvar, _one_task(mod[gvar]))
         mod = _TO_C(mod)
     return tvm.get_global_func(f"target.build.{target.kind.name}")(mod, target)
+
+
+def _has_wide_addresses(target: tvm.target.Target) -> bool:
+    """Whether addresses are of 64 bits, by the target's triple: aarch64, x86_64, riscv64."""
+    return str(target.attrs["mtriple"]).partition("-")[0].endswith("64")
 
 
 def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
