@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """C code of a program: its steps as statements, and the functions that threads of a pool call."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,7 +16,13 @@ _MEMORIES: dict[Memory, str] = {
     "input": "const {}_input *in",
     "output": "const {}_output *out",
 }
-_NAMED_SOURCES = 4  # most source nodes in the comment of a call
+_NAMED_SOURCES = 4  # most source nodes that a text about a call names
+
+
+def named(sources: Sequence[str]) -> str:
+    """Return the names of the first source nodes of a call, and how many more there are."""
+    more = len(sources) - _NAMED_SOURCES
+    return ", ".join(sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class Body:
         program: The steps to write as C.
         layout: Where each value lies in memory.
         symbols: Kernel → symbol that the C code calls.
-        checked: Names of the kernels that check indices.
+        checked: Kernel that checks indices → the number of its message among the library's.
         is_open: Whether the program takes a length.
         shared: C names of the parts of the weights that other models of the library read, too.
         npu: The regions that are offered to an NPU.
@@ -40,7 +46,7 @@ class Body:
     program: Program
     layout: Layout
     symbols: Mapping[str, str]
-    checked: Collection[str]
+    checked: Mapping[str, int]
     is_open: bool = False
     shared: Mapping[int, str] = field(default_factory=dict)
     npu: Sequence[NpuRegion] = ()
@@ -111,8 +117,7 @@ class Body:
             return [f"while ({self._condition(step.condition)}) {{", *self._block(step.body), "}"]
         if isinstance(step, Copy):
             return [f"memcpy({self._address(step.target)}, {self._address(step.source)}, {step.bytes});"]
-        more = len(step.sources) - _NAMED_SOURCES
-        told = ", ".join(step.sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
+        told = named(step.sources)
         lines = [f"/* {comment(told)} */"] if told else []
         if step.tasks:
             part = f"&(part){{memory, weights, in, out{', length' if self.is_open else ''}}}"
@@ -126,7 +131,8 @@ class Body:
         if step.kernel not in self.checked:
             return [*lines, f"{self.symbols[step.kernel]}({', '.join(arguments)});"]
         call = f"{self.symbols[step.kernel]}({', '.join([*arguments, '&failed'])});"
-        return [*lines, call, "if (failed != 0) {", f"    return {self.name.upper()}_ERROR_INDEX;", "}"]
+        failed = self._failed(self.checked[step.kernel], "INDEX")
+        return [*lines, call, "if (failed != 0) {", *failed, "}"]
 
     def _offer(self, number: int, arguments: Sequence[str]) -> list[str]:
         """Offer a region to an NPU, and note down whether it was taken."""
@@ -138,11 +144,15 @@ class Body:
             f"    void *const wanted[] = {{{', '.join([*tensors[count:], 'NULL'])}}};",
             f"    const int done = offer(npu, {number}, {payload}, given, wanted);",
             "    if (done < 0) {",
-            f"        return {self.name.upper()}_ERROR_NPU;",
+            *(f"    {line}" for line in self._failed(len(self.checked) + 1 + number, "NPU")),
             "    }",
             f"    *({taken}) = done != 0;",
             "}",
         ]
+
+    def _failed(self, message: int, code: str) -> list[str]:
+        """End the run with a code, and note down the number of the message that says why."""
+        return [f"    instance->failure = {message};", f"    return {self.name.upper()}_ERROR_{code};"]
 
     def _condition(self, place: Place, *, is_false: bool = False) -> str:
         return f"*(const unsigned char *)({self._address(place)}) {'==' if is_false else '!='} 0"

@@ -88,10 +88,7 @@ def code_values(name: str, regions: Sequence[NpuRegion]) -> dict[str, str]:
         "npu_tables": render("npu_tables.c", values | {"npu_rows": rows, "npu_tensors": tensors}),
         "helper_check": render("npu_check.c", values),
         "helper_kept": "    instance->npu = npu;\n",
-        "helper_parameter": f", const {name}_npu *npu",
-        "helper_used": "    (void)npu;\n",
-        "helper_instance": ", instance->npu",
-        "helper_given": ", npu",
+        "helper_used": f"    const {name}_npu *npu = instance->npu;\n    (void)npu;\n",
     }
 
 

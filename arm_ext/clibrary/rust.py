@@ -17,12 +17,14 @@ _C_TYPES = {
     "void": "c_void",
     "char": "c_char",
     "unsigned char": "u8",
+    "float": "f32",
+    "int32_t": "i32",
     "size_t": "usize",
     "uintptr_t": "usize",
 }
 _ITEMS = re.compile(
     r"/\*(?P<comment>.*?)\*/"
-    r"|^\#define (?P<constant>\w+) (?P<value>\(.*?\)(?= |$)|\"\w+\"|\d+)"
+    r"|^\#define (?P<constant>\w+) (?P<value>\(.*?\)(?= |$)|\"\w+\"|[\d.e+-]+f$|\d+)"
     r"|^typedef enum (?P<enum>\w+) \{(?P<cases>.*?)\}"
     r"|^typedef struct (?P<struct>\w+) \{(?P<fields>.*?)^\}"
     r"|^(?P<result>(?:const )?\w+ \*?)(?P<function>\w+)\((?P<parameters>[^)]*)\);",
@@ -90,6 +92,10 @@ def _module(name: str, header: str) -> Iterator[str]:
 def _constant(name: str, value: str) -> str:
     if value.startswith('"'):
         return f"pub const {name}: &str = {value};\n"
+    if value.endswith("f"):
+        return f"pub const {name}: f32 = {value.removesuffix('f')};\n"
+    if value.startswith("((int32_t)"):
+        return f"pub const {name}: i32 = {value.removeprefix('((int32_t)').rstrip(')')};\n"
     number = value.removeprefix("((size_t)").rstrip(")")
     return f"pub const {name}: usize = {number.replace('-1', 'usize::MAX', 1)};\n"
 

@@ -10,17 +10,18 @@ from functools import cached_property
 import numpy as np
 from tvm import tirx
 
-from arm_ext.clibrary.body import Body
+from arm_ext.clibrary.body import Body, named
 from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
 from arm_ext.clibrary.npu import NpuRegion, code_values, header_values
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotient_for
 from arm_ext.clibrary.program import Program, calls_of
+from arm_ext.clibrary.scales import Scale, scales_of
 from arm_ext.clibrary.shared import Group, Shared
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.common.version import __version__
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
-from arm_ext.pipeline.codegen import asserts
+from arm_ext.pipeline.codegen import assertions
 from arm_ext.pipeline.selftest import STEPS
 from arm_ext.target.npu import ACCELERATORS
 from arm_ext.target.profiles import Profile
@@ -34,7 +35,7 @@ _C_TYPES = {
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 # Variables and functions of the C++ class.
-_CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor"
+_CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor failure"
 # Placeholders of the templates that are empty in a library with one shape of fixed sizes.
 _NOTHING = """shape_parameter shape_pass place_parameter place_pass compute_parameter compute_pass shapes shape_text
 hpp_shape hpp_shape_only hpp_shape_check hpp_place open_limit open_parameter open_pass open_check open_needs
@@ -212,7 +213,7 @@ class Sources:
                 f"include/{name}.h": render("model.h", values),
                 f"include/{name}.hpp": render("model.hpp", values | self._cpp(values)),
                 f"src/{name}.c": render("model.c", values | self._code(values)),
-                f"src/{name}_text.c": render("text.c", values),
+                f"src/{name}_text.c": render("text.c", {**values, "failures": self._failures(values)}),
                 f"python/{name}.py": render("module.py.in", values | self._python(values)),
                 f"example/{self.example}.c": render("main.c", values | self._example_values(values)),
                 f"example/{self.data}.S": render("selftest.S", values),
@@ -249,7 +250,6 @@ class Sources:
 
     @cached_property
     def _bodies(self) -> list[Body]:
-        checked = frozenset(name for name, func in self.kernels.items() if asserts(func))
         return [
             Body(
                 self.name,
@@ -257,13 +257,32 @@ class Sources:
                 shape.program,
                 layout,
                 self.symbols,
-                checked,
+                {name: number for number, name in enumerate(self._checked, 1)},
                 isinstance(shape.open, OpenLength),
                 {index: each.symbol for index, each in self.shared.items()},
                 self.npu,
             )
             for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
         ]
+
+    @cached_property
+    def _checked(self) -> dict[str, str]:
+        """Kernel → what it is told where an index is out of bounds, for the kernels that check indices."""
+        told = {name: assertions(func) for name, func in self.kernels.items()}
+        return {name: "; ".join(messages) for name, messages in told.items() if messages}
+
+    def _failures(self, values: Mapping[str, str]) -> str:
+        """Return the C function that tells why a run ended: messages of checked kernels, then of regions."""
+        calls = [step for body in self._bodies for step in calls_of(body.program.steps)]
+        offers = {step.region: named(step.sources) for step in calls if step.region is not None}
+        regions = [f"{offers[number]}: a region failed on the NPU" for number in range(len(self.npu))]
+        rows = [f"    {literal(text)},\n" for text in (*self._checked.values(), *regions)]
+        return render("failure.c" if rows else "no_failure.c", {**values, "failure_rows": "".join(rows)})
+
+    @cached_property
+    def _scales(self) -> tuple[list[Scale], list[Scale]]:
+        """Return the quantisation of inputs and of outputs, which is the same for all shapes."""
+        return scales_of(self.model.mod)
 
     @property
     def _open(self) -> OpenSize | None:
@@ -312,8 +331,8 @@ class Sources:
             "dimensions": str(max([1, *(len(spec.shape) for spec in specs)])),
             "tensors": "\n".join(
                 [
-                    *self._macros("INPUT", [shape.model.inputs for shape in self.shapes]),
-                    *self._macros("OUTPUT", [shape.model.outputs for shape in self.shapes]),
+                    *self._macros("INPUT", [shape.model.inputs for shape in self.shapes], self._scales[0]),
+                    *self._macros("OUTPUT", [shape.model.outputs for shape in self.shapes], self._scales[1]),
                 ]
             ),
             "weights_text": "",
@@ -324,8 +343,12 @@ class Sources:
             "hpp_weights": "",
             **dict.fromkeys(_HELPER_VALUES, ""),
             "threads": str(self.threads),
-            "input_table": "".join(_table(name, shape.model.inputs) for shape in self.shapes),
-            "output_table": "".join(_table(name, shape.model.outputs) for shape in self.shapes),
+            "input_table": "".join(
+                _table(name, shape.model.inputs, self._scales[0]) for shape in self.shapes
+            ),
+            "output_table": "".join(
+                _table(name, shape.model.outputs, self._scales[1]) for shape in self.shapes
+            ),
             **self._shape_values(),
             "bound": repr(self.check.relative_bound),
             "reason": comment(self.check.reason),
@@ -523,7 +546,9 @@ class Sources:
             "hpp_weights": f"{values['hpp_weights']}, npu",
         }
 
-    def _macros(self, kind: str, shapes: Sequence[Sequence[TensorSpec]]) -> list[str]:
+    def _macros(
+        self, kind: str, shapes: Sequence[Sequence[TensorSpec]], scales: Sequence[Scale]
+    ) -> list[str]:
         """Return the macros of inputs or outputs; of several shapes, with the sizes of the largest."""
         lines = []
         names = identifiers(spec.name for spec in shapes[0])
@@ -536,6 +561,11 @@ class Sources:
                 f"#define {macro}_ELEMENTS ((size_t){int(np.prod(spec.shape, dtype=np.int64))})",
                 f"#define {macro}_BYTES ((size_t){tensor_bytes(spec)})",
             ]
+            if scale := scales[index]:
+                lines += [
+                    f"#define {macro}_SCALE {scale.c_scale}",
+                    f"#define {macro}_ZERO_POINT ((int32_t){scale.zero_point})",
+                ]
         return lines
 
     def _code(self, values: Mapping[str, str]) -> dict[str, str]:
@@ -580,16 +610,10 @@ class Sources:
             "bodies": "".join(
                 render("compute.c", {**values, **helpers, **self._body_values(body)}) for body in bodies
             )
-            + (
-                render("choose.c", {**values, **helpers, "cases": self._cases(helpers)})
-                if self._several
-                else ""
-            )
-            + (render("samples.c", {**values, **helpers}) if isinstance(self._open, OpenSamples) else ""),
+            + (render("choose.c", {**values, "cases": self._cases()}) if self._several else "")
+            + (render("samples.c", values) if isinstance(self._open, OpenSamples) else ""),
             "reset": f"    (void){self.name}_reset(instance);\n" if self.model.states else "",
-            "states": render("states.c", {**values, **helpers, **self._state_code()})
-            if self.model.states
-            else "",
+            "states": render("states.c", {**values, **self._state_code()}) if self.model.states else "",
         }
         return code | {"quotient": quotient_for(code["tasks"], code["bodies"], values["open_needs"])}
 
@@ -599,10 +623,7 @@ class Sources:
             "npu_tables": "",
             "helper_check": render("pool_check.c", values),
             "helper_kept": "    instance->pool = pool;\n",
-            "helper_parameter": f", const {self.name}_pool *pool",
-            "helper_used": "    (void)pool;\n",
-            "helper_instance": ", instance->pool",
-            "helper_given": ", pool",
+            "helper_used": f"    const {self.name}_pool *pool = instance->pool;\n    (void)pool;\n",
         }
         if self.threads == 1:
             pool = dict.fromkeys(pool, "")
@@ -618,10 +639,9 @@ class Sources:
             "steps": body.statements,
         }
 
-    def _cases(self, helpers: Mapping[str, str]) -> str:
-        given = f"memory, weights, in, out{helpers['helper_given']}"
+    def _cases(self) -> str:
         return "".join(
-            f"    case {number}:\n        return compute{body.suffix}({given});\n"
+            f"    case {number}:\n        return compute{body.suffix}(instance, in, out);\n"
             for number, body in enumerate(self._bodies)
         )
 
@@ -688,6 +708,12 @@ class Sources:
         return {
             "title": title,
             "py_shapes": "".join(f"    (({inputs}), ({outputs})),\n" for inputs, outputs in shapes),
+            "py_scales": "".join(
+                f"    {spec.name!a}: ({scale.scale!r}, {scale.zero_point}),\n"
+                for specs, scales in zip((self.model.inputs, self.model.outputs), self._scales, strict=True)
+                for spec, scale in zip(specs, scales, strict=True)
+                if scale
+            ),
             "py_shape": render(
                 "lengths.py.in" if self._open else "shapes.py.in" if self._several else "shape.py.in",
                 values,
@@ -731,14 +757,14 @@ def _stack(prefix: str, facts: Facts) -> str:
     )
 
 
-def _table(name: str, specs: Sequence[TensorSpec]) -> str:
+def _table(name: str, specs: Sequence[TensorSpec], scales: Sequence[Scale]) -> str:
     rows = []
-    for spec in specs:
+    for spec, scale in zip(specs, scales, strict=True):
         shape = ", ".join(map(str, spec.shape)) or "0"
         elements = int(np.prod(spec.shape, dtype=np.int64))
         rows.append(
             f"    {{{literal(spec.name)}, {name.upper()}_{spec.dtype.upper()}, {len(spec.shape)}, {{{shape}}}, "
-            f"{elements}, {tensor_bytes(spec)}}},\n"
+            f"{elements}, {tensor_bytes(spec)}, {scale.c_scale}, {scale.zero_point}}},\n"
         )
     return "".join(rows)
 

@@ -118,11 +118,13 @@ _TO_LOOPS = Sequential(
         s_tir.transform.LowerOpaqueBlock(),
     ]
 )
+_TO_FLAT = Sequential([tirx.transform.FlattenBuffer(), tirx.transform.BF16ComputeLegalize()])
+# Indices of a package's kernels stay of 64 bits where they begin at a tensor's byte_offset, which has no known bound.
+# Those of a C library's begin at 0, and would all become 32 bits wide. On a CPU of 64 bits, LLVM then keeps vectors
+# of convolutions with short segments on the stack.
+_NARROW = tirx.transform.NarrowDataType(32)
 _TO_CODE = Sequential(
     [
-        tirx.transform.FlattenBuffer(),
-        tirx.transform.BF16ComputeLegalize(),
-        tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),
         tirx.transform.VectorizeLoop(),
         tirx.transform.StorageRewrite(),
@@ -181,7 +183,7 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
             {gvar: f for gvar, f in mod.functions_items() if APART not in f.attrs}, attrs=mod.attrs
         )
         mod = _pair_arguments(_keep_states(_each_compiled(mod, close_loops)), by_pointers)
-        mod = _TO_CODE(allocations(_call_outside(_in_parts(mod), apart)))
+        mod = _TO_CODE(_NARROW(_TO_FLAT(allocations(_call_outside(_in_parts(mod), apart)))))
         mod = _swap_states(_TO_PACKED(_taking_pointers(mod)))
         return _each_compiled(mod, _with_addresses)
 
@@ -191,7 +193,7 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
 
     A kernel with sizes that are known at run time has one parameter more, an int64_t: the length that they follow from.
     A kernel that is a parallel loop has a last parameter more, an int32_t: the number of the iteration to compute.
-    A kernel with assertions (`asserts`) has a last parameter more: an int32_t that is set to 1 where one fails.
+    A kernel with assertions (`assertions`) has a last parameter more: an int32_t that is set to 1 where one fails.
 
     Args:
         func: As `allocations` and then `hoist_all` leave it, with its `global_symbol`, by which C calls it. Each of its
@@ -201,11 +203,17 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
     symbol = func.attrs["global_symbol"]
     with section("TensorIR passes"):
         mod = tvm.IRModule({symbol: _of_pointers(func).with_attr("target", target)}, attrs={PART: True})
-        mod = _TO_CODE(mod)
+        mod = _TO_FLAT(mod)
+        mod = _TO_CODE(mod if _has_wide_addresses(target) else _NARROW(mod))
         (gvar,) = mod.get_global_vars()
         mod.update_func(gvar, _one_task(mod[gvar]))
         mod = _TO_C(mod)
     return tvm.get_global_func(f"target.build.{target.kind.name}")(mod, target)
+
+
+def _has_wide_addresses(target: tvm.target.Target) -> bool:
+    """Whether addresses are of 64 bits, by the target's triple: aarch64, x86_64, riscv64."""
+    return str(target.attrs["mtriple"]).partition("-")[0].endswith("64")
 
 
 def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -216,7 +224,7 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
     length = length_argument(func)
     lengths = [] if length is None else [length]
     given = [param for param in func.params if not isinstance(param.ty, tvm.ir.PrimType)]
-    flags = [tirx.decl_buffer((1,), "int32", "failed", layout=None)] if asserts(func) else []
+    flags = [tirx.decl_buffer((1,), "int32", "failed", layout=None)] if assertions(func) else []
     if flags:
         func = func.with_body(_flagging(func.body, flags[0]))
     held = [*given, *flags]
@@ -259,11 +267,11 @@ def _one_task(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return tirx.PrimFunc([*func.params, task], body, func.ret_type, attrs=func.attrs)
 
 
-def asserts(func: tirx.PrimFunc) -> bool:
-    """Whether a kernel has assertions, such as that indices are within bounds."""
+def assertions(func: tirx.PrimFunc) -> list[str]:
+    """Return the messages of a kernel's assertions, such as that an index is out of bounds."""
     found: list[tirx.AssertStmt] = []
     structural_walk(func.body, [(tirx.AssertStmt, found.append)])
-    return bool(found)
+    return ["".join(part.value for part in stmt.message_parts) for stmt in found]
 
 
 def _flagging(body: tirx.Stmt, flag: tirx.Var) -> tirx.Stmt:

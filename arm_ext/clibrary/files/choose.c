@@ -1,5 +1,4 @@
-static @name@_status compute(size_t shape, unsigned char *const *memory, const unsigned char *weights,
-                             const @name@_input *in, const @name@_output *out@helper_parameter@)
+static @name@_status compute(size_t shape, @name@_instance *instance, const @name@_input *in, const @name@_output *out)
 {
     switch (shape) {
 @cases@    default:

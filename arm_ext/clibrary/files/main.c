@@ -90,7 +90,8 @@ static int selftest(@name@_instance *instance, @shape_parameter@const unsigned c
     }
     @name@_status status = @name@_run(instance, @shape_pass@inputs, outputs);
     if (status != @NAME@_OK) {
-        printf("@name@: %s\n", @name@_strerror(status));
+        const char *why = @name@_failure(instance);
+        printf("@name@: %s\n", why != NULL ? why : @name@_strerror(status));
         return 1;
     }
     for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {

@@ -53,6 +53,16 @@ static @name@_status check_instance(const @name@_instance *instance)
     return instance->mark == (MARK ^ (uintptr_t)instance) ? @NAME@_OK : @NAME@_ERROR_INSTANCE;
 }
 
+/* Checks an instance that is about to run, and forgets what its last run told. */
+static @name@_status begin(@name@_instance *instance)
+{
+    @name@_status status = check_instance(instance);
+    if (status == @NAME@_OK) {
+        instance->failure = 0;
+    }
+    return status;
+}
+
 static int overlaps_memory(const @name@_instance *instance, const void *data, size_t bytes)
 {
     for (size_t i = 0; i < @NAME@_REGIONS; i++) {
@@ -170,6 +180,7 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
 @helper_kept@    instance->mark = MARK ^ (uintptr_t)instance;
     instance->state = 0;
     instance->in_place = in_place;
+    instance->failure = 0;
 @reset@    return @NAME@_OK;
 }
 
@@ -193,13 +204,13 @@ void *@name@_output_place(const @name@_instance *instance, @place_parameter@size
 {
     @name@_input in[@NAME@_INPUTS + 1];
     @name@_output out[@NAME@_OUTPUTS + 1];
-@shape_check@    @name@_status status = check_instance(instance);
+@shape_check@    @name@_status status = begin(instance);
 @open_check@    if (status == @NAME@_OK) {
         status = shape < SHAPES ? find_tensors(instance, shape, @open_pass@inputs, @NAME@_INPUTS, in, outputs, @NAME@_OUTPUTS, out)
                                 : @NAME@_ERROR_SHAPE;
     }
     if (status == @NAME@_OK) {
-        status = @compute@(@compute_pass@instance->memory, instance->weights, in, out@helper_instance@);
+        status = @compute@(@compute_pass@instance, in, out);
     }
     return status;
 }

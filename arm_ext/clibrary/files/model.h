@@ -67,6 +67,8 @@ typedef struct @name@_tensor {
     size_t shape[@NAME@_DIMENSIONS];
     size_t elements;
     size_t bytes;
+    float scale; /* of a quantised tensor, whose real values are scale * (element - zero_point); else 0 */
+    int32_t zero_point;
 } @name@_tensor;
 
 /* A buffer to read, and one to write: its address, and its size in bytes. */
@@ -87,6 +89,7 @@ typedef struct @name@_instance {
 @helper_member@    uintptr_t mark;
     size_t state;
     size_t in_place;
+    size_t failure;
 } @name@_instance;
 
 /* Prepares an instance, which uses the arena until it is no longer run; nothing need be released.
@@ -109,6 +112,10 @@ void *@name@_output_place(const @name@_instance *instance, @place_parameter@size
 /* The input or output of an index, or null if there is none.@tensor_text@ */
 const @name@_tensor *@name@_input_tensor(@shape_parameter@size_t index@tensor_parameter@);
 const @name@_tensor *@name@_output_tensor(@shape_parameter@size_t index@tensor_parameter@);
+
+/* Why the last run of an instance ended with @NAME@_ERROR_INDEX or @NAME@_ERROR_NPU, in English and UTF-8: a text of
+ * the library's that names the nodes of the model. Null if it ended otherwise, or there was no run. */
+const char *@name@_failure(const @name@_instance *instance);
 
 /* What a status means, in English. */
 const char *@name@_strerror(@name@_status status);

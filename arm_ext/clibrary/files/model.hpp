@@ -25,6 +25,9 @@ class Model {
     // Whether it can run: @NAME@_OK, or why not.
     Status status() const noexcept { return status_; }
 
+    // Why the last run ended with an error of an index or of the NPU, and at which nodes; else null.
+    const char *failure() const noexcept { return @name@_failure(&instance_); }
+
     // Places in the arena, to fill and read without a buffer of one's own; see @name@.h. Null if there is none.
     void *input(@hpp_place@std::size_t index) const noexcept
     {

@@ -16,6 +16,8 @@ const @name@_tensor *@name@_@kind@_tensor(size_t @open@, size_t index, @name@_te
     tensor->name = largest->name;
     tensor->type = largest->type;
     tensor->dimensions = largest->dimensions;
+    tensor->scale = largest->scale;
+    tensor->zero_point = largest->zero_point;
     tensor->elements = 1;
     for (size_t i = 0; i < @NAME@_DIMENSIONS; i++) {
         tensor->shape[i] = @kind@_size((int64_t)@open@, index, i);

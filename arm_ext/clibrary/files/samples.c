@@ -1,6 +1,6 @@
 /* Computes samples one by one. */
-static @name@_status compute_samples(size_t samples, unsigned char *const *memory, const unsigned char *weights,
-                             const @name@_input *in, const @name@_output *out@helper_parameter@)
+static @name@_status compute_samples(size_t samples, @name@_instance *instance, const @name@_input *in,
+                                     const @name@_output *out)
 {
     static const unsigned char has_samples[@NAME@_INPUTS + 1] = {@has_samples@};
     @name@_input one_in[@NAME@_INPUTS + 1];
@@ -14,7 +14,7 @@ static @name@_status compute_samples(size_t samples, unsigned char *const *memor
             one_out[i].bytes = output_needs[0][i].bytes;
             one_out[i].data = (unsigned char *)out[i].data + sample * one_out[i].bytes;
         }
-        @name@_status status = compute(memory, weights, one_in, one_out@helper_given@);
+        @name@_status status = compute(instance, one_in, one_out);
         if (status != @NAME@_OK) {
             return status;
         }

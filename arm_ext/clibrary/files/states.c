@@ -41,7 +41,7 @@ static unsigned char *state_of(const @name@_instance *instance, size_t which, si
     @name@_input in[@NAME@_INPUTS];
     @name@_output out[@NAME@_OUTPUTS];
     @name@_output given[@NAME@_STEP_OUTPUTS];
-@shape_check@    @name@_status status = check_instance(instance);
+@shape_check@    @name@_status status = begin(instance);
     if (status == @NAME@_OK) {
         status = shape < SHAPES ? find_tensors(instance, shape, inputs, @NAME@_STEP_INPUTS, in, outputs,
                                                @NAME@_STEP_OUTPUTS, given)
@@ -61,7 +61,7 @@ static unsigned char *state_of(const @name@_instance *instance, size_t which, si
         after->data = state_of(instance, next, i);
         before->bytes = after->bytes = states[i].bytes;
     }
-    status = compute(@shape_pass@instance->memory, instance->weights, in, out@helper_instance@);
+    status = compute(@shape_pass@instance, in, out);
     if (status != @NAME@_OK) {
         return status;
     }

@@ -4,13 +4,13 @@
 enum { SHAPES = @shape_count@ };
 
 static const @name@_tensor inputs[SHAPES * @NAME@_INPUTS + 1] = {
-@input_table@    {"", @NAME@_BOOL, 0, {0}, 0, 0},
+@input_table@    {"", @NAME@_BOOL, 0, {0}, 0, 0, 0, 0},
 };
 static const @name@_tensor outputs[SHAPES * @NAME@_OUTPUTS + 1] = {
-@output_table@    {"", @NAME@_BOOL, 0, {0}, 0, 0},
+@output_table@    {"", @NAME@_BOOL, 0, {0}, 0, 0, 0, 0},
 };
 
-@tensor_functions@const char *@name@_strerror(@name@_status status)
+@tensor_functions@@failures@const char *@name@_strerror(@name@_status status)
 {
     switch (status) {
     case @NAME@_OK:

@@ -6,8 +6,8 @@ import pytest
 
 import arm_ext
 from arm_ext.api import digits
-from tests.arm_ext import models, state_models
-from tests.arm_ext.clibrary.programs import Library
+from tests.arm_ext import models, npu_models, state_models
+from tests.arm_ext.clibrary.programs import MIXED, Library
 from tests.arm_ext.sequence_models import convolution
 
 
@@ -70,6 +70,12 @@ def host_samples(libraries: Path) -> Library:
     """Two layers for any number of samples."""
     shapes = {"x": ("n", 31)}
     return Library.of(models.mlp("n"), libraries / "samples-host", "host", name="many", shapes=shapes)
+
+
+@pytest.fixture(scope="session")
+def mixed(libraries: Path) -> Library:
+    """A quantised model with regions for an NPU, and a float head."""
+    return Library.of(npu_models.mixed(), libraries / "mixed-host", "host", name="mixed", npu=MIXED)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,8 @@ from arm_ext.package.manifest import Library as LibraryInfo
 from arm_ext.target.toolchain import zig
 
 HERE = Path(__file__).parent
+# Five regions of `npu_models.mixed`, with the CPU between them.
+MIXED = arm_ext.NpuOptions("ethos-u65-256", npu_ops=("conv2d", "linear", "softmax"))
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 

@@ -219,6 +219,7 @@ def test_a_shared_library_exports_the_functions_alone(digits_library: Library, t
         "init",
         "run",
         "strerror",
+        "failure",
         "input_tensor",
         "output_tensor",
         "input_place",
@@ -279,19 +280,47 @@ def test_a_kernel_that_threads_would_share_runs_on_one(tmp_path: Path) -> None:
     assert "all outputs agree" in run(cc(library.selftest, tmp_path / "selftest"))
 
 
-def test_an_index_out_of_bounds_is_a_code(tmp_path: Path) -> None:
-    table = numpy_helper.from_array(np.arange(20, dtype=np.float32).reshape(5, 4), "table")
+@pytest.fixture(scope="module")
+def lookup(libraries: Path) -> Library:
+    """Rows of two tables by number."""
     graph = helper.make_graph(
-        [helper.make_node("Gather", ["table", "ids"], ["rows"], name="look up")],
+        [
+            helper.make_node("Gather", ["five", "ids"], ["rows"], name="look up"),
+            helper.make_node("Gather", ["seven", "more"], ["others"], name="look further"),
+        ],
         "lookup",
-        [helper.make_tensor_value_info("ids", TensorProto.INT64, [3])],
-        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [3, 4])],
-        [table],
+        [
+            helper.make_tensor_value_info("ids", TensorProto.INT64, [3]),
+            helper.make_tensor_value_info("more", TensorProto.INT64, [1]),
+        ],
+        [
+            helper.make_tensor_value_info("rows", TensorProto.FLOAT, [3, 4]),
+            helper.make_tensor_value_info("others", TensorProto.FLOAT, [1, 2]),
+        ],
+        [
+            numpy_helper.from_array(np.arange(20, dtype=np.float32).reshape(5, 4), "five"),
+            numpy_helper.from_array(np.arange(14, dtype=np.float32).reshape(7, 2), "seven"),
+        ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    library = Library.of(model, tmp_path / "lookup", "host", name="lookup")
-    assert "all outputs agree" in run(cc(library.selftest, tmp_path / "selftest"))
-    run(cc([*STRICT, HERE / "lookup.c", *library.arguments], tmp_path / "program"))
+    return Library.of(model, libraries / "lookup", "host", name="lookup")
+
+
+def test_an_index_out_of_bounds_is_a_code_and_names_its_node(lookup: Library, tmp_path: Path) -> None:
+    assert "all outputs agree" in run(cc(lookup.selftest, tmp_path / "selftest"))
+    run(cc([*STRICT, HERE / "lookup.c", *lookup.arguments], tmp_path / "program"))
+
+
+def test_python_names_the_node_of_an_index_out_of_bounds(lookup: Library, tmp_path: Path) -> None:
+    model = python_module(lookup, tmp_path)["Model"]()
+    ids, more = np.array([0, 4, 1]), np.array([7])
+    with pytest.raises(
+        ValueError, match="node 'look further': an index is out of bounds for an axis of size 7"
+    ):
+        model.run(ids, more)
+    with pytest.raises(ValueError, match="a buffer has not the size of its tensor"):
+        model.run(ids, ids)
+    assert model.run(ids, more - 1)[1].tolist() == [[12, 13]]
 
 
 def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:

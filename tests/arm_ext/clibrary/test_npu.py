@@ -20,14 +20,12 @@ from arm_ext.ethosu.model import run as run_on_model
 from arm_ext.ethosu.payload import Payload
 from arm_ext.native.build import npu_linux
 from tests.arm_ext import models, npu_models
-from tests.arm_ext.clibrary.programs import STRICT, Library, cc, cross, run
+from tests.arm_ext.clibrary.programs import MIXED, STRICT, Library, cc, cross, run
 from tests.arm_ext.clibrary.test_several_models import saved, selftest
 from tests.arm_ext.native.npu_device import Device
 from tests.arm_ext.native.npu_regions import SYSTEM
 
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-# Five regions of the mixed model, with the CPU between them.
-MIXED = NpuOptions("ethos-u65-256", npu_ops=("conv2d", "linear", "softmax"))
 CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 ERROR_NPU = 12
 HOST = f"{platform.machine()}-linux-gnu"
@@ -72,12 +70,6 @@ Answer = Callable[[Region, bytes, list[bytes], list[Any]], int]
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    folder = tmp_path_factory.mktemp("npu") / "mixed"
-    return Library.of(npu_models.mixed(), folder, "host", name="mixed", npu=MIXED)
-
-
-@pytest.fixture(scope="module")
 def pooled(tmp_path_factory: pytest.TempPathFactory) -> Library:
     """The same with a pool of threads, and its weights and payloads in a file."""
     folder = tmp_path_factory.mktemp("npu") / "pooled"
@@ -118,6 +110,7 @@ class Caller:
 
         npu = Npu(None, _RUN(offered))
         instance, arena = (ctypes.create_string_buffer(size + 64) for size in (1024, info.arena_bytes))
+        self._instance = instance
         begin = -(-ctypes.addressof(arena) // 64) * 64
         status: int = self._functions[f"{name}_init"](
             instance, ctypes.c_void_p(begin), ctypes.c_size_t(info.arena_bytes), ctypes.byref(npu)
@@ -125,6 +118,14 @@ class Caller:
         assert status == 0
         status = self._functions[f"{name}_run"](instance, _buffers(inputs), _buffers(outputs))
         return status, outputs
+
+    def failure(self) -> str:
+        """Return why the last run ended."""
+        function = self._functions[f"{self._library.name}_failure"]
+        function.restype = ctypes.c_char_p
+        text = function(self._instance)
+        assert isinstance(text, bytes)
+        return text.decode()
 
 
 def _values(library: Library) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -193,9 +194,13 @@ def test_an_error_of_the_npu_ends_the_run(mixed: Library, tmp_path: Path) -> Non
         numbers.append(region.number)
         return -1
 
-    status, _ = Caller(mixed, tmp_path).run(answer)
+    caller = Caller(mixed, tmp_path)
+    status, _ = caller.run(answer)
     assert status == ERROR_NPU
     assert len(numbers) == 1
+    nodes, _, why = caller.failure().rpartition(": ")
+    assert why == "a region failed on the NPU"
+    assert nodes.split(", ")[0] in {node.name for node in npu_models.mixed().graph.node}
 
 
 def test_the_description_of_a_region_is_that_of_its_payload(mixed: Library, tmp_path: Path) -> None:

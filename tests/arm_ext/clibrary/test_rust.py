@@ -39,10 +39,39 @@ fn main() {
         assert!(output_tensor(OUTPUTS).is_null());
         let said = std::ffi::CStr::from_ptr(strerror(ERROR_NULL));
         assert!(!said.to_bytes().is_empty());
+        assert!(failure(&model).is_null());
     }
     let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
     assert_eq!(bytes, SELFTEST.0[256..256 + size_of::<[f32; 10]>()]);
     println!("all outputs agree");
+}
+"""
+
+# Without an NPU, which is made in C: the CPU computes all regions.
+_RUNS_REGIONS = """
+use core::mem::zeroed;
+use core::ptr::null;
+use mixed::mixed::*;
+
+#[repr(C, align(64))]
+struct Aligned<const N: usize>([u8; N]);
+
+const EXPECTED: usize = (INPUT_X_BYTES + 63) / 64 * 64;
+static SELFTEST: Aligned<{ EXPECTED + (OUTPUT_HEAD_BYTES + 63) / 64 * 64 }> = Aligned(*include_bytes!("SELFTEST"));
+
+fn main() {
+    let mut arena = Box::new(Aligned([0u8; ARENA_BYTES]));
+    let mut head = [0f32; OUTPUT_HEAD_ELEMENTS];
+    let given = [Input { data: SELFTEST.0.as_ptr().cast(), bytes: INPUT_X_BYTES }];
+    let wanted = [Output { data: head.as_mut_ptr().cast(), bytes: OUTPUT_HEAD_BYTES }];
+    unsafe {
+        let mut model: Instance = zeroed();
+        assert_eq!(init(&mut model, arena.0.as_mut_ptr().cast(), ARENA_BYTES, null()), OK);
+        assert_eq!(run(&mut model, given.as_ptr(), wanted.as_ptr()), OK);
+    }
+    let expected = SELFTEST.0[EXPECTED..].chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+    assert!(head.iter().zip(expected).all(|(found, wanted)| (found - wanted).abs() <= 1e-5 * wanted.abs().max(1.0)));
+    println!("{NPU_REGIONS} regions: all outputs agree");
 }
 """
 
@@ -70,11 +99,17 @@ def test_rust_runs_the_classifier(host_digits: Library, tmp_path: Path) -> None:
     assert not (host_digits.folder / "rust" / "target").exists()
 
 
-def test_types_have_the_sizes_that_c_gives_them(
-    request: pytest.FixtureRequest, host_digits: Library, tmp_path: Path
-) -> None:
-    """In all kinds of libraries: states, regions, a file of weights, lengths, samples, a pool."""
-    names = ("host_digits", "host_lstm", "host_mapped", "host_lengths", "host_samples", "host_shared")
+def test_rust_runs_a_model_with_regions_on_an_npu(mixed: Library, tmp_path: Path) -> None:
+    source = _RUNS_REGIONS.replace('SELFTEST"', f'{mixed.folder / "example" / "selftest.bin"}"')
+    assert "5 regions: all outputs agree" in cargo(
+        tmp_path / "program", source, {"mixed": mixed.folder / "rust"}
+    )
+
+
+def test_types_have_the_sizes_that_c_gives_them(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """In all kinds of libraries: states, several memories, a file of weights, lengths, samples, a pool, an NPU."""
+    kinds = ("digits", "lstm", "mapped", "lengths", "samples", "shared")
+    names = [*(f"host_{kind}" for kind in kinds), "mixed"]
     libraries: list[Library] = [request.getfixturevalue(name) for name in names]
     text, prints, rust = "#include <stdio.h>\n", "", ""
     for each in libraries:

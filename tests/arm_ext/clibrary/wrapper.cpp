@@ -11,7 +11,8 @@ int main()
         image[i] = static_cast<float>(i % 16);
     }
     digits_int8::Model model;
-    if (model.status() != DIGITS_INT8_OK || model.run(image, logits) != DIGITS_INT8_OK || logits[0] == logits[1]) {
+    if (model.status() != DIGITS_INT8_OK || model.run(image, logits) != DIGITS_INT8_OK || logits[0] == logits[1] ||
+        model.failure() != nullptr) {
         return 1;
     }
     float *const place = static_cast<float *>(model.input(DIGITS_INT8_INPUT_IMAGE));
