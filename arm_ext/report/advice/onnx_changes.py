@@ -3,12 +3,14 @@
 
 hard_swish: x * Sigmoid(x) → x * HardSigmoid(x), which changes the results, so that the model must be trained again.
 padded_channels: Conv → … → Conv with more channels, almost zero, to fill the kernel's tile; the results stay the same.
+
+See also `onnx_movement` and `onnx_sizes`.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -38,11 +40,17 @@ class Changed:
         model: The changed copy of the model.
         sources: Names of the nodes that differ from the original model's.
         what: Description of the change, such as "24 → 32 channels".
+        inputs: Input name → the permutation of axes that makes the changed model's input of the original one's.
+        outputs: Output name → the permutation of axes that makes the original model's output of the changed one's.
+        comparable: Whether the outputs stand for those of the original model, so that their error means something.
     """
 
     model: onnx.ModelProto
     sources: tuple[str, ...]
     what: str
+    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    outputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    comparable: bool = True
 
 
 def hard_swish(model: onnx.ModelProto) -> Changed | None:
@@ -51,7 +59,7 @@ def hard_swish(model: onnx.ModelProto) -> Changed | None:
     Args:
         model: The model; each of its nodes has a name.
     """
-    copy = _copy(model)
+    copy = copied(model)
     graph = _Graph(copy.graph)
     sources: list[str] = []
     for node in copy.graph.node:
@@ -73,7 +81,7 @@ def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Chan
         convolutions: Names of the convolutions. One is skipped if a consumer of its result does not allow more
             channels.
     """
-    copy = _copy(model)
+    copy = copied(model)
     graph = _Graph(copy.graph)
     padded: dict[str, str] = {}
     for node in list(copy.graph.node):
@@ -104,7 +112,8 @@ def full_tile(channels: int) -> int | None:
     return None
 
 
-def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+def copied(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of a model."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     return copy

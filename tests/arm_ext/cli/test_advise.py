@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from arm_ext import cli
-from arm_ext.api import advise as api
+from arm_ext.api import advise_builds as api
 from arm_ext.api import digits
 from arm_ext.common.errors import EnvError
 

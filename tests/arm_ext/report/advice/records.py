@@ -19,13 +19,15 @@ def call(
     macs: int = 0,
     bound: Bound = "vector pipes",
     reads: tuple[int, ...] = (0,),
+    of_limit: float = 1.0,
 ) -> ProfiledCall:
+    """Return a call whose least cycles are `of_limit` of its cycles."""
     cycles = round(share * CYCLES)
     counts = Counts(
         instructions=cycles,
-        estimated_cycles=cycles,
-        cycles_with_caches=cycles,
-        limit_cycles=cycles,
+        core_cycles=cycles,
+        cycles=cycles,
+        limit_cycles=round(of_limit * cycles),
         bound=bound,
         moved_bytes=0,
         l2_bytes=0,
@@ -57,7 +59,7 @@ def profile_of(*calls: ProfiledCall) -> ProfileReport:
         target="cortex-a76",
         board="virtual",
         core="cortex-a76",
-        cycles_with_caches=CYCLES,
+        cycles=CYCLES,
         macs=1,
         peak_bytes=1,
         weight_bytes=1,
@@ -94,7 +96,7 @@ def report_of(
             output="",
             kernel=kernel.kernel,
             macs=0,
-            selection_cost=0,
+            cycles=0,
             bytes=0,
             moves=kernel.symbol in moves,
         )
