@@ -45,7 +45,7 @@ def test_ends_that_are_quantised_keep_their_parameters() -> None:
     made = with_quantized_nodes(proto, ["tanh", "abs"], [{"x": X}])
     assert made is not None
     assert conversions(made) == conversions(proto) + 1
-    last = next(node for node in made.graph.node if node.name == "last_q")
+    last = next(node for node in made.graph.node if node.name == "last_q/given")
     assert last.input[0] == "a"
 
 
