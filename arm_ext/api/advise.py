@@ -2,23 +2,25 @@
 """`arm_ext.advise`: options and model changes that would make a model faster, built and measured."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
 
 import numpy.typing as npt
+import onnx
 
 from arm_ext.api.advise_builds import Arrays, Bench, Build, cost_of, error_at_outputs
 from arm_ext.api.advise_layers import Int8Layers, NpuRegions
 from arm_ext.api.arguments import check_type
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board.spec import parse_spec
-from arm_ext.common.errors import ArmExtError, UsageError
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Method
+from arm_ext.quantization.float_operators import with_quantized_nodes
 from arm_ext.quantization.samples import read_calibration
 from arm_ext.report.advice.alternatives import alternatives, exclude, is_part, is_quantized, united
 from arm_ext.report.advice.failure import Failure, told
@@ -288,8 +290,18 @@ class _Advisor:
     def changes(self) -> list[Advice | Declined]:
         """Return changes of the model that gain, and those that do not; measured if a rule can make the change."""
         bench, present = self.bench, self.present
-        feed = present.inputs if bench.options["preprocess"] is None else None
-        subject = Subject(present.profile, present.report, bench.onnx_model(), feed)
+        model = bench.onnx_model()
+        feed = present.inputs if bench.options["preprocess"] is None else {}
+
+        def quantized(nodes: Collection[str]) -> onnx.ModelProto | None:
+            if model is None or not feed:
+                return None
+            try:
+                return with_quantized_nodes(model, nodes, [dict(feed)])
+            except ModelError:
+                return None
+
+        subject = Subject(present.profile, present.report, model, tuple(feed), quantized)
         return [self._change(finding) for finding in findings(subject)]
 
     def _change(self, finding: Finding) -> Advice | Declined:

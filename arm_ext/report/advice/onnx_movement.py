@@ -19,8 +19,8 @@ from onnx import helper, numpy_helper
 
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.cut import subgraphs
-from arm_ext.quantization.layers import ANCHORS, DEQUANTIZE, QUANTIZE, Graph, attribute
-from arm_ext.report.advice.onnx_changes import Changed, copied
+from arm_ext.report.advice.onnx_changes import PRODUCTS, Changed, Graph, copied, integer
+from arm_ext.report.calls import CONVERSIONS
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 """Permutations of axes from [N, C, H, W] to [N, H, W, C], and back."""
@@ -64,7 +64,7 @@ def channels_last_ends(model: onnx.ModelProto) -> Changed | None:
     if any(True for node in model.graph.node for _ in subgraphs(node)):
         return None  # whose nodes read values of this graph by their names, too
     copy = copied(model)
-    graph, dims = Graph(copy), dims_of(copy)
+    graph, dims = Graph(copy.graph), dims_of(copy)
 
     def read_by(value: str) -> list[onnx.NodeProto]:
         return graph.readers.get(value, [])
@@ -113,7 +113,7 @@ def channels_last_reshapes(model: onnx.ModelProto, names: Collection[str]) -> Ch
         names: Names of nodes; those that are no Reshape or Flatten of four axes are left as they are.
     """
     copy = copied(model)
-    graph, dims = Graph(copy), dims_of(copy)
+    graph, dims = Graph(copy.graph), dims_of(copy)
     nodes: list[onnx.NodeProto] = []
     changed: list[str] = []
     comparable = True
@@ -146,7 +146,7 @@ def without_nodes(model: onnx.ModelProto, names: Collection[str]) -> Changed | N
         names: Names of nodes.
     """
     copy = copied(model)
-    graph, dims, types = Graph(copy), dims_of(copy), _element_types(copy)
+    graph, dims, types = Graph(copy.graph), dims_of(copy), _element_types(copy)
     nodes: list[onnx.NodeProto] = []
     left_out: list[str] = []
     for node in copy.graph.node:
@@ -186,7 +186,7 @@ def _passed_on(
     if (
         len(variable) != 1
         or len(node.output) != 1
-        or node.op_type in (*ANCHORS, QUANTIZE, DEQUANTIZE, *_FREE)
+        or node.op_type in (*PRODUCTS, *CONVERSIONS, *_FREE)
         or any(True for _ in subgraphs(node))
     ):
         return None
@@ -234,13 +234,13 @@ def _permute_rows(model: onnx.ModelProto, graph: Graph, flattened: str, shape: t
     if len(readers) != 1 or is_output or readers[0].op_type not in ("Gemm", "MatMul"):
         return False
     (product,) = readers
-    weights = graph.constants.get(product.input[1])
-    axis = 1 if attribute(product, "transB", 0) else 0
+    weights = graph.constant(product.input[1])
+    axis = 1 if integer(product, "transB", 0) else 0
     rows = math.prod(shape[1:])
     if (
         weights is None
         or product.input[0] != flattened
-        or attribute(product, "transA", 0)
+        or integer(product, "transA", 0)
         or weights.ndim != _MATRIX
         or weights.shape[axis] != rows
     ):

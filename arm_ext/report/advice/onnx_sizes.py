@@ -16,8 +16,7 @@ from onnx import numpy_helper
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.shapes import fold_shapes, forget_shapes
-from arm_ext.quantization.layers import ANCHORS
-from arm_ext.report.advice.onnx_changes import Changed, copied
+from arm_ext.report.advice.onnx_changes import PRODUCTS, Changed, copied
 from arm_ext.report.advice.onnx_movement import dims_of
 
 BLOCKS = (64, 32, 16, 8)
@@ -128,7 +127,7 @@ def _holds(model: onnx.ModelProto) -> bool:
 
 def _shorten_constants(model: onnx.ModelProto, size: Size) -> None:
     """Cut axes of the size in constants that are no weights, and replace it in those that are shapes."""
-    weights = {name for node in model.graph.node if node.op_type in ANCHORS for name in node.input}
+    weights = {name for node in model.graph.node if node.op_type in PRODUCTS for name in node.input}
     shapes = {
         name for node in model.graph.node if node.op_type in ("Reshape", "Expand") for name in node.input[1:]
     }

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that find possible changes of a model in the profile of its kernel calls; each is one function."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numpy.typing as npt
 import onnx
 
-from arm_ext.common.errors import ModelError
 from arm_ext.common.text import counted
-from arm_ext.quantization.float_operators import with_quantized_nodes
 from arm_ext.report.advice.alternatives import is_quantized
 from arm_ext.report.advice.onnx_changes import Changed, convolutions, full_tile, hard_swish, padded_channels
 from arm_ext.report.advice.onnx_movement import channels_last_ends, channels_last_reshapes, without_nodes
@@ -36,13 +32,15 @@ class Subject:
         report: Report of the same package.
         model: The ONNX model, in which each node has a name and each value a static shape, where these are known; None
             for a model of another format.
-        feed: Inputs of that model, by name; None if the package's inputs are others, as with preprocessing.
+        inputs: Inputs of the package that are the model's, too; none with preprocessing, which has others.
+        quantized: Returns the model with some nodes in integers that are in float; None if it cannot be made.
     """
 
     profile: ProfileReport
     report: CompileReport
     model: onnx.ModelProto | None
-    feed: Mapping[str, npt.NDArray[Any]] | None = None
+    inputs: Collection[str] = ()
+    quantized: Callable[[Collection[str]], onnx.ModelProto | None] = lambda nodes: None
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ def moved_data(subject: Subject) -> Iterator[Finding]:
             _share(at_border),
             "give the model inputs and outputs with channels last, as cameras have them: a Transpose as its first or "
             "last node goes away",
-            None if subject.model is None or subject.feed is None else channels_last_ends(subject.model),
+            None if subject.model is None or not subject.inputs else channels_last_ends(subject.model),
             _share(at_border),
             _ALL_OF_IT,
         )
@@ -227,7 +225,7 @@ def size_above_block(subject: Subject) -> Iterator[Finding]:
 
 def _is_alone(subject: Subject, size: Size) -> bool:
     """Whether the model's inputs are the package's, so that the changed one can be built."""
-    return subject.feed is not None and all(name in subject.feed for name in size.inputs)
+    return all(name in subject.inputs for name in size.inputs)
 
 
 def float_operators(subject: Subject) -> Iterator[Finding]:
@@ -252,13 +250,8 @@ def float_operators(subject: Subject) -> Iterator[Finding]:
 
 
 def _quantized(subject: Subject, nodes: tuple[str, ...]) -> Changed | None:
-    """Return the model with these nodes in int8, calibrated on the inputs of the comparison; None if it cannot be."""
-    if subject.model is None or subject.feed is None:
-        return None
-    try:
-        made = with_quantized_nodes(subject.model, nodes, [subject.feed])
-    except ModelError:
-        return None
+    """Return the model with these nodes in int8; None if it cannot be made."""
+    made = subject.quantized(nodes)
     return None if made is None else Changed(made, nodes, "quantised")
 
 

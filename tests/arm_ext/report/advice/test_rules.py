@@ -94,7 +94,7 @@ def test_moves_are_left_out_reshaped_or_priced() -> None:
         call(4, "softmax", "softmax_f32", 0.1, reads=(1, 2, 3)),
     ]
     report = report_of(*kernels(*moves), moves=("shuffle", "concat", "flatten"))
-    found = findings(Subject(profile_of(*moves), report, shuffled(), {}))
+    found = findings(Subject(profile_of(*moves), report, shuffled()))
     assert [(each.rule, each.sources, each.change is not None) for each in found] == [
         ("moved-data", ("shuffle",), True),
         ("moved-data", ("concat",), False),
@@ -112,19 +112,18 @@ def tokens(length: int) -> onnx.ModelProto:
 
 def test_a_size_just_above_a_block_is_made_smaller() -> None:
     one = call(0, "fc", "gemm_f32", 0.9, macs=100)
-    feed = {"x": np.zeros((1, 33, 48), np.float32)}
-    (found,) = findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(33), feed))
+    (found,) = findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(33), ["x"]))
     assert (found.rule, found.sources) == ("size-above-block", ("x",))
     assert "sequence size 33 is 1 above 32" in found.evidence
     assert found.change is not None
     assert found.change.what == "sequence 33 → 32"
     assert found.least == pytest.approx(1 / 33 + 0.01)
-    assert findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(32), feed)) == []
+    assert findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(32), ["x"])) == []
 
 
 def test_a_size_that_cannot_be_built_is_priced() -> None:
     one = call(0, "fc", "gemm_f32", 0.9, macs=100)
-    (found,) = findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(33), None))
+    (found,) = findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(33)))
     assert found.change is None
     assert found.estimate == pytest.approx(0.9 * (1 - 32 / 64))
 
