@@ -185,8 +185,10 @@ _ALL_OF_IT = "all that these calls cost"
 def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> Finding | None:
     """Return what transpositions cost that a reshape of channels first forces; None if there are none."""
     transposed = [call for call in calls if call.kernel == "transpose"]
-    change = subject.model and channels_last_reshapes(subject.model, _sources(transposed))
-    if not change:
+    if subject.model is None:
+        return None
+    change = channels_last_reshapes(subject.model, _sources(transposed))
+    if change is None:
         return None
     forced = _of_sources(transposed, change.sources)
     then = "" if change.comparable else " and train it again"
