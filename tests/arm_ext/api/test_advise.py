@@ -146,18 +146,13 @@ def of_both(tmp_path_factory: pytest.TempPathFactory) -> AdviceReport:
     return advise(images_and_tokens(tmp_path_factory.mktemp("both") / "m.onnx"), "cortex-a76")
 
 
-def test_changed_layouts_and_sizes_are_measured(of_both: AdviceReport) -> None:
-    advice = {each.rule: each for each in of_both.advice}
-    border, size, moved = (advice[rule] for rule in ("border-layout", "size-above-block", "moved-data"))
-    assert border.error == 0  # the same numbers at other places
+def test_a_changed_layout_is_measured(of_both: AdviceReport) -> None:
+    border = next(each for each in of_both.advice if each.rule == "border-layout")
     assert border.gain is not None
     assert border.gain > 0.01
-    # Another size and no transposition give other outputs.
-    assert (size.error, moved.error) == (None, None)
-    assert size.gain is not None
-    assert size.gain > 1 / 33 + 0.01
-    assert moved.sources == ("there", "back")
-    assert all(each.estimated is None and not each.basis for each in (border, size, moved))
+    assert (border.estimated, border.basis) == (None, "")
+    assert border.error is not None
+    assert border.error < 1e-5  # the same numbers at other places; another kernel may sum in another order
 
 
 def test_a_single_layer_in_int8_is_measured(of_both: AdviceReport) -> None:
