@@ -69,8 +69,8 @@ def _before_new(graph: Graph, node: onnx.NodeProto, own: Collection[str]) -> str
     last = graph.producers.get(node.input[0])
     first = graph.producers.get(last.input[0]) if last is not None and last.op_type == DEQUANTIZE else None
     if first is not None and first.op_type == QUANTIZE and first.name not in own:
-        return first.input[0]
-    return node.input[0]
+        return str(first.input[0])
+    return str(node.input[0])
 
 
 def _conversions(model: onnx.ModelProto) -> int:

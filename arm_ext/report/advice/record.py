@@ -160,5 +160,6 @@ class AdviceReport(_Record):
 
     def failures(self) -> set[Failure]:
         """Return whose fault it is that something was not measured."""
-        found = {each.failure for each in (*self.alternatives, *self.layers, *self.declined)}
+        found = {each.failure for each in self.alternatives} | {each.failure for each in self.declined}
+        found |= {each.failure for each in self.layers}
         return found - {""}
