@@ -18,6 +18,7 @@ from arm_ext.api.advise_builds import Bench, Build, cost_of_call, error_at_outpu
 from arm_ext.common.distance import distance
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
+from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import with_values
 from arm_ext.package.manifest import Method
 from arm_ext.quantization.float_layers import Unit, units_of
@@ -93,7 +94,7 @@ class Int8Layers:
         return distance(Session(model, name, [twin.value])(feed)[twin.value], exact).relative
 
     @cached_property
-    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+    def _shapes(self) -> Shapes:
         shapes = self.bench.shapes()
         if shapes is None:
             raise UsageError("single layers are quantised for one shape an input")
