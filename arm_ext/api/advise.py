@@ -38,6 +38,7 @@ from arm_ext.report.advice.rules import Finding, Subject, findings
 from arm_ext.report.profile.record import ProfiledCall
 from arm_ext.shapes.given import Given
 from arm_ext.target.profiles import resolve
+from arm_ext.tune.database import Database
 
 STEPS = ("the model as it is", "alternatives", "all together", "single layers", "changes of the model")
 """Steps of `advise`, for a progress display."""
@@ -125,6 +126,8 @@ def advise(
         samples if preprocess is None else None,
         math.inf if budget is None else monotonic() + budget * _MINUTE,
     )
+    if tuned is not None:
+        Database(tuned)  # one that is not there is refused before the work
     progress(STEPS[0])
     present = bench.measure({})
     advisor = _Advisor(bench, present, max_error)

@@ -59,7 +59,7 @@ class Build:
     @property
     def cost(self) -> float:
         """Cost of one inference in cycles or microseconds."""
-        return float(self.profile.cycles or self.profile.median_us or 0)
+        return float(self.profile.cycles_with_caches or self.profile.median_us or 0)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def cost_of(anchor: str, measured: ProfileReport) -> float | None:
 
 def cost_of_call(call: ProfiledCall) -> float:
     """Return the cost of a call in cycles or microseconds."""
-    return float(call.counts.cycles if call.counts else call.times.median_us if call.times else 0)
+    return float(call.counts.cycles_with_caches if call.counts else call.times.median_us if call.times else 0)
 
 
 def error_at_outputs(outputs: Arrays, references: Arrays) -> float:

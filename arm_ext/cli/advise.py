@@ -19,6 +19,7 @@ from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.errors import EnvError, InternalError, UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.ethosu.options import HANDOVER_US, NpuOptions
+from arm_ext.frontends.onnx.external_files import with_external_files
 from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ WRITTEN = (".html", ".json", ".csv")
 """Endings of --output, which choose the format."""
 
 _ALL = "all"
+_ENDINGS = (".yaml", ".yml")
 # Options for builds that are measured, which no NPU is; and those for NPUs.
 _MEASURED = {"board": "--board", "tuned": "--tuned", "max_error": "--max-error", "applied": "--apply"}
 _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "--output"}
@@ -126,7 +128,9 @@ def advise(
         _show_prices(prices, outputs, as_json=as_json)
         return
     if applied is not None:
-        refuse_inputs(checked_file(applied, "--apply"), "--apply", read)
+        if applied.suffix not in _ENDINGS:
+            raise UsageError(f"{applied}: --apply writes options in YAML; name a file that ends with .yaml")
+        refuse_inputs(checked_file(applied, "--apply"), "--apply", with_external_files(read))
     report = _measure(model, board, tuned, max_error, npu, both)
     _show(report, applied, as_json=as_json)
 

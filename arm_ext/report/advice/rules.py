@@ -283,8 +283,8 @@ def _left_out(
 
 def _above_limits(calls: Iterable[ProfiledCall], profile: ProfileReport) -> float:
     """Return the share of the whole cost that calls have beyond the least cycles of their instructions."""
-    above = sum(call.counts.cycles - call.counts.limit_cycles for call in calls if call.counts)
-    return above / profile.cycles if profile.cycles else 0.0
+    above = sum(call.counts.cycles_with_caches - call.counts.limit_cycles for call in calls if call.counts)
+    return above / profile.cycles_with_caches if profile.cycles_with_caches else 0.0
 
 
 def _of_sources(calls: Iterable[ProfiledCall], sources: Iterable[str]) -> list[ProfiledCall]:

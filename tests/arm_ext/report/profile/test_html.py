@@ -155,7 +155,7 @@ def test_the_roofline_has_the_rates_of_the_calls_and_of_the_core(
     assert len(products) == 49  # the first one multiplies nothing
     for point, call in zip(points["data"], products, strict=True):
         assert call.counts is not None
-        rates = [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles]
+        rates = [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles_with_caches]
         assert (point["name"], point["call"]) == (call.anchor, call.index)
         assert point["value"] == pytest.approx(rates)
     limits = made.limits
