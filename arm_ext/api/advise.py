@@ -1,47 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.advise`: options and model changes that would make a model faster, built and measured."""
 
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 
+from arm_ext.api.advise_builds import Arrays, Bench, Build, cost_of, error_at_outputs
+from arm_ext.api.advise_layers import Int8Layers, NpuRegions
 from arm_ext.api.arguments import check_type
-from arm_ext.api.compile import compile as compile_model
-from arm_ext.api.estimated_calls import estimated_calls
 from arm_ext.api.plugins import with_plugins
-from arm_ext.api.profile import profile
-from arm_ext.api.run import run
-from arm_ext.common.distance import distance
-from arm_ext.common.errors import UsageError
-from arm_ext.common.scratch import temporary
+from arm_ext.board.spec import parse_spec
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
+from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import is_onnx
-from arm_ext.frontends.onnx.importer import read_onnx
-from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.package import Package
 from arm_ext.package.manifest import Method
-from arm_ext.quantization.samples import read_calibration, split_samples
-from arm_ext.report.advice.alternatives import WITHOUT_KERNEL, alternatives, exclude, is_part, united
+from arm_ext.quantization.float_operators import with_quantized_nodes
+from arm_ext.quantization.samples import read_calibration
+from arm_ext.report.advice.alternatives import alternatives, exclude, is_part, is_quantized, united
 from arm_ext.report.advice.failure import Failure, told
 from arm_ext.report.advice.prediction import predicted_gain
-from arm_ext.report.advice.record import Advice, AdviceReport, Alternative, CostlyCall, Declined
-from arm_ext.report.advice.rules import LEAST_GAIN, Finding, Subject, findings
-from arm_ext.report.calls import CallRow
-from arm_ext.report.profile.record import ProfiledCall, ProfileReport
-from arm_ext.report.report import CompileReport
-from arm_ext.shapes.given import Given, dims_text
+from arm_ext.report.advice.record import (
+    Advice,
+    AdviceReport,
+    Alternative,
+    CostlyCall,
+    Declined,
+    LayerAlternative,
+    Status,
+)
+from arm_ext.report.advice.rules import Finding, Subject, findings
+from arm_ext.report.profile.record import ProfiledCall
+from arm_ext.shapes.given import Given
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.database import Database
 
-STEPS = ("the model as it is", "alternatives", "all together", "changes of the model")
+STEPS = ("the model as it is", "alternatives", "all together", "single layers", "changes of the model")
 """Steps of `advise`, for a progress display."""
 
 MAX_ERROR = 0.05
@@ -52,91 +51,6 @@ _LEAST_GAIN_OF_COUNTS, _LEAST_GAIN_OF_TIMES = 0.005, 0.03
 _COSTLIEST = 5
 _MINUTE = 60
 _SPENT = "the budget was used up"
-_ARGUMENTS = {WITHOUT_KERNEL: "without"}  # names of options that are other ones in Python
-
-Arrays = Mapping[str, npt.NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class _Build:
-    """Measurements of one build, whose package has been deleted.
-
-    Attributes:
-        report: The compiler's report on it.
-        profile: Profile of one inference.
-        outputs: Outputs for the inputs that all builds are compared on.
-    """
-
-    report: CompileReport
-    profile: ProfileReport
-    outputs: Arrays
-
-    @property
-    def cost(self) -> float:
-        """Cost of one inference in cycles or microseconds."""
-        return float(self.profile.cycles_with_caches or self.profile.median_us or 0)
-
-
-@dataclass(frozen=True)
-class _Bench:
-    """Settings and measurements that all builds have in common.
-
-    Attributes:
-        model: The model as the caller gave it.
-        target: Name of the profile.
-        board: Name of the board to measure on.
-        options: Arguments of `compile`.
-        samples: The first of these is what builds are compared on; None for the self-test's inputs.
-        until: Time after which nothing more is built.
-    """
-
-    model: Path
-    target: str
-    board: str
-    options: Mapping[str, Any]
-    samples: Arrays | None
-    until: float
-
-    def measure(self, options: Mapping[str, Any], model: onnx.ModelProto | None = None) -> _Build:
-        """Compile a model with options of `compile`, by their names on the command line, and measure the package."""
-        source = self.model if model is None else model
-        with temporary() as folder:
-            result = compile_model(source, self.target, folder / "model.armpkg", **self._all(options))
-            measured = profile(result, self.board)
-            outputs = run(result, self.board, inputs=self._inputs(result.package)).outputs
-        return _Build(result.report, measured, outputs)
-
-    def calls(self, options: Mapping[str, Any]) -> tuple[CallRow, ...]:
-        """Return the kernel calls that the package would have, without building it."""
-        return estimated_calls(self.model, self.target, **self._all(options))
-
-    def _all(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of `compile` for options, and those that all builds have."""
-        return {**self.options, **{_ARGUMENTS.get(name, name): value for name, value in options.items()}}
-
-    def _inputs(self, package: Package) -> Arrays:
-        if self.samples is None:
-            return {}
-        specs = [tensor.spec() for tensor in package.manifest.inputs]
-        return split_samples(self.samples, specs)[0]
-
-    def given(self) -> dict[str, Any]:
-        """Return the options that the caller gave, by their names on the command line."""
-        shapes = self.options["shapes"] or {}
-        found = {
-            "mattr": self.options["mattr"],
-            "shape": [f"{name}={dims_text(dims)}" for name, dims in shapes.items()],
-            "trust": self.options["trust"],
-            "plugin": [str(path) for path in self.options["plugins"]],
-            "value": [f"{name}={_numbers(given)}" for name, given in (self.options["values"] or {}).items()],
-            "preprocess": self.options["preprocess"] and str(self.options["preprocess"]),
-        }
-        return {"target": self.target} | {name: value for name, value in found.items() if value}
-
-    @property
-    def spent(self) -> bool:
-        """Whether the budget is used up."""
-        return monotonic() >= self.until
 
 
 @with_plugins
@@ -154,6 +68,7 @@ def advise(
     quantize: str | Path | None = None,
     calibration: Method = "minmax",
     tuned: str | Path | None = None,
+    npu: NpuOptions | str | None = None,
     max_error: float = MAX_ERROR,
     budget: float | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -176,6 +91,8 @@ def advise(
             change the model's inputs.
         calibration: As for `compile`.
         tuned: A tuning database to try.
+        npu: An Ethos-U to try for a quantised model, or one that `quantize` quantises, on a virtual board; what it
+            takes is Vela's estimate.
         max_error: Largest error at the outputs that recommended options may have.
         budget: Minutes after which nothing more is built.
         progress: Called with each of STEPS as it begins.
@@ -188,9 +105,13 @@ def advise(
     check_type("board", board, str)
     if not Path(model).is_file():
         raise UsageError(f"{model}: no such model file; advise builds it anew, so that it takes no package")
+    if npu is not None:
+        if parse_spec(board).kind != "virtual":
+            raise UsageError("--npu beside measured builds is compared in cycles; leave --board out")
+        require_packages()
     features = resolve(target, mattr).features
     samples = None if quantize is None else read_calibration(Path(quantize))
-    bench = _Bench(
+    bench = Bench(
         Path(model),
         target,
         board,
@@ -219,12 +140,13 @@ def advise(
     progress(STEPS[2])
     together = advisor.together(tried)
     progress(STEPS[3])
-    return advisor.report(tried, together, advisor.changes())
-
-
-def _numbers(given: npt.ArrayLike) -> str:
-    """The numbers of --value, as a command line has them."""
-    return ",".join(json.dumps(number) for number in np.ravel(given).tolist())
+    layers: list[LayerAlternative] = []
+    if not any(_helps(each) for each in tried if "quantize" in each.options):
+        layers += advisor.int8_layers(samples, calibration)
+    if npu is not None:
+        layers += advisor.npu_regions(NpuOptions(npu) if isinstance(npu, str) else npu, int8 or {})
+    progress(STEPS[4])
+    return advisor.report(tried, together, layers, advisor.changes())
 
 
 def _int8(samples: str | Path, calibration: Method) -> dict[str, str]:
@@ -236,14 +158,15 @@ def _int8(samples: str | Path, calibration: Method) -> dict[str, str]:
 class _Advisor:
     """Measures what could be faster against the present build."""
 
-    bench: _Bench
-    present: _Build
+    bench: Bench
+    present: Build
     max_error: float
 
     def report(
         self,
         tried: Sequence[Alternative],
         together: Alternative | None,
+        layers: Sequence[LayerAlternative],
         changes: Sequence[Advice | Declined],
     ) -> AdviceReport:
         """Return the report."""
@@ -262,6 +185,7 @@ class _Advisor:
             alternatives=tuple(
                 each.model_copy(update={"recommended": is_part(each.options, options)}) for each in tried
             ),
+            layers=tuple(layers),
             recommended=options,
             gain=(together and together.gain) or 0.0,
             error=(together and together.error) or 0.0,
@@ -292,20 +216,65 @@ class _Advisor:
         except Exception as error:
             return _failed(alternative, error)
         gain, at_outputs = self._gain(build), self._error(build)
-        note = ""
-        if gain < self._least_gain:
-            note = "no gain" if gain > -self._least_gain else "slower"
-        elif not at_outputs <= self.max_error:
-            note = f"error above {self.max_error:g}"
         found = {
             "status": "measured",
             "cost": build.cost,
             "gain": gain,
             "error": at_outputs,
-            "note": note,
-            "calls": tuple(_cost_of(call.anchor, build.profile) for call in self._costly),
+            "note": self._objection(gain, at_outputs),
+            "calls": tuple(cost_of(call.anchor, build.profile) for call in self._costly),
         }
         return alternative.model_copy(update=found)
+
+    def _objection(self, gain: float, error: float) -> str:
+        """Return why an alternative is not recommended; empty if it is."""
+        if gain < self._least_gain:
+            return "no gain" if gain > -self._least_gain else "slower"
+        return "" if error <= self.max_error else f"error above {self.max_error:g}"
+
+    def int8_layers(self, samples: Arrays | None, method: Method) -> Iterator[LayerAlternative]:
+        """Yield the costliest layers of a float ONNX model, each in int8 alone."""
+        bench, present = self.bench, self.present
+        if not is_onnx(bench.model) or is_quantized(present.report) or bench.spent:
+            return
+        if samples is None and bench.options["preprocess"] is not None:
+            return  # the self-test's inputs are images then
+        layers = Int8Layers(bench, present, samples, method)
+        try:
+            proposed = list(layers.proposed(self._costly))
+        except ArmExtError:
+            return  # onnxruntime quantises no part of it, which --quantize tells
+        for each in proposed:
+            yield self._layer(layers, each)
+
+    def _layer(self, layers: Int8Layers, layer: LayerAlternative) -> LayerAlternative:
+        if self.bench.spent:
+            return layer.model_copy(update={"note": _SPENT})
+        try:
+            found, build = layers.measured(layer)
+        except Exception as error:
+            fault, said = told(error)
+            return layer.model_copy(update={"status": "failed", "failure": fault, "note": said})
+        gain = self._gain(build)
+        return found.model_copy(update={"gain": gain, "note": self._objection(gain, found.error or 0.0)})
+
+    def npu_regions(self, npu: NpuOptions, quantize: Mapping[str, str]) -> Iterator[LayerAlternative]:
+        """Yield the regions that an NPU would take, or one row that tells why there are none."""
+        if self.bench.spent:
+            yield _no_regions(npu, self.present, "not built", "", _SPENT)
+            return
+        quantized = is_quantized(self.present.report)
+        regions = NpuRegions(self.bench, self.present, npu, {} if quantized else quantize)
+        try:
+            for found in regions.measured():
+                if found.status != "measured":
+                    yield found
+                    continue
+                yield found.model_copy(
+                    update={"note": self._objection(found.gain or 0.0, found.error or 0.0)}
+                )
+        except Exception as error:
+            yield _no_regions(npu, self.present, "failed", *told(error))
 
     def together(self, tried: Sequence[Alternative]) -> Alternative | None:
         """Return the best options that can stand beside each other, measured together; None if none is faster."""
@@ -323,7 +292,19 @@ class _Advisor:
 
     def changes(self) -> list[Advice | Declined]:
         """Return changes of the model that gain, and those that do not; measured if a rule can make the change."""
-        subject = Subject(self.present.profile, self.present.report, _onnx(self.bench.model))
+        bench, present = self.bench, self.present
+        model = bench.onnx_model()
+        feed = present.inputs if bench.options["preprocess"] is None else {}
+
+        def quantized(nodes: Collection[str]) -> onnx.ModelProto | None:
+            if model is None or not feed:
+                return None
+            try:
+                return with_quantized_nodes(model, nodes, [dict(feed)])
+            except ModelError:
+                return None
+
+        subject = Subject(present.profile, present.report, model, tuple(feed), quantized)
         return [self._change(finding) for finding in findings(subject)]
 
     def _change(self, finding: Finding) -> Advice | Declined:
@@ -332,12 +313,13 @@ class _Advisor:
             if self.bench.spent:
                 return _declined(finding, _SPENT)
             try:
-                build = self.bench.measure({}, finding.change)
+                build = self.bench.measure_changed(finding.change, self.present)
             except Exception as error:
                 fault, said = told(error)
                 return _declined(finding, said, fault)
-            gain, at_outputs = self._gain(build), self._error(build)
-            if gain < max(LEAST_GAIN, self._least_gain):
+            gain = self._gain(build)
+            at_outputs = self._error(build) if finding.change.comparable else None
+            if gain < max(finding.least, self._least_gain):
                 change = f"costs {-100 * gain:.1f} % more" if gain < 0 else f"saves {100 * gain:.1f} %"
                 return _declined(finding, f"{finding.evidence}; built and measured, it {change}")
         return Advice(
@@ -346,6 +328,8 @@ class _Advisor:
             evidence=finding.evidence,
             at_most=finding.share,
             gain=gain,
+            estimated=finding.estimate if gain is None else None,
+            basis=finding.basis if gain is None else "",
             error=at_outputs,
             how=finding.how,
         )
@@ -363,7 +347,7 @@ class _Advisor:
             CostlyCall(
                 anchor=anchor,
                 kernel=calls[0].kernel,
-                cost=_cost_of(anchor, measured) or 0.0,
+                cost=cost_of(anchor, measured) or 0.0,
                 share=sum(call.share for call in calls),
                 bound=calls[0].counts.bound if calls[0].counts else None,
                 alternatives=calls[0].alternatives,
@@ -372,25 +356,27 @@ class _Advisor:
         ]
         return tuple(sorted(found, key=lambda call: -call.share)[:_COSTLIEST])
 
-    def _gain(self, build: _Build) -> float:
+    def _gain(self, build: Build) -> float:
         return 1 - build.cost / self.present.cost
 
-    def _error(self, build: _Build) -> float:
-        """The largest error at an output: relative to its largest value, or of integers the share that differs."""
-        errors = [0.0]
-        for name, reference in self.present.outputs.items():
-            found = distance(build.outputs[name], reference)
-            errors.append(found.relative if reference.dtype.kind == "f" else found.differing)
-        return max(errors)
+    def _error(self, build: Build) -> float:
+        return error_at_outputs(build.outputs, self.present.outputs)
 
 
-def _cost_of(anchor: str, measured: ProfileReport) -> float | None:
-    calls = [call for call in measured.calls if call.anchor == anchor]
-    costs = [
-        float(call.counts.cycles_with_caches if call.counts else call.times.median_us if call.times else 0)
-        for call in calls
-    ]
-    return sum(costs) if calls else None
+def _no_regions(
+    npu: NpuOptions, present: Build, status: Status, fault: Failure, said: str
+) -> LayerAlternative:
+    """Return a row that tells why no region was measured."""
+    return LayerAlternative(
+        name=npu.accelerator,
+        anchor="-",
+        sources=(),
+        how=f"--npu {npu.accelerator}",
+        status=status,
+        failure=fault,
+        note=said,
+        now=present.cost,
+    )
 
 
 def _failed(alternative: Alternative, error: Exception) -> Alternative:
@@ -409,12 +395,3 @@ def _helps(alternative: Alternative) -> bool:
 
 def _declined(finding: Finding, reason: str, failure: Failure = "") -> Declined:
     return Declined(rule=finding.rule, sources=finding.sources, reason=reason, failure=failure)
-
-
-def _onnx(path: Path) -> onnx.ModelProto | None:
-    """The model with a name for each node, as reports have them; None if it is not of ONNX."""
-    if not is_onnx(path):
-        return None
-    model, _, _ = read_onnx(path)
-    name_nodes(model.graph)
-    return model

@@ -14,6 +14,7 @@ from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import choose_precisions
 from arm_ext.api.plugins import with_plugins
 from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.names import near
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
 from arm_ext.frontends.common.imported import TensorSpec
@@ -75,6 +76,7 @@ def quantize(
     calibration: Method = "minmax",
     correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
+    only: Sequence[str] = (),
     sparsity: Sparsity | None = None,
     plugins: Sequence[str | Path] = (),
     values: Mapping[str, npt.ArrayLike] | None = None,
@@ -105,6 +107,7 @@ def quantize(
             product and behind a LayerNormalization; "bias" makes up for shifts of the mean; "round" rounds weights so
             that results are nearest, not the weights.
         keep_float: Source nodes that stay in float.
+        only: If given, all other source nodes stay in float.
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.
         plugins: As for `compile`; onnxruntime calibrates without them.
@@ -129,9 +132,11 @@ def quantize(
     if sparsity is not None:
         check_choice("sparsity", sparsity, Sparsity)
         _refuse_rescaling(correct)
-    for option, names in {"keep_float": keep_float, "int16": int16}.items():
+    for option, names in {"keep_float": keep_float, "int16": int16, "only": only}.items():
         for name in names:
             check_type(option, name, str)
+    if only and keep_float:
+        raise UsageError("--only and --keep-float exclude each other: --only keeps all other nodes in float")
     how = _weight_only(weights, group)
     if how is not None:
         _refuse_activations(
@@ -161,6 +166,8 @@ def quantize(
         if data is None
         else read_samples(data, inputs, preprocess, "calibration samples, an array an input")
     )
+    if only:
+        keep_float = _others(float_model, only)
     make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how)
     whole = None if sparsity is None else make(float_model)
     given, pruned = (float_model, ()) if sparsity is None else _pruned(float_model)
@@ -196,6 +203,17 @@ def quantize(
         report = accuracy(quantized, against, arrays, metric=metric, plugins=plugins, shapes=shapes)
     write_file(path, made.SerializeToString(), "-o")
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
+
+
+def _others(source: onnx.ModelProto | Path, only: Sequence[str]) -> list[str]:
+    """Return the names of all nodes but some."""
+    proto, name, _ = read_onnx(source)
+    name_nodes(proto.graph)
+    nodes = [node.name for node in proto.graph.node]
+    for each in only:
+        if each not in nodes:
+            raise UsageError(f"--only {each}: {name} has no such node; {near(each, nodes)}")
+    return [each for each in nodes if each not in only]
 
 
 def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | None:

@@ -18,7 +18,7 @@ from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.errors import EnvError, InternalError, UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
-from arm_ext.ethosu.options import HANDOVER_US
+from arm_ext.ethosu.options import HANDOVER_US, NpuOptions
 from arm_ext.frontends.onnx.external_files import with_external_files
 from arm_ext.shapes.given import Dim
 
@@ -31,9 +31,9 @@ WRITTEN = (".html", ".json", ".csv")
 """Endings of --output, which choose the format."""
 
 _ALL = "all"
+_ENDINGS = (".yaml", ".yml")
 # Options for builds that are measured, which no NPU is; and those for NPUs.
 _MEASURED = {"board": "--board", "tuned": "--tuned", "max_error": "--max-error", "applied": "--apply"}
-_ENDINGS = (".yaml", ".yml")
 _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "--output"}
 
 
@@ -73,6 +73,13 @@ _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "-
     "clock and memory that Vela has for them.",
 )
 @click.option(
+    "--measure",
+    "measured",
+    is_flag=True,
+    help="With --npu NAME: build and measure as without --npu, and compare the regions that this Ethos-U would take, "
+    "by Vela's estimate, with the CPU.",
+)
+@click.option(
     "--cpu-mhz",
     type=Number(min=0, min_open=True),
     metavar="MHZ",
@@ -96,6 +103,7 @@ def advise(
     max_error: float,
     applied: Path | None,
     npus: tuple[str, ...] | None,
+    measured: bool,
     cpu_mhz: float | None,
     handover_us: float,
     outputs: tuple[Path, ...],
@@ -107,12 +115,14 @@ def advise(
     A virtual board compares estimated cycles, a real one times. What cannot be built is told in its row. --quantize
     gives the samples to try int8 with; outputs are then compared on the first one.
 
-    --npu all estimates what each Ethos-U would make of it instead; Ctrl-C ends that and keeps what was found.
+    --npu NAME --measure compares an Ethos-U with the CPU, too. --npu all estimates what each Ethos-U would make of it
+    instead; Ctrl-C ends that and keeps what was found.
     """
-    _refuse_options_of_other(npus is not None)
+    npu = _accelerator(npus, cpu_mhz, handover_us) if measured else None
+    _refuse_options_of_other(npus is not None, measured)
     read = [path for path in (model, both["preprocess"], both["quantize"], tuned) if path is not None]
     both["shapes"], both["values"] = given_shapes(shapes), given_values(both["values"])
-    if npus is not None:
+    if npus is not None and npu is None:
         check_outputs(outputs, WRITTEN, read)
         prices = _price(model, () if npus == (_ALL,) else npus, cpu_mhz, handover_us, both)
         _show_prices(prices, outputs, as_json=as_json)
@@ -121,14 +131,27 @@ def advise(
         if applied.suffix not in _ENDINGS:
             raise UsageError(f"{applied}: --apply writes options in YAML; name a file that ends with .yaml")
         refuse_inputs(checked_file(applied, "--apply"), "--apply", with_external_files(read))
-    report = _measure(model, board, tuned, max_error, both)
+    report = _measure(model, board, tuned, max_error, npu, both)
     _show(report, applied, as_json=as_json)
 
 
-def _refuse_options_of_other(priced: bool) -> None:
-    """Refuse options that do not go with --npu, or go with --npu only."""
+def _accelerator(npus: tuple[str, ...] | None, cpu_mhz: float | None, handover_us: float) -> NpuOptions:
+    """Return the accelerator to compare with the CPU."""
+    if npus is None or len(npus) != 1 or npus == (_ALL,):
+        raise UsageError(
+            "--measure compares one accelerator with the CPU; name it: --npu ethos-u55-128 --measure"
+        )
+    return NpuOptions(npus[0], cpu_mhz=cpu_mhz, handover_us=handover_us)
+
+
+def _refuse_options_of_other(npu: bool, measured: bool) -> None:
+    """Refuse options that do not go with --npu, or go with --npu only; --measure takes those of both but --output."""
     context = click.get_current_context()
-    for parameter, option in (_MEASURED if priced else _PRICED).items():
+    priced = npu and not measured
+    others = _MEASURED if priced else _PRICED
+    for parameter, option in others.items():
+        if measured and parameter != "outputs":
+            continue
         if context.get_parameter_source(parameter) == ParameterSource.COMMANDLINE:
             raise UsageError(
                 f"{option} is for builds that are measured, and --npu estimates; leave out one of them"
@@ -138,7 +161,12 @@ def _refuse_options_of_other(priced: bool) -> None:
 
 
 def _measure(
-    model: Path, board: str, tuned: Path | None, max_error: float, both: Mapping[str, Any]
+    model: Path,
+    board: str,
+    tuned: Path | None,
+    max_error: float,
+    npu: NpuOptions | None,
+    both: Mapping[str, Any],
 ) -> "AdviceReport":
     """Build and measure alternatives; `both` are the arguments in common with `_price`."""
     load_tvm()
@@ -147,7 +175,7 @@ def _measure(
     from arm_ext.api.advise import advise as find
 
     with progress("advising", STEPS) as step:
-        return find(model, board=board, tuned=tuned, max_error=max_error, progress=step, **both)
+        return find(model, board=board, tuned=tuned, npu=npu, max_error=max_error, progress=step, **both)
 
 
 def _show(report: "AdviceReport", applied: Path | None, *, as_json: bool) -> None:

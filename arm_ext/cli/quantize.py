@@ -61,6 +61,13 @@ from arm_ext.shapes.given import Dim
     help="Nodes that stay in float. May be given several times.",
 )
 @click.option(
+    "--only",
+    type=NAMES,
+    multiple=True,
+    metavar="NODE,…",
+    help="Nodes to quantise, where all others stay in float. May be given several times.",
+)
+@click.option(
     "--sparsity",
     type=click.Choice(get_args(Sparsity)),
     help="Set the two smallest of each four weights along the input channels to 0 first, for an Ethos-U85.",
@@ -90,6 +97,7 @@ def quantize(
     calibration: Method,
     corrections: tuple[tuple[Correction, ...], ...],
     keep_float: tuple[tuple[str, ...], ...],
+    only: tuple[tuple[str, ...], ...],
     sparsity: Sparsity | None,
     metric: str | None,
     max_drop: float | None,
@@ -124,6 +132,7 @@ def quantize(
             calibration=calibration,
             correct=[each for names in corrections for each in names],
             keep_float=[name for names in keep_float for name in names],
+            only=[name for names in only for name in names],
             sparsity=sparsity,
             metric=metric,
             max_drop=max_drop,

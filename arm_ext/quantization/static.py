@@ -303,7 +303,12 @@ def _refusing(name: str) -> Iterator[None]:
         raise ModelError(f"{name}: onnxruntime cannot quantise it: {reason_of(err, line=0)}") from err
 
 
-def _ranges(proto: onnx.ModelProto, feeds: Callable[[Path], Iterator[Feed]], method: Method) -> Any:
+def _ranges(
+    proto: onnx.ModelProto,
+    feeds: Callable[[Path], Iterator[Feed]],
+    method: Method,
+    operators: Sequence[str] = _OPERATORS,
+) -> Any:
     """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
     calibration, options = _METHODS[method]
     with tempfile.TemporaryDirectory() as scratch:
@@ -311,7 +316,7 @@ def _ranges(proto: onnx.ModelProto, feeds: Callable[[Path], Iterator[Feed]], met
         onnx.save(proto, source)
         calibrator = create_calibrator(
             source,
-            _OPERATORS,
+            operators,
             augmented_model_path=str(Path(scratch) / "augmented.onnx"),
             calibrate_method=calibration,
             extra_options=options,
@@ -322,7 +327,9 @@ def _ranges(proto: onnx.ModelProto, feeds: Callable[[Path], Iterator[Feed]], met
         return calibrator.compute_data()
 
 
-def _insert_qdq(source: onnx.ModelProto, ranges: Any, keep_float: Sequence[str]) -> onnx.ModelProto:
+def _insert_qdq(
+    source: onnx.ModelProto, ranges: Any, keep_float: Sequence[str], operators: Sequence[str] = _OPERATORS
+) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     proto.CopyFrom(source)
     quantizer = QDQQuantizer(
@@ -334,12 +341,29 @@ def _insert_qdq(source: onnx.ModelProto, ranges: Any, keep_float: Sequence[str])
         tensors_range=ranges,
         nodes_to_quantize=[],
         nodes_to_exclude=list(keep_float),
-        op_types_to_quantize=_OPERATORS,
+        op_types_to_quantize=operators,
         extra_options={},
     )
     quantizer.quantize_model()
     quantizer.model.topological_sort()
     return quantizer.model.model
+
+
+def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequence[str]) -> onnx.ModelProto:
+    """Return a model with conversions around all nodes but some, by the least and greatest values of samples.
+
+    Args:
+        model: A model whose nodes have names; conversions that it has stay as they are.
+        feeds: The samples.
+        keep_float: Names of nodes that stay as they are.
+
+    Raises:
+        ModelError: onnxruntime cannot run or quantise it.
+    """
+    operators = sorted({node.op_type for node in model.graph.node})  # more than the quantiser takes by itself
+    with _refusing(model.graph.name):
+        ranges = _ranges(model, lambda path: iter(feeds), "minmax", operators)
+        return _insert_qdq(model, ranges, keep_float, operators)
 
 
 class _Reader:

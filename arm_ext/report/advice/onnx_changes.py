@@ -3,12 +3,14 @@
 
 hard_swish: x * Sigmoid(x) → x * HardSigmoid(x), which changes the results, so that the model must be trained again.
 padded_channels: Conv → … → Conv with more channels, almost zero, to fill the kernel's tile; the results stay the same.
+
+See also `onnx_movement` and `onnx_sizes`.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,9 @@ TILES = (16, 8, 4)
 
 # More channels than this share on top cost more than full tiles save.
 _MOST_MORE = 0.25
+
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators with weights."""
 
 _ALMOST_ZERO = 2.0**-60
 """Weights so small that adding the product of two of them changes no float32 sum, unless that is as small."""
@@ -38,11 +43,17 @@ class Changed:
         model: The changed copy of the model.
         sources: Names of the nodes that differ from the original model's.
         what: Description of the change, such as "24 → 32 channels".
+        inputs: Input name → the permutation of axes that makes the changed model's input of the original one's.
+        outputs: Output name → the permutation of axes that makes the original model's output of the changed one's.
+        comparable: Whether the outputs stand for those of the original model, so that their error means something.
     """
 
     model: onnx.ModelProto
     sources: tuple[str, ...]
     what: str
+    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    outputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    comparable: bool = True
 
 
 def hard_swish(model: onnx.ModelProto) -> Changed | None:
@@ -51,8 +62,8 @@ def hard_swish(model: onnx.ModelProto) -> Changed | None:
     Args:
         model: The model; each of its nodes has a name.
     """
-    copy = _copy(model)
-    graph = _Graph(copy.graph)
+    copy = copied(model)
+    graph = Graph(copy.graph)
     sources: list[str] = []
     for node in copy.graph.node:
         consumers = graph.consumers(node.output[0]) if node.op_type == "Sigmoid" else []
@@ -73,8 +84,8 @@ def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Chan
         convolutions: Names of the convolutions. One is skipped if a consumer of its result does not allow more
             channels.
     """
-    copy = _copy(model)
-    graph = _Graph(copy.graph)
+    copy = copied(model)
+    graph = Graph(copy.graph)
     padded: dict[str, str] = {}
     for node in list(copy.graph.node):
         if node.name not in convolutions or node.op_type != "Conv":
@@ -104,14 +115,21 @@ def full_tile(channels: int) -> int | None:
     return None
 
 
-def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+def copied(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of a model."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     return copy
 
 
-class _Graph:
-    """The readers of each value of a graph, and its constants."""
+class Graph:
+    """The readers of each value of a graph, and its constants.
+
+    Attributes:
+        fixed: Values that are the same in every run.
+        readers: Value → the nodes that read it.
+        producers: Value → the node that computes it.
+    """
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._graph = graph
@@ -124,6 +142,14 @@ class _Graph:
             if attribute.name == "value"
         }
         self._outputs = {output.name for output in graph.output}
+        self.fixed = set(self._constants)
+        self.readers: dict[str, list[onnx.NodeProto]] = {}
+        self.producers = {name: node for node in graph.node for name in node.output}
+        for node in graph.node:
+            for name in dict.fromkeys(node.input):
+                self.readers.setdefault(name, []).append(node)
+            if self.fixed.issuperset(filter(None, node.input)):
+                self.fixed.update(node.output)
 
     def consumers(self, name: str) -> list[onnx.NodeProto]:
         """Return the nodes that read a value and nothing else than that; none for an output of the model."""
@@ -140,14 +166,14 @@ class _Graph:
     def chain(self, convolution: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         """Return what follows a convolution up to the next one; None where more channels would show elsewhere."""
         weights = self.constant(convolution.input[1])
-        if weights is None or _group(convolution) != 1 or not self._constant_rest(convolution):
+        if weights is None or integer(convolution, "group", 1) != 1 or not self._constant_rest(convolution):
             return None
         channels, value = weights.shape[0], convolution.output[0]
         found: list[onnx.NodeProto] = []
         while len(consumers := self.consumers(value)) == 1:
             (node,) = consumers
             found.append(node)
-            if node.op_type == "Conv" and _group(node) == 1:
+            if node.op_type == "Conv" and integer(node, "group", 1) == 1:
                 ends = node.input[0] == value and self.constant(node.input[1]) is not None
                 return found if ends else None
             if node.input[0] != value or not self._passes_zeros(node, channels):
@@ -159,7 +185,9 @@ class _Graph:
         if node.op_type == "Conv":
             weights = self.constant(node.input[1])
             depthwise = (
-                _group(node) == channels and weights is not None and weights.shape[:2] == (channels, 1)
+                integer(node, "group", 1) == channels
+                and weights is not None
+                and weights.shape[:2] == (channels, 1)
             )
             return depthwise and self._constant_rest(node)
         if node.op_type == "BatchNormalization":
@@ -199,13 +227,14 @@ class _Graph:
         node.input[place] = name
 
 
-def _group(node: onnx.NodeProto) -> int:
-    return next((int(attribute.i) for attribute in node.attribute if attribute.name == "group"), 1)
+def integer(node: onnx.NodeProto, name: str, default: int) -> int:
+    """Return an integer among a node's attributes."""
+    return next((int(attribute.i) for attribute in node.attribute if attribute.name == name), default)
 
 
 def convolutions(model: onnx.ModelProto) -> Iterator[tuple[str, int]]:
     """Yield each convolution's name and its number of channels, where that is known."""
-    graph = _Graph(model.graph)
+    graph = Graph(model.graph)
     for node in model.graph.node:
         weights = graph.constant(node.input[1]) if node.op_type == "Conv" else None
         if weights is not None:

@@ -65,17 +65,56 @@ class Advice(_Record):
     sources: tuple[str, ...] = Field(description="Source nodes.")
     evidence: str = Field(description="Figures of the profile about these nodes.")
     at_most: float = Field(
-        description="Share of the whole cost that these calls have: an upper bound of the gain."
+        description="Share of the whole cost that these calls have. What is saved can be more where a change gives "
+        "their neighbours better kernels, too."
     )
     gain: float | None = Field(
         default=None,
         description="Share of the whole cost that the changed model saves, built and measured; null if it was not.",
     )
+    estimated: float | None = Field(
+        default=None,
+        description="Share of the whole cost that the change would save by estimate, where no changed model could be "
+        "built; null if it was measured.",
+    )
+    basis: str = Field(default="", description="What the estimate is; empty if it was measured.")
     error: float | None = Field(
         default=None,
-        description="Error at the outputs, as for alternatives, of the model changed without training.",
+        description="Error at the outputs, as for alternatives, of the model changed without training; null where the "
+        "changed model computes something else.",
     )
     how: str = Field(description="The change to make.")
+
+
+class LayerAlternative(_Record):
+    """A layer in int8, or a region on an NPU, while the rest of the model is computed as before."""
+
+    name: str = Field(description='Name of the alternative, such as "int8" or "ethos-u55-128".')
+    anchor: str = Field(description="Source node that names the layer.")
+    sources: tuple[str, ...] = Field(description="Source nodes that are computed otherwise.")
+    how: str = Field(description="The command or option that turns it on.")
+    status: Status = "not built"
+    failure: Failure = Field(default="", description="Cause of the failure, if it could not be measured.")
+    note: str = Field(default="", description="Why it was not measured, or is not recommended.")
+    now: float = Field(description="Cost of these nodes on the CPU as they are, in the report's unit.")
+    cost: float | None = Field(
+        default=None,
+        description="Their cost then. On an NPU: Vela's estimate with the hand-over, in cycles of the CPU's clock.",
+    )
+    gain: float | None = Field(
+        default=None, description="Share of the whole cost that it saves; negative if it costs more."
+    )
+    layer_error: float | None = Field(
+        default=None,
+        description="Largest difference at the layer's result on the samples' first, over its max |value|; null on an "
+        "NPU, which computes what the CPU's integer kernels compute.",
+    )
+    error: float | None = Field(default=None, description="Error at the outputs, as for alternatives.")
+
+    @property
+    def helps(self) -> bool:
+        """Whether it is recommended."""
+        return self.status == "measured" and not self.note
 
 
 class Declined(_Record):
@@ -107,6 +146,9 @@ class AdviceReport(_Record):
     max_error: float = Field(description="Largest error at the outputs that recommended options may have.")
     calls: tuple[CostlyCall, ...]
     alternatives: tuple[Alternative, ...]
+    layers: tuple[LayerAlternative, ...] = Field(
+        default=(), description="Alternatives for single layers; `recommended` holds none of them."
+    )
     recommended: dict[str, Any] = Field(
         description="Options of `compile` that are recommended, measured together; empty if none is."
     )
@@ -119,4 +161,5 @@ class AdviceReport(_Record):
     def failures(self) -> set[Failure]:
         """Return whose fault it is that something was not measured."""
         found = {each.failure for each in self.alternatives} | {each.failure for each in self.declined}
+        found |= {each.failure for each in self.layers}
         return found - {""}

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that find possible changes of a model in the profile of its kernel calls; each is one function."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import onnx
 
 from arm_ext.common.text import counted
 from arm_ext.report.advice.alternatives import is_quantized
-from arm_ext.report.advice.onnx_changes import convolutions, full_tile, hard_swish, padded_channels
+from arm_ext.report.advice.onnx_changes import Changed, convolutions, full_tile, hard_swish, padded_channels
+from arm_ext.report.advice.onnx_movement import channels_last_ends, channels_last_reshapes, without_nodes
+from arm_ext.report.advice.onnx_sizes import Size, resized, sizes_above_blocks
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 
@@ -16,6 +18,9 @@ LEAST_GAIN = 0.01
 """Share of the whole cost below which nothing is worth a change of the model."""
 
 _NAMED = 3  # calls in a sentence
+
+_INT8_SAVES = 3 / 4
+"""Share of a float operator's cycles that int8 would save: a vector of 128 bits has 16 elements instead of 4."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,17 @@ class Subject:
     Attributes:
         profile: Profile of the model as it is.
         report: Report of the same package.
-        model: The ONNX model, in which each node has a name; None for a model of another format.
+        model: The ONNX model, in which each node has a name and each value a static shape, where these are known; None
+            for a model of another format.
+        inputs: Inputs of the package that are the model's, too; none with preprocessing, which has others.
+        quantized: Returns the model with some nodes in integers that are in float; None if it cannot be made.
     """
 
     profile: ProfileReport
     report: CompileReport
     model: onnx.ModelProto | None
+    inputs: Collection[str] = ()
+    quantized: Callable[[Collection[str]], onnx.ModelProto | None] = lambda nodes: None
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,9 @@ class Finding:
         share: Share of the whole cost, of the calls in question: the most that there is to gain.
         how: The change to make.
         change: The changed model, to measure; None where nobody can make it but the author.
+        estimate: Share of the whole cost that the change would save by estimate; only used without `change`.
+        basis: What the estimate is.
+        work: Share of the model's work that the change leaves out; only what it saves beyond that is a gain.
     """
 
     rule: str
@@ -51,12 +64,26 @@ class Finding:
     evidence: str
     share: float
     how: str
-    change: onnx.ModelProto | None = None
+    change: Changed | None = None
+    estimate: float = 0.0
+    basis: str = ""
+    work: float = 0.0
+
+    @property
+    def least(self) -> float:
+        """Share of the whole cost that the change has to save to be advised."""
+        return self.work + LEAST_GAIN
+
+    @property
+    def is_worth_a_look(self) -> bool:
+        """Return whether the calls in question cost enough, by estimate where nothing can be measured."""
+        found = self.share if self.change is not None else min(self.share, self.estimate)
+        return found >= (LEAST_GAIN if self.change is not None else self.least)
 
 
 def findings(subject: Subject) -> list[Finding]:
     """Return what all rules find that costs enough, most first."""
-    found = [finding for rule in RULES for finding in rule(subject) if finding.share >= LEAST_GAIN]
+    found = [finding for rule in RULES for finding in rule(subject) if finding.is_worth_a_look]
     return sorted(found, key=lambda finding: -finding.share)
 
 
@@ -72,7 +99,7 @@ def cheaper_activation(subject: Subject) -> Iterator[Finding]:
         f"{changed.what}: SiLU is computed in {_cost(calls)}",
         _share(calls),
         "train with hard-swish, x * clip(x + 3, 0, 6) / 6, in the place of SiLU (torch.nn.Hardswish)",
-        changed.model,
+        changed,
     )
 
 
@@ -91,14 +118,14 @@ def full_tiles(subject: Subject) -> Iterator[Finding]:
         f"{changed.what}: a part of the kernel's tile is empty in {_cost(calls)}",
         _share(calls),
         "train the model with as many channels in these convolutions; channels of zeros would be removed",
-        changed.model,
+        changed,
     )
 
 
 def small_calls(subject: Subject) -> Iterator[Finding]:
     """Find kernel calls that are too small for what setting them up costs."""
-    calls = [call for call in subject.profile.calls if call.counts and call.counts.bound == "overhead"]
-    if calls:
+    small = [call for call in subject.profile.calls if call.counts and call.counts.bound == "overhead"]
+    for calls, change in _left_out(subject, small):
         yield Finding(
             "small-calls",
             _sources(calls),
@@ -106,18 +133,20 @@ def small_calls(subject: Subject) -> Iterator[Finding]:
             _share(calls),
             "merge these operators with their neighbours, or fold them into constants; `explain NODE` says why they "
             "stand alone",
+            change,
+            _above_limits(calls, subject.profile),
+            "what these calls take beyond the limit of their instructions",
         )
 
 
 def moved_data(subject: Subject) -> Iterator[Finding]:
-    """Calls that only copy or rearrange elements."""
+    """Find calls that only copy or rearrange elements."""
     moving = {row.symbol for row in subject.report.calls if row.moves}
     calls = [call for call in subject.profile.calls if call.symbol in moving]
     read = {index for call in subject.profile.calls for index in call.reads}
     at_border = [
         call for call in calls if call.kernel == "transpose" and not (call.reads and call.index in read)
     ]
-    inside = [call for call in calls if call not in at_border]
     if at_border:
         yield Finding(
             "border-layout",
@@ -126,15 +155,79 @@ def moved_data(subject: Subject) -> Iterator[Finding]:
             _share(at_border),
             "give the model inputs and outputs with channels last, as cameras have them: a Transpose as its first or "
             "last node goes away",
+            None if subject.model is None or not subject.inputs else channels_last_ends(subject.model),
+            _share(at_border),
+            _ALL_OF_IT,
         )
-    if inside:
+    inside = [call for call in calls if call not in at_border]
+    for found, change in _left_out(subject, inside):
+        forced = _forced_by_reshape(subject, found) if change is None else None
+        if forced is not None:
+            yield forced
+        rest = [call for call in found if forced is None or not set(call.sources) & set(forced.sources)]
+        if rest:
+            yield Finding(
+                "moved-data",
+                _sources(rest),
+                f"elements are only moved in {_cost(rest)}: {_named(rest)}",
+                _share(rest),
+                "reshape, slice and concatenate along the outer axes of channels-last tensors, or without a "
+                "transposition",
+                change,
+                _share(rest),
+                _ALL_OF_IT,
+            )
+
+
+_ALL_OF_IT = "all that these calls cost"
+
+
+def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> Finding | None:
+    """Return what transpositions cost that a reshape of channels first forces; None if there are none."""
+    transposed = [call for call in calls if call.kernel == "transpose"]
+    if subject.model is None:
+        return None
+    change = channels_last_reshapes(subject.model, _sources(transposed))
+    if change is None:
+        return None
+    forced = _of_sources(transposed, change.sources)
+    then = "" if change.comparable else " and train it again"
+    return Finding(
+        "reshape-layout",
+        change.sources,
+        f"a reshape of channels first forces a transposition in {_cost(forced)}: {_named(forced)}",
+        _share(forced),
+        f"transpose to channels last before the reshape, permute the weights that read it{then}",
+        change,
+    )
+
+
+def size_above_block(subject: Subject) -> Iterator[Finding]:
+    """Find batch and sequence sizes that are just above a multiple of the rows that kernels compute together."""
+    for size in () if subject.model is None else sizes_above_blocks(subject.model):
+        products = [call for call in subject.profile.calls if call.macs]
+        more = size.size - size.smaller
+        change = (
+            resized(subject.model, size) if subject.model is not None and _is_alone(subject, size) else None
+        )
         yield Finding(
-            "moved-data",
-            _sources(inside),
-            f"elements are only moved in {_cost(inside)}: {_named(inside)}",
-            _share(inside),
-            "reshape, slice and concatenate along the outer axes of channels-last tensors, or without a transposition",
+            "size-above-block",
+            size.inputs,
+            f"{size.kind} size {size.size} is {more} above {size.smaller}, a multiple of the {size.block} rows that "
+            f"kernels compute together; {more} of {size.size} is {100 * more / size.size:.1f} % of the work",
+            _share(subject.profile.calls),
+            f"take {size.smaller} in the place of {size.size} where the application can: shorter windows, fewer "
+            "special tokens, or another batch",
+            change,
+            _share(products) * (1 - size.smaller / (size.smaller + size.block)),
+            f"products, if the last {more} rows cost as much as {size.block}",
+            more / size.size,
         )
+
+
+def _is_alone(subject: Subject, size: Size) -> bool:
+    """Whether the model's inputs are the package's, so that the changed one can be built."""
+    return all(name in subject.inputs for name in size.inputs)
 
 
 def float_operators(subject: Subject) -> Iterator[Finding]:
@@ -143,7 +236,8 @@ def float_operators(subject: Subject) -> Iterator[Finding]:
         return
     for reason in dict.fromkeys(left.why() for left in subject.report.left_float):
         left = [each for each in subject.report.left_float if each.why() == reason]
-        calls = _of_sources(subject.profile.calls, (name for each in left for name in each.nodes))
+        nodes = tuple(name for each in left for name in each.nodes)
+        calls = _of_sources(subject.profile.calls, nodes)
         operators = ", ".join(dict.fromkeys(each.operator for each in left))
         yield Finding(
             "float-operators",
@@ -151,12 +245,46 @@ def float_operators(subject: Subject) -> Iterator[Finding]:
             f"{operators} in float, {_cost(calls)}: {reason}",
             _share(calls),
             "quantise what these operators read and give, or take operators that integers compute",
+            _quantized(subject, nodes),
+            _INT8_SAVES * _share(calls),
+            "three quarters of these calls: a vector has four times as many elements in int8",
         )
+
+
+def _quantized(subject: Subject, nodes: tuple[str, ...]) -> Changed | None:
+    """Return the model with these nodes in int8; None if it cannot be made."""
+    made = subject.quantized(nodes)
+    return None if made is None else Changed(made, nodes, "quantised")
 
 
 Rule = Callable[[Subject], Iterable[Finding]]
 
-RULES: tuple[Rule, ...] = (cheaper_activation, full_tiles, small_calls, moved_data, float_operators)
+RULES: tuple[Rule, ...] = (
+    cheaper_activation,
+    full_tiles,
+    small_calls,
+    moved_data,
+    size_above_block,
+    float_operators,
+)
+
+
+def _left_out(
+    subject: Subject, calls: list[ProfiledCall]
+) -> Iterator[tuple[list[ProfiledCall], Changed | None]]:
+    """Yield the calls whose nodes can be left out with the model without them, and then the others; no empty list."""
+    change = without_nodes(subject.model, _sources(calls)) if subject.model is not None and calls else None
+    found = [] if change is None else _of_sources(calls, change.sources)
+    if found:
+        yield found, change
+    if rest := [call for call in calls if call not in found]:
+        yield rest, None
+
+
+def _above_limits(calls: Iterable[ProfiledCall], profile: ProfileReport) -> float:
+    """Return the share of the whole cost that calls have beyond the least cycles of their instructions."""
+    above = sum(call.counts.cycles_with_caches - call.counts.limit_cycles for call in calls if call.counts)
+    return above / profile.cycles_with_caches if profile.cycles_with_caches else 0.0
 
 
 def _of_sources(calls: Iterable[ProfiledCall], sources: Iterable[str]) -> list[ProfiledCall]:

@@ -6,7 +6,7 @@ import textwrap
 import yaml
 
 from arm_ext.common.text import clipped, columns
-from arm_ext.report.advice.record import Advice, AdviceReport, Alternative, CostlyCall
+from arm_ext.report.advice.record import Advice, AdviceReport, Alternative, CostlyCall, LayerAlternative
 
 _NAME = 40
 """Columns of a source node's name."""
@@ -24,6 +24,8 @@ def text(report: AdviceReport) -> str:
     parts = ["\n".join(head), _alternatives(report)]
     if report.calls:
         parts.append(_calls(report))
+    if report.layers:
+        parts.append(_layers(report))
     parts += [_recommended(report), _changes(report), *([_declined(report)] if report.declined else [])]
     return "\n\n".join([*parts, _wrapped(report.note)])
 
@@ -59,7 +61,27 @@ def _alternative(found: Alternative, unit: str) -> tuple[str, ...]:
     )
 
 
-def _note(found: Alternative) -> str:
+def _layers(report: AdviceReport) -> str:
+    head = ("", "layer", "now", "then", "gain", "error there", "error", "")
+    rows = [head, *(_layer(each) for each in report.layers)]
+    hows = [_wrapped(f"- {each.anchor}: {each.how}", "  ") for each in report.layers if each.helps]
+    return "\n".join([f"single layers, in {report.unit}:", *columns(rows, "<<>>>>>"), *hows])
+
+
+def _layer(found: LayerAlternative) -> tuple[str, ...]:
+    return (
+        found.name,
+        clipped(found.anchor, _NAME),
+        f"{found.now:,.0f}",
+        "-" if found.cost is None else f"{found.cost:,.0f}",
+        "-" if found.gain is None else _percent(found.gain),
+        "-" if found.layer_error is None else f"{found.layer_error:.1e}",
+        "-" if found.error is None else f"{found.error:.1e}",
+        "helps" if found.helps else _note(found),
+    )
+
+
+def _note(found: Alternative | LayerAlternative) -> str:
     return found.note if found.status == "measured" or not found.note else f"{found.status}: {found.note}"
 
 
@@ -131,9 +153,12 @@ def _changes(report: AdviceReport) -> str:
 
 
 def _change(found: Advice) -> str:
-    gain = f"saves {_percent(found.gain)}, measured" if found.gain is not None else "not measured"
-    error = "" if found.error is None else f"; error without training {found.error:.1e}"
-    gain = f"{gain} (at most {_percent(found.at_most)}{error})"
+    if found.gain is not None:
+        gain = f"saves {_percent(found.gain)}, measured"
+        if found.error is not None:
+            gain += f" (error without training {found.error:.1e})"
+    else:
+        gain = f"would save {_percent(found.estimated or 0.0)}, estimated and not measured ({found.basis})"
     return _wrapped(f"- {found.rule}: {gain}. {_sentence(found.evidence)} {_sentence(found.how)}", "  ")
 
 

@@ -9,8 +9,10 @@ from onnx import helper
 from arm_ext.api import digits
 from arm_ext.api.advise import advise
 from arm_ext.common.errors import UsageError
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.report.advice.record import AdviceReport
 from arm_ext.report.advice.text import text
+from tests.arm_ext import npu_models
 from tests.arm_ext.models import model
 
 WEIGHTS = np.random.default_rng(0).standard_normal((48, 48, 1, 1), dtype=np.float32) / 7
@@ -116,6 +118,92 @@ def test_a_change_that_is_measured_to_be_slower_is_not_advised(tmp_path: Path) -
     assert (declined.rule, declined.sources) == ("full-tiles", ("first",))
     assert "27 → 32 channels" in declined.reason
     assert "% more" in declined.reason
+
+
+def images_and_tokens(path: Path) -> Path:
+    """Images in and out of a convolution, and a sequence of 33 with two transpositions around a softmax."""
+    rng = np.random.default_rng(2)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["y"], name="relu"),
+        helper.make_node("MatMul", ["t", "w1"], ["h"], name="fc1"),
+        helper.make_node("Transpose", ["h"], ["ht"], name="there", perm=[0, 2, 1]),
+        helper.make_node("Softmax", ["ht"], ["s"], name="softmax"),
+        helper.make_node("Transpose", ["s"], ["st"], name="back", perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["st", "w2"], ["z"], name="fc2"),
+    ]
+    weights = {
+        "w": rng.standard_normal((16, 8, 3, 3), dtype=np.float32) / 7,
+        "w1": rng.standard_normal((48, 64), dtype=np.float32) / 7,
+        "w2": rng.standard_normal((64, 48), dtype=np.float32) / 7,
+    }
+    onnx.save(model(nodes, {"x": [2, 8, 15, 15], "t": [1, 33, 48]}, ["y", "z"], weights), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def of_both(tmp_path_factory: pytest.TempPathFactory) -> AdviceReport:
+    return advise(images_and_tokens(tmp_path_factory.mktemp("both") / "m.onnx"), "cortex-a76")
+
+
+def test_a_changed_layout_is_measured(of_both: AdviceReport) -> None:
+    border = next(each for each in of_both.advice if each.rule == "border-layout")
+    assert border.gain is not None
+    assert border.gain > 0.01
+    assert (border.estimated, border.basis) == (None, "")
+    assert border.error is not None
+    assert border.error < 1e-5  # the same numbers at other places; another kernel may sum in another order
+
+
+def test_a_single_layer_in_int8_is_measured(of_both: AdviceReport) -> None:
+    conv = next(each for each in of_both.layers if each.anchor == "conv")
+    assert (conv.name, conv.status, conv.sources) == ("int8", "measured", ("conv", "relu"))
+    assert conv.cost is not None
+    assert conv.cost < conv.now
+    assert conv.gain is not None
+    assert conv.gain > 0.05
+    assert conv.layer_error is not None
+    # Some steps of 8 bits of what the convolution reads and gives.
+    assert 0 < conv.layer_error < 0.05
+    assert f"--only {','.join(conv.sources)}" in conv.how
+
+
+def test_nothing_that_is_slower_is_advised(of_both: AdviceReport, of_digits: AdviceReport) -> None:
+    for found in (of_both, of_digits):
+        assert all(each.gain is None or each.gain > 0.01 for each in found.advice)
+        assert all(each.gain is not None and each.gain > 0 for each in found.layers if each.helps)
+        assert found.gain >= 0
+    # Softmax in int8 takes longer with its conversions, and the model without Winograd's too.
+    losing = [each for each in (*of_both.layers, *of_both.alternatives) if (each.gain or 0) < -0.005]
+    assert losing
+    assert all(each.note == "slower" for each in losing)
+
+
+def test_a_region_of_an_npu_is_compared_with_its_fallback(tmp_path: Path) -> None:
+    path = tmp_path / "whole.onnx"
+    onnx.save(npu_models.whole(), path)
+    found = advise(path, "cortex-a55", npu=NpuOptions("ethos-u55-128", handover_us=1))
+    (region,) = found.layers
+    assert (region.name, region.status, region.note, region.layer_error) == (
+        "ethos-u55-128",
+        "measured",
+        "",
+        None,
+    )
+    assert region.cost is not None
+    assert region.gain is not None
+    assert 0 < region.cost < region.now
+    assert region.gain == pytest.approx((region.now - region.cost) / found.cost, rel=0.2)
+    assert "Vela's estimate" in region.how
+    slow = advise(path, "cortex-a55", npu=NpuOptions("ethos-u55-128", handover_us=1e6))
+    (none,) = slow.layers
+    assert (none.status, none.failure, none.helps) == ("not built", "", False)
+    assert "stays on the CPU" in none.note
+
+
+def test_an_npu_is_not_compared_on_a_real_board() -> None:
+    with pytest.raises(UsageError, match="leave --board out"):
+        advise(digits.model_path(), board="local", npu="ethos-u55-128")
 
 
 def test_what_cannot_be_built_is_told_in_its_row(tmp_path: Path) -> None:

@@ -45,6 +45,33 @@ def test_nodes_that_are_kept_stay_in_float(files: Path) -> None:
     assert list(nodes["conv2/depthwise"].input[1:]) == ["conv2/depthwise/weight", "conv2/depthwise/bias"]
 
 
+def test_only_the_named_nodes_are_quantised(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    only = ["--only", "conv2/depthwise,conv2/depthwise/relu"]
+    assert cli.invoke(["quantize", FLOAT, "--data", "data.npz", "-o", "one.onnx", *only, "--json"]) == 0
+    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    types = {layer.name: layer.type for layer in report.layers}
+    assert (types["conv2/depthwise"], types["conv2/pointwise"], types["conv3"]) == (
+        "int8",
+        "float32",
+        "float32",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--only", "conv4"], "--only conv4: digits_fp32 has no such node"),
+        (["--only", "conv3", "--keep-float", "conv1"], "exclude each other"),
+    ],
+)
+def test_nodes_to_quantise_that_are_wrong_are_told(
+    options: list[str], said: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.invoke(["quantize", FLOAT, "--data", "data.npz", "-o", "one.onnx", *options]) == 2
+    assert said in capsys.readouterr().err
+    assert not Path("one.onnx").exists()
+
+
 def test_activations_of_int16_are_compared_layer_by_layer(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

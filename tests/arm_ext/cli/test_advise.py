@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from arm_ext import cli
-from arm_ext.api import advise as api
+from arm_ext.api import advise_builds as api
 from arm_ext.api import digits
 from arm_ext.common.errors import EnvError
 
@@ -81,6 +81,9 @@ def test_npus_are_priced_and_written(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--cpu-mhz", "800"], "--cpu-mhz is for --npu"),
         (["-o", "m.html"], "--output is for --npu"),
         (["--npu", "all", "-o", "m.txt"], "m.txt: --output writes files that end with .html, .json, .csv"),
+        (["--measure"], "--measure compares one accelerator"),
+        (["--npu", "all", "--measure"], "--measure compares one accelerator"),
+        (["--npu", "ethos-u55-128", "--measure", "-o", "m.html"], "--output is for --npu"),
         (["--npu", "u55"], "unknown accelerator 'u55'"),
     ],
 )

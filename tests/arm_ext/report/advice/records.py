@@ -19,13 +19,15 @@ def call(
     macs: int = 0,
     bound: Bound = "vector pipes",
     reads: tuple[int, ...] = (0,),
+    of_limit: float = 1.0,
 ) -> ProfiledCall:
+    """Return a call whose least cycles are `of_limit` of its cycles."""
     cycles = round(share * CYCLES)
     counts = Counts(
         instructions=cycles,
         estimated_cycles=cycles,
         cycles_with_caches=cycles,
-        limit_cycles=cycles,
+        limit_cycles=round(of_limit * cycles),
         bound=bound,
         moved_bytes=0,
         l2_bytes=0,

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from arm_ext.report.advice.rules import RULES, Subject, findings
 from arm_ext.report.calls import KernelCall
 from schedules.diagnostic import Diagnostic
+from tests.arm_ext.models import model
 from tests.arm_ext.report.advice.records import call, kernel_of, profile_of, report_of
 from tests.arm_ext.report.advice.test_onnx_changes import chain, silu
 
@@ -17,7 +21,7 @@ def kernels(*calls: object, numerics: str = "float") -> tuple[KernelCall, ...]:
 def test_every_rule_has_its_near_miss_in_a_model_without_faults() -> None:
     one = call(0, "conv", "gemm_f32", 1, macs=100)
     subject = Subject(profile_of(one), report_of(*kernels(one)), chain(32))
-    assert len(RULES) == 5
+    assert len(RULES) == 6
     assert findings(subject) == []
 
 
@@ -39,10 +43,11 @@ def test_partial_tiles_are_padded() -> None:
 
 
 def test_calls_bound_by_overhead_are_summed_up() -> None:
-    small = [call(i, f"add{i}", "elementwise", 0.006, bound="overhead") for i in range(4)]
+    small = [call(i, f"add{i}", "elementwise", 0.006, bound="overhead", of_limit=0.5) for i in range(4)]
     (found,) = findings(Subject(profile_of(*small), report_of(*kernels(*small)), None))
     assert found.rule == "small-calls"
     assert found.share == pytest.approx(0.024)
+    assert (found.change, found.estimate) == (None, pytest.approx(0.012))
     assert "add0 (elementwise), add1 (elementwise), add2 (elementwise) and 1 more" in found.evidence
     assert findings(Subject(profile_of(small[0]), report_of(*kernels(small[0])), None)) == []
 
@@ -59,6 +64,70 @@ def test_moves_at_the_borders_and_inside_are_told_apart() -> None:
     ]
 
 
+def test_a_small_gain_by_estimate_is_not_advised() -> None:
+    small = [call(i, f"add{i}", "elementwise", 0.006, bound="overhead", of_limit=0.7) for i in range(4)]
+    assert findings(Subject(profile_of(*small), report_of(*kernels(*small)), None)) == []
+
+
+def shuffled() -> onnx.ModelProto:
+    """Conv, a shuffle of channels, a concatenation, and a flattened softmax."""
+    weights = np.ones((4, 3, 1, 1), np.float32)
+    shapes = {"s1": np.array([1, 2, 2, 6, 6]), "s2": np.array([1, 4, 6, 6]), "s3": np.array([1, 288])}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("Reshape", ["c", "s1"], ["r"], name="split"),
+        helper.make_node("Transpose", ["r"], ["t"], name="shuffle", perm=[0, 2, 1, 3, 4]),
+        helper.make_node("Reshape", ["t", "s2"], ["m"], name="merge"),
+        helper.make_node("Concat", ["m", "c"], ["k"], name="concat", axis=1),
+        helper.make_node("Reshape", ["k", "s3"], ["f"], name="flatten"),
+        helper.make_node("Softmax", ["f"], ["y"], name="softmax"),
+    ]
+    proto = model(nodes, {"x": [1, 3, 6, 6]}, ["y"], {"w": weights, **shapes})
+    return onnx.shape_inference.infer_shapes(proto)
+
+
+def test_moves_are_left_out_reshaped_or_priced() -> None:
+    moves = [
+        call(1, "shuffle", "transpose", 0.05),
+        call(2, "concat", "copy", 0.04),
+        call(3, "flatten", "transpose", 0.03),
+        call(4, "softmax", "softmax_f32", 0.1, reads=(1, 2, 3)),
+    ]
+    report = report_of(*kernels(*moves), moves=("shuffle", "concat", "flatten"))
+    found = findings(Subject(profile_of(*moves), report, shuffled()))
+    assert [(each.rule, each.sources, each.change is not None) for each in found] == [
+        ("moved-data", ("shuffle",), True),
+        ("moved-data", ("concat",), False),
+        ("reshape-layout", ("flatten",), True),
+    ]
+    assert (found[1].estimate, found[1].basis) == (pytest.approx(0.04), "all that these calls cost")
+    assert "train it again" in found[2].how
+
+
+def tokens(length: int) -> onnx.ModelProto:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="fc")]
+    proto = model(nodes, {"x": [1, length, 48]}, ["y"], {"w": np.ones((48, 8), np.float32)})
+    return onnx.shape_inference.infer_shapes(proto)
+
+
+def test_a_size_just_above_a_block_is_made_smaller() -> None:
+    one = call(0, "fc", "gemm_f32", 0.9, macs=100)
+    (found,) = findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(33), ["x"]))
+    assert (found.rule, found.sources) == ("size-above-block", ("x",))
+    assert "sequence size 33 is 1 above 32" in found.evidence
+    assert found.change is not None
+    assert found.change.what == "sequence 33 → 32"
+    assert found.least == pytest.approx(1 / 33 + 0.01)
+    assert findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(32), ["x"])) == []
+
+
+def test_a_size_that_cannot_be_built_is_priced() -> None:
+    one = call(0, "fc", "gemm_f32", 0.9, macs=100)
+    (found,) = findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(33)))
+    assert found.change is None
+    assert found.estimate == pytest.approx(0.9 * (1 - 32 / 64))
+
+
 def test_float_operators_of_quantised_models_are_told_with_the_reason() -> None:
     erf = call(1, "erf", "elementwise", 0.1)
     left = Diagnostic("no table", "256", "300", nodes=("erf",), operator="Erf")
@@ -68,3 +137,4 @@ def test_float_operators_of_quantised_models_are_told_with_the_reason() -> None:
     )
     assert found.rule == "float-operators"
     assert "Erf in float, 1 call of 10.0 % of the cost: no table (expected 256, found 300)" in found.evidence
+    assert (found.change, found.estimate) == (None, pytest.approx(0.075))

@@ -3,6 +3,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium import webdriver
@@ -105,6 +106,67 @@ def test_every_view_opens_without_errors(browser: webdriver.Chrome, tmp_path: Pa
         assert browser.find_elements(By.CSS_SELECTOR, f"#{view} .chart svg path"), view
     assert len(browser.find_elements(By.CSS_SELECTOR, "#calls tbody tr")) == size
     assert browser.get_log("browser") == []
+
+
+def series(browser: webdriver.Chrome, view: str) -> list[dict[str, Any]]:
+    """Return the series of a view's chart, as ECharts has them."""
+    tab(browser, view).click()
+    script = """
+        const chart = echarts.getInstanceByDom(document.querySelector(arguments[0]));
+        return chart.getOption().series.map(({ name, type, data }) => ({ name, type, data }));
+    """
+    found: list[dict[str, Any]] = browser.execute_script(script, f"#{view} .chart")  # type: ignore[no-untyped-call]
+    return found
+
+
+def held_results(made: ProfileReport) -> list[list[ProfiledCall]]:
+    """Return for each call the results that are alive meanwhile: its own, and those that it or a later one reads."""
+    last = {call.index: call.index for call in made.calls}
+    for call in made.calls:
+        last |= {read: max(last[read], call.index) for read in call.reads}
+    return [
+        [held for held in made.calls[: call.index + 1] if last[held.index] >= call.index]
+        for call in made.calls
+    ]
+
+
+def test_memory_over_time_is_that_of_the_results_alive(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    made = report(50)
+    opened(browser, tmp_path, html(made))
+    (line,) = series(browser, "memory")
+    held = held_results(made)
+    alive = [sum(call.written for call in calls) for calls in held]
+    assert [point["value"] for point in line["data"]] == alive
+    peak = alive.index(max(alive))
+    shown = browser.find_element(By.ID, "peak").text
+    assert f"At the peak, while {made.calls[peak].anchor} runs: {max(alive) / 1024:.1f} KiB" in shown
+    rows = browser.find_elements(By.CSS_SELECTOR, "#peak tr")
+    assert [row.find_element(By.TAG_NAME, "td").text for row in rows] == [call.anchor for call in held[peak]]
+    assert f"{held[peak][0].written / 1024:.1f} KiB" in rows[0].text
+
+
+def test_the_roofline_has_the_rates_of_the_calls_and_of_the_core(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    made = report(50)
+    opened(browser, tmp_path, html(made))
+    *lines, points = series(browser, "roofline")
+    products = [call for call in made.calls if call.macs and call.counts and call.counts.l2_bytes]
+    assert len(products) == 49  # the first one multiplies nothing
+    for point, call in zip(points["data"], products, strict=True):
+        assert call.counts is not None
+        rates = [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles_with_caches]
+        assert (point["name"], point["call"]) == (call.anchor, call.index)
+        assert point["value"] == pytest.approx(rates)
+    limits = made.limits
+    assert limits is not None
+    roof, l2, memory = lines
+    assert (roof["name"], {y for _, y in roof["data"]}) == ("sdot", {limits.roofs[0].macs_per_cycle})
+    for line, rate in ((l2, limits.l2_bytes_per_cycle), (memory, limits.memory_bytes_per_cycle)):
+        assert [y / x for x, y in line["data"]] == pytest.approx([rate, rate])
+        # It ends where it meets the roof.
+        assert line["data"][-1][1] == pytest.approx(limits.roofs[0].macs_per_cycle)
+    assert "49 calls that multiply" in browser.find_element(By.ID, "roofline").text
 
 
 def test_rows_are_chosen_by_mouse_and_keys(browser: webdriver.Chrome, tmp_path: Path) -> None:

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds that `advise` compares: each is compiled, measured and deleted."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from arm_ext.api.bench import bound_inputs
+from arm_ext.api.compile import compile as compile_model
+from arm_ext.api.estimated_calls import estimated_calls
+from arm_ext.api.profile import profile
+from arm_ext.api.run import run
+from arm_ext.common.distance import distance
+from arm_ext.common.errors import ArmExtError, UsageError
+from arm_ext.common.scratch import temporary
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.load import is_onnx, with_values
+from arm_ext.frontends.onnx.check import set_input_shapes
+from arm_ext.frontends.onnx.importer import read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.shapes import infer_shapes
+from arm_ext.package import Package
+from arm_ext.quantization.samples import split_samples
+from arm_ext.report.advice.alternatives import WITHOUT_KERNEL
+from arm_ext.report.advice.onnx_changes import Changed
+from arm_ext.report.calls import CallRow
+from arm_ext.report.profile.record import ProfiledCall, ProfileReport
+from arm_ext.report.report import CompileReport
+from arm_ext.shapes.given import dims_text, static_shapes
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+_ARGUMENTS = {WITHOUT_KERNEL: "without"}  # names of options that are other ones in Python
+
+
+@dataclass(frozen=True)
+class Build:
+    """Measurements of one build, whose package has been deleted.
+
+    Attributes:
+        report: The compiler's report on it.
+        profile: Profile of one inference.
+        inputs: The inputs that all builds are compared on.
+        outputs: Outputs for them; empty if they were not computed.
+    """
+
+    report: CompileReport
+    profile: ProfileReport
+    inputs: Arrays
+    outputs: Arrays
+
+    @property
+    def cost(self) -> float:
+        """Cost of one inference in cycles or microseconds."""
+        return float(self.profile.cycles_with_caches or self.profile.median_us or 0)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Settings and measurements that all builds have in common.
+
+    Attributes:
+        model: The model as the caller gave it.
+        target: Name of the profile.
+        board: Name of the board to measure on.
+        options: Arguments of `compile`.
+        samples: The first of these is what builds are compared on; None for the self-test's inputs.
+        until: Time after which nothing more is built.
+    """
+
+    model: Path
+    target: str
+    board: str
+    options: Mapping[str, Any]
+    samples: Arrays | None
+    until: float
+
+    def measure(self, options: Mapping[str, Any]) -> Build:
+        """Compile the model with options of `compile`, by their names on the command line, and measure the package."""
+        return self._measured(self.model, options)
+
+    def measure_model(self, model: onnx.ModelProto) -> Build:
+        """Measure another model with the same inputs as `onnx_model` returns it."""
+        return self._measured(model, self._held)
+
+    def measure_changed(self, changed: Changed, present: Build) -> Build:
+        """Measure a changed model on the inputs of the present build; outputs are in the layout of the present ones.
+
+        A model whose outputs mean something else is not run for them.
+        """
+        moved = {
+            name: np.transpose(value, changed.inputs[name]) if name in changed.inputs else value
+            for name, value in present.inputs.items()
+        }
+        build = self._measured(changed.model, self._held, moved if changed.comparable else None)
+        outputs = {
+            name: np.transpose(value, changed.outputs[name]) if name in changed.outputs else value
+            for name, value in build.outputs.items()
+        }
+        return replace(build, outputs=outputs if changed.comparable else {})
+
+    def _measured(
+        self, model: Path | onnx.ModelProto, options: Mapping[str, Any], inputs: Arrays | None = None
+    ) -> Build:
+        with temporary() as folder:
+            result = compile_model(model, self.target, folder / "model.armpkg", **self._all(options))
+            measured = profile(result, self.board)
+            given = self._inputs(result.package) if inputs is None else inputs
+            outputs = run(result, self.board, inputs=given).outputs
+        return Build(result.report, measured, given, outputs)
+
+    def calls(self, options: Mapping[str, Any]) -> tuple[CallRow, ...]:
+        """Return the kernel calls that the package would have, without building it."""
+        return estimated_calls(self.model, self.target, **self._all(options))
+
+    def _all(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `compile` for options, and those that all builds have."""
+        return {**self.options, **{_ARGUMENTS.get(name, name): value for name, value in options.items()}}
+
+    def _inputs(self, package: Package) -> Arrays:
+        """Return the first of the samples, or the inputs of the self-test."""
+        specs = [tensor.spec() for tensor in package.manifest.inputs]
+        if self.samples is None:
+            names = [spec.name for spec in specs]
+            return dict(zip(names, bound_inputs(package), strict=False))
+        return split_samples(self.samples, specs)[0]
+
+    def shapes(self) -> Shapes | None:
+        """Return the shapes that the caller gave; None if they leave a choice."""
+        try:
+            return static_shapes(self.options["shapes"], "advise")
+        except UsageError:
+            return None
+
+    def onnx_model(self) -> onnx.ModelProto | None:
+        """Return the model with a name for each node, as reports have them, and with static shapes.
+
+        Shapes are left out where they are not known. Inputs whose values the caller gave are constants. None if the
+        model is not of ONNX.
+        """
+        if not is_onnx(self.model):
+            return None
+        model, name, _ = read_onnx(with_values(self.model, self.options["values"] or {}))
+        name_nodes(model.graph)
+        shapes = self.shapes()
+        if shapes is not None:
+            try:
+                set_input_shapes(model, shapes)
+                infer_shapes(model, name)
+            except ArmExtError:
+                pass  # the importer may know better, and rules leave alone what has no shape
+        return model
+
+    @property
+    def _held(self) -> dict[str, Any]:
+        """Options that `onnx_model` has in it already."""
+        held: dict[str, Any] = {"values": None}
+        return held if self.shapes() is None else held | {"shapes": None}
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that the caller gave, by their names on the command line."""
+        shapes = self.options["shapes"] or {}
+        found = {
+            "mattr": self.options["mattr"],
+            "shape": [f"{name}={dims_text(dims)}" for name, dims in shapes.items()],
+            "trust": self.options["trust"],
+            "plugin": [str(path) for path in self.options["plugins"]],
+            "value": [f"{name}={_numbers(given)}" for name, given in (self.options["values"] or {}).items()],
+            "preprocess": self.options["preprocess"] and str(self.options["preprocess"]),
+        }
+        return {"target": self.target} | {name: value for name, value in found.items() if value}
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget is used up."""
+        return monotonic() >= self.until
+
+
+def cost_of(anchor: str, measured: ProfileReport) -> float | None:
+    """Return the cost of all calls that a source node names; None if there are none."""
+    calls = [call for call in measured.calls if call.anchor == anchor]
+    return sum(cost_of_call(call) for call in calls) if calls else None
+
+
+def cost_of_call(call: ProfiledCall) -> float:
+    """Return the cost of a call in cycles or microseconds."""
+    return float(call.counts.cycles_with_caches if call.counts else call.times.median_us if call.times else 0)
+
+
+def error_at_outputs(outputs: Arrays, references: Arrays) -> float:
+    """Return the largest error at an output: relative to its largest value, or of integers the share that differs."""
+    errors = [0.0]
+    for name, reference in references.items():
+        found = distance(outputs[name], reference)
+        errors.append(found.relative if reference.dtype.kind == "f" else found.differing)
+    return max(errors)
+
+
+def _numbers(given: npt.ArrayLike) -> str:
+    """The numbers of --value, as a command line has them."""
+    return ",".join(json.dumps(number) for number in np.ravel(given).tolist())

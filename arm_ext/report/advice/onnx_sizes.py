@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX model with a smaller batch or sequence, whose gain is measured by building it.
+
+resized: tokens [1, 33] → …    →    tokens [1, 32] → …
+
+Kernels compute rows in blocks; a size just above a multiple of a block has a last one that is almost empty.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from arm_ext.common.errors import ModelError
+from arm_ext.frontends.onnx.check import runtime_inputs
+from arm_ext.frontends.onnx.shapes import fold_shapes, forget_shapes
+from arm_ext.report.advice.onnx_changes import PRODUCTS, Changed, copied
+from arm_ext.report.advice.onnx_movement import dims_of
+
+BLOCKS = (64, 32, 16, 8)
+"""Numbers of rows that kernels block products by, largest first; see `schedules/kernels/gemm`."""
+
+# A size is just above a multiple of a block by no more than this share of the block, and at least by one.
+_JUST_ABOVE = 1 / 16
+
+# Ranks of inputs [N, T] and [N, T, C].
+_TOKENS, _FRAMES = 2, 3
+
+
+@dataclass(frozen=True)
+class Size:
+    """A batch or sequence size just above a multiple of a block.
+
+    Attributes:
+        axis: Axis of the inputs that have it.
+        size: The size.
+        smaller: The multiple of the block below it.
+        block: The number of rows.
+        inputs: Names of the inputs that have the size in the axis.
+    """
+
+    axis: int
+    size: int
+    smaller: int
+    block: int
+    inputs: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """Return "batch" or "sequence"."""
+        return "sequence" if self.axis else "batch"
+
+
+def just_above(size: int) -> tuple[int, int] | None:
+    """Return the multiple of a block that a size is just above, and the block; None if it is above none."""
+    for block in BLOCKS:
+        more = size % block
+        if size > block and 1 <= more <= max(1, block * _JUST_ABOVE):
+            return size - more, block
+    return None
+
+
+def sizes_above_blocks(model: onnx.ModelProto) -> Iterator[Size]:
+    """Yield the batch and sequence sizes of the inputs that are just above a multiple of a block.
+
+    Args:
+        model: A model whose values have static shapes.
+    """
+    dims = dims_of(model)
+    convolved = {name for node in model.graph.node if node.op_type == "Conv" for name in node.input[:1]}
+    found: dict[tuple[int, int], list[str]] = {}
+    for value in runtime_inputs(model.graph):
+        shape = dims.get(value.name, ())
+        for axis in _axes(value, value.name in convolved):
+            if axis < len(shape):
+                found.setdefault((axis, shape[axis]), []).append(value.name)
+    for (axis, size), inputs in found.items():
+        below = just_above(size)
+        if below is not None:
+            yield Size(axis, size, *below, tuple(inputs))
+
+
+def _axes(value: onnx.ValueInfoProto, convolved: bool) -> tuple[int, ...]:
+    """Return the axes of an input that can be a batch or a sequence; the second one of numbers [N, C] is channels."""
+    kind = value.type.tensor_type
+    rank = len(kind.shape.dim)
+    if rank == _TOKENS and kind.elem_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
+        return (0, 1)
+    if rank == _FRAMES:
+        return (0, 2 if convolved else 1)
+    return (0,)
+
+
+def resized(model: onnx.ModelProto, size: Size) -> Changed | None:
+    """Return the model with the smaller size; None if its nodes do not allow that.
+
+    Where the size stands in constants, too, such as embeddings of positions, these lose their last elements.
+
+    Args:
+        model: A model whose values have static shapes.
+        size: What is to change.
+    """
+    for constants in (False, True):
+        copy = copied(model)
+        for value in copy.graph.input:
+            if value.name in size.inputs:
+                value.type.tensor_type.shape.dim[size.axis].dim_value = size.smaller
+        if constants:
+            _shorten_constants(copy, size)
+        forget_shapes(copy.graph)
+        if _holds(copy):
+            return Changed(copy, size.inputs, f"{size.kind} {size.size} → {size.smaller}", comparable=False)
+    return None
+
+
+def _holds(model: onnx.ModelProto) -> bool:
+    """Whether no shape contradicts another."""
+    trial = copied(model)
+    try:
+        fold_shapes(trial, "")
+    except ModelError:
+        return False
+    return True
+
+
+def _shorten_constants(model: onnx.ModelProto, size: Size) -> None:
+    """Cut axes of the size in constants that are no weights, and replace it in those that are shapes."""
+    weights = {name for node in model.graph.node if node.op_type in PRODUCTS for name in node.input}
+    shapes = {
+        name for node in model.graph.node if node.op_type in ("Reshape", "Expand") for name in node.input[1:]
+    }
+    for tensor in model.graph.initializer:
+        if tensor.name in weights:
+            continue
+        array = numpy_helper.to_array(tensor)
+        if tensor.name in shapes:
+            changed = np.where(array == size.size, size.smaller, array)
+        else:
+            changed = array[tuple(slice(size.smaller if each == size.size else None) for each in array.shape)]
+        if changed.shape != array.shape or not np.array_equal(changed, array):
+            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(changed), tensor.name))
