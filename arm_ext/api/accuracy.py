@@ -42,7 +42,6 @@ from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import Run, host_runner
-from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.layers import (
@@ -176,7 +175,7 @@ def accuracy(
         return report
     progress("bisect")
     aim = target or (default_target(board) if board else "arm")
-    return report.model_copy(update={"mixed": _bisected(chain, feeds[:count], judged, bisect, aim)})
+    return report.model_copy(update={"mixed": _bisected(chain, feeds[:count], judged, bisect, aim, npu)})
 
 
 def _chain_of(
@@ -205,19 +204,25 @@ def _chain_of(
 
 
 def _bisected(
-    chain: "_OnnxChain", feeds: Sequence[Feed], metric: Metric, gate: Gate, target: str
+    chain: "_OnnxChain",
+    feeds: Sequence[Feed],
+    metric: Metric,
+    gate: Gate,
+    target: str,
+    npu: NpuOptions | str | None,
 ) -> MixedPrecision:
     """Return the fewest layers that must be in int16 or float so that the quantised model holds the bounds."""
     judge = Judge(chain.name, chain.source, feeds, metric, gate.holds)
     # Weights in float are those that quantisers start from.
     matching = Matching(fold_batch_norm(chain.source), chain.quantized)
     return choose_precisions(
-        units_of(matching),
+        matching,
         partial(with_nodes, matching),
         judge,
         target,
         gate.describe(metric.name),
         fewest=True,
+        npu=NpuOptions(npu) if isinstance(npu, str) else npu,
     )
 
 
