@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy.typing as npt
 import onnx
+from onnx import numpy_helper
 
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
@@ -21,18 +23,20 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.common.state import read_initial, with_states
 from arm_ext.frontends.load import is_onnx, is_tflite, with_values
 from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
-from arm_ext.frontends.onnx.importer import input_specs, read_onnx
+from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
-from arm_ext.quantization.layers import Matching
+from arm_ext.quantization.layers import DEQUANTIZE, Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
 from arm_ext.quantization.samples import Data, read_samples
 from arm_ext.quantization.static import Quantizer
+from arm_ext.quantization.steps import Steps
 from arm_ext.quantization.weight_only import WeightOnly, with_dims_of
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
@@ -79,6 +83,8 @@ def quantize(
     sparsity: Sparsity | None = None,
     plugins: Sequence[str | Path] = (),
     values: Mapping[str, npt.ArrayLike] | None = None,
+    state: Mapping[str, str] | None = None,
+    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None,
     shapes: Given | None = None,
     metric: str | None = None,
     max_drop: float | None = None,
@@ -112,6 +118,8 @@ def quantize(
             Ethos-U85; the accuracy is against the model with all weights.
         plugins: As for `compile`; onnxruntime calibrates without them.
         values: As for `compile`; the written model does not have these inputs any more.
+        state: As for `accuracy`: samples are consecutive steps.
+        state_init: As for `accuracy`.
         shapes: Input name → shape, for inputs with dynamic dimensions, which are static in what is written. With
             `weights` the comparison alone is of these shapes.
         metric: As for `accuracy`.
@@ -178,7 +186,8 @@ def quantize(
         if data is None
         else read_samples(data, inputs, preprocess, "calibration samples, an array an input")
     )
-    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how)
+    steps = Steps(state or {}, read_initial(state_init))
+    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how, steps=steps)
     whole = None if sparsity is None else make(float_model)
     given, pruned = (float_model, ()) if sparsity is None else _pruned(float_model)
     quantizer = make(
@@ -191,16 +200,27 @@ def quantize(
         float16=float16,
     )
     judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
+    if state or state_init is not None:
+        with_states(import_onnx(quantizer.float_model(fixed)), steps.pairs, steps.initial)
     gate = Gate(max_drop=max_drop)
     gate.check(None if judged is None else judged.name, quantizer.samples)
     mixed = None
     if max_drop is not None and judged is not None:
         progress("search")
-        mixed = _mixed(quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target, npu)
+        mixed = _mixed(
+            quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target, npu, steps
+        )
     chosen = ((), (), ()) if mixed is None else (mixed.nodes, mixed.int16_nodes, mixed.float16_nodes)
     made = quantizer.quantized(fixed, *chosen)
+    if mixed is not None and not any(node.op_type == DEQUANTIZE for node in made.graph.node):
+        raise ModelError(
+            f"{source.stem}: {mixed.bound} holds with all {len(mixed.layers)} layers in float alone, which leaves "
+            "nothing to quantise; allow a larger --max-drop, or compile the float model"
+        )
     if how is not None:
         made = with_dims_of(made, read_onnx(source)[0])
+    # What the model has for states, it keeps.
+    made.graph.initializer.extend(numpy_helper.from_array(v, name) for name, v in quantizer.defaults.items())
     progress("compare")
     with temporary() as folder:
         quantized = folder / "quantized" / path.name
@@ -218,6 +238,8 @@ def quantize(
             metric=metric,
             plugins=plugins,
             shapes=shapes,
+            state=state,
+            state_init=state_init,
             npu=npu,
             target=None if npu is None else target,
         )
@@ -292,12 +314,15 @@ def _mixed(
     gate: Gate,
     target: str,
     npu: NpuOptions | None,
+    steps: Steps,
 ) -> MixedPrecision:
     """Choose the layers in int16 and in float, so that the model is as fast as can be."""
+    feeds = quantizer.feeds()
+    carried = {name: output for name, output in steps.pairs.items() if name not in quantizer.given}
     return choose_precisions(
         Matching(source, quantizer.quantized(shapes)),
         partial(quantizer.quantized, shapes),
-        Judge(source.graph.name, source, quantizer.feeds(), metric, gate.holds),
+        Judge(source.graph.name, source, feeds, metric, gate.holds, carried),
         target,
         gate.describe(metric.name),
         fewest=False,

@@ -8,7 +8,14 @@ import click
 
 from arm_ext.cli.console import NAMES, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import calibration_option, given_values, plugin_option, value_option
+from arm_ext.cli.model_options import (
+    calibration_option,
+    given_states,
+    given_values,
+    plugin_option,
+    sample_state_options,
+    value_option,
+)
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
@@ -85,6 +92,7 @@ from arm_ext.shapes.given import Dim
 @npu_options
 @plugin_option
 @value_option
+@sample_state_options
 @shape_option("Shape of a dynamic input.")
 @all_layers_option
 @json_option("the accuracy report as one JSON document")
@@ -107,6 +115,8 @@ def quantize(
     target: str,
     plugins: tuple[Path, ...],
     values: tuple[tuple[str, str], ...],
+    states: tuple[tuple[str, str], ...],
+    state_init: Path | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     whole: bool,
     as_json: bool,
@@ -145,6 +155,8 @@ def quantize(
             npu=read_npu_options(npu),
             plugins=plugins,
             values=given_values(values),
+            state=given_states(states),
+            state_init=state_init,
             shapes=given_shapes(shapes),
             progress=step,
         )

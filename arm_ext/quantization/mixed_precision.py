@@ -79,9 +79,10 @@ class Judge:
     Attributes:
         name: Name of the model, for messages.
         source: The float model.
-        feeds: Samples to compare on.
+        feeds: Samples to compare on, with the states that the float model's step starts from.
         metric: What is measured.
         holds: Whether a metric and its drop from the float model are good enough.
+        states: Name of an input → the output that is its next value; samples are consecutive steps then.
     """
 
     name: str
@@ -89,20 +90,22 @@ class Judge:
     feeds: Sequence[Feed]
     metric: Metric
     holds: Callable[[float, float], bool]
+    states: Mapping[str, str] = field(default_factory=dict)
     exact: Outputs = field(init=False)
     reached: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._names = [value.name for value in self.source.graph.output]
+        every = [value.name for value in self.source.graph.output]
+        self._names = [name for name in every if name not in self.states.values()] or every
         self._seen = sorted(
             {round(place) for place in np.linspace(0, len(self.feeds) - 1, min(len(self.feeds), _SEEN))}
         )
-        self.exact = self._outputs(self.source, range(len(self.feeds)))
+        self.exact = self._outputs(self.source)
         self.reached = self.metric(self.exact, self.exact)
 
     def trial(self, model: onnx.ModelProto, raised: Raised) -> Trial:
         """Return the metric of a model, on all samples."""
-        value = self.metric(self._outputs(model, range(len(self.feeds))), self.exact)
+        value = self.metric(self._outputs(model), self.exact)
         drop = self.metric.drop(value, self.reached)
         return Trial(raised, value, drop, self.holds(value, drop))
 
@@ -112,9 +115,14 @@ class Judge:
         found = [error_of(ours[name], self.exact[name][self._seen]) for name in self._names]
         return sum(each.noise / max(each.signal, _TINY) for each in found)
 
-    def _outputs(self, model: onnx.ModelProto, places: Sequence[int]) -> Outputs:
-        session = Session(model, self.name, self._names)
-        rows = [session(self.feeds[place]) for place in places]
+    def _outputs(self, model: onnx.ModelProto, places: Sequence[int] | None = None) -> Outputs:
+        """Return the outputs for all samples, step by step from the model's own states, or for some, each alone."""
+        session = Session(model, self.name, [*self._names, *self.states.values()])
+        rows: list[Feed] = []
+        for place in range(len(self.feeds)) if places is None else places:
+            own = places is None and rows
+            before = {name: rows[-1][output] for name, output in self.states.items()} if own else {}
+            rows.append(session(self.feeds[place] | before))
         return stacked(self._names, [[row[name] for name in self._names] for row in rows])
 
 

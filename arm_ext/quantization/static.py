@@ -90,6 +90,7 @@ class Quantizer:
 
     Attributes:
         samples: How many there were.
+        given: Names of the inputs that samples hold.
         defaults: What the model has for states, by the name of the input.
     """
 
@@ -138,7 +139,7 @@ class Quantizer:
         self._activations, self._int16, self._float16 = activations, int16, float16
         self._floats = [*keep_float, *float16]
         self._shapes, self._proto, self._feeds = self._fitting(samples, choices)
-        self.samples = len(self._feeds)
+        self.samples, self.given = len(self._feeds), frozenset(self._feeds[0])
 
     @cached_property
     def _ready(self) -> onnx.ModelProto:

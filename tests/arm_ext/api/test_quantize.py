@@ -224,7 +224,7 @@ def test_fail_on_fallback_contradicts_layers_in_float(
         (["-o", "q.onnx", "--float16", "conv2/depthwis"], "did you mean conv2/depthwise"),
         (["-o", "q.onnx", "--float16", "conv3", "--int16", "conv3"], "is named by --int16, too"),
         (["-o", "q.onnx", "--float16", "pool"], "GlobalAveragePool is computed in float32"),
-        (["-o", "q.onnx", "--npu", "ethos-u56"], "ethos-u55-128"),
+        (["-o", "q.onnx", "--npu", "ethos-u56"], "unknown accelerator"),
         (["-o", "q.onnx", "--cpu-mhz", "800"], "name it with --npu"),
         (["-o", "q.onnx", "--activations", "int4"], "'int4' is not one of 'int8', 'int16'"),
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
