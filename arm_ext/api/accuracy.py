@@ -7,7 +7,7 @@ Every tensor of the quantised model that stands for one of the source's is made 
 so that all else is compiled as usual.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,16 +33,17 @@ from arm_ext.common.scratch import temporary
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
+from arm_ext.frontends.common.state import read_initial, with_states
 from arm_ext.frontends.load import is_onnx, is_tflite
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.fixed_inputs import fix_inputs
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import Run, host_runner
-from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.layers import (
@@ -95,6 +96,8 @@ def accuracy(
     npu: NpuOptions | str | None = None,
     plugins: Sequence[str | Path] = (),
     values: Mapping[str, npt.ArrayLike] | None = None,
+    state: Mapping[str, str] | None = None,
+    state_init: Mapping[str, Array] | str | Path | None = None,
     shapes: Given | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> AccuracyReport:
@@ -121,6 +124,10 @@ def accuracy(
         plugins: As for `compile`; onnxruntime computes without them, and so does this machine without their rules and
             kernels.
         values: As for `compile`; given to both models.
+        state: Input name → name of the output that is its value in the next step, of an ONNX model. Samples are then
+            consecutive steps: each link of the chain goes on from its own states, and a layer alone from the source's.
+            A state that the data has an array for is an input like others.
+        state_init: What the first step begins with, as for `compile`.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
 
@@ -134,8 +141,10 @@ def accuracy(
         raise UsageError("--target is for a --board, --bisect or --npu; without one, this machine computes")
     progress("match")
     fixed = static_shapes(shapes, "accuracy")
-    of_onnx = {"--board": board, "--bisect": bisect, "--value": values}
+    of_onnx = {"--board": board, "--bisect": bisect, "--value": values, "--state": state}
     chain = _chain_of(model, against, fixed, values or {}, of_onnx, npu=npu is not None)
+    if isinstance(chain, _OnnxChain):
+        chain.keep_states(state or {}, read_initial(state_init))
     arrays = read_samples(data, chain.specs, preprocess)
     feeds = chain.feeds(arrays)
     named = chosen_metric(metric, arrays, len(feeds))  # what is wrong with it is told before any work
@@ -157,9 +166,10 @@ def accuracy(
         progress("samples")
         try:
             for number, feed in enumerate(feeds):
+                given = chain.inputs(feed)  # with the states before this step
                 chain.add(feed, run)
                 if agreement is not None and number < NPU_SAMPLES:
-                    agreement.add(chain.inputs(feed))
+                    agreement.add(given)
         except KeyboardInterrupt:  # what there is, is told
             if not chain.samples:
                 raise
@@ -176,7 +186,7 @@ def accuracy(
         return report
     progress("bisect")
     aim = target or (default_target(board) if board else "arm")
-    return report.model_copy(update={"mixed": _bisected(chain, feeds[:count], judged, bisect, aim)})
+    return report.model_copy(update={"mixed": _bisected(chain, feeds[:count], judged, bisect, aim, npu)})
 
 
 def _chain_of(
@@ -205,19 +215,26 @@ def _chain_of(
 
 
 def _bisected(
-    chain: "_OnnxChain", feeds: Sequence[Feed], metric: Metric, gate: Gate, target: str
+    chain: "_OnnxChain",
+    feeds: Sequence[Feed],
+    metric: Metric,
+    gate: Gate,
+    target: str,
+    npu: NpuOptions | str | None,
 ) -> MixedPrecision:
     """Return the fewest layers that must be in int16 or float so that the quantised model holds the bounds."""
-    judge = Judge(chain.name, chain.source, feeds, metric, gate.holds)
+    stepped = [feed | held for feed, held in zip(feeds, chain.states.exact, strict=True)]
+    judge = Judge(chain.name, chain.source, stepped, metric, gate.holds, chain.states.pairs)
     # Weights in float are those that quantisers start from.
     matching = Matching(fold_batch_norm(chain.source), chain.quantized)
     return choose_precisions(
-        units_of(matching),
+        matching,
         partial(with_nodes, matching),
         judge,
         target,
         gate.describe(metric.name),
         fewest=True,
+        npu=NpuOptions(npu) if isinstance(npu, str) else npu,
     )
 
 
@@ -228,11 +245,14 @@ class _OnnxChain(Chain):
     Attributes:
         source: The float model.
         quantized: The quantised model, in QDQ form.
+        matching: The layers of both.
+        states: Values that go from one sample to the next.
     """
 
     source: onnx.ModelProto
     quantized: onnx.ModelProto
     matching: Matching = field(init=False)
+    states: "_States" = field(default_factory=lambda: _States({}, {}))
 
     @classmethod
     def read(
@@ -272,17 +292,36 @@ class _OnnxChain(Chain):
             runtime=f"onnxruntime {onnxruntime.__version__}",
         )
 
+    def keep_states(self, pairs: Mapping[str, str], initial: Mapping[str, Array]) -> None:
+        """Make the models' samples consecutive steps.
+
+        Args:
+            pairs: Name of an input → the output that is its next value.
+            initial: Name of an input → its value in the first step; by default the model's, or zeros.
+
+        Raises:
+            UsageError: A name or a value does not fit.
+        """
+        if not pairs and not initial:
+            return
+        defaults = take_defaults(self.source, pairs) | take_defaults(self.quantized, pairs)
+        model = with_states(import_onnx(self.quantized), pairs, {**defaults, **initial})
+        self.states = _States(pairs, {state.input: state.initial for state in model.states})
+        self.outputs = tuple(n for n in self.outputs if n not in pairs.values()) or self.outputs
+
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return the specs of the samples' arrays."""
-        return input_specs(self.source.graph)
+        """Return the specs of the samples' arrays, which need not have states."""
+        return tuple(spec for spec in input_specs(self.source.graph) if spec.name not in self.states.pairs)
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed per sample."""
+        """Return one feed per sample; a state with values in the samples is one no more."""
+        self.states = self.states.without(arrays)
         return split_samples(arrays, self.specs(), "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return the quantised model's inputs for a sample, in its order."""
-        return [feed[spec.name] for spec in input_specs(self.quantized.graph)]
+        """Return the quantised model's inputs for a sample, in its order, with the states of our integers."""
+        given = feed | self.states.at("integers")
+        return [given[spec.name] for spec in input_specs(self.quantized.graph)]
 
     def imported(self) -> ImportedModel:
         """Return the model that regions for the NPU are cut from."""
@@ -309,6 +348,7 @@ class _OnnxChain(Chain):
         Raises:
             UsageError: Nothing of the two models is alike.
         """
+        feed = feed | self.states.at("source")
         self.matching = matching = Matching(self.source, self.quantized)
         values = leave_unlike_out(matching, feed, self.reference, self.name)
         layers = matching.layers
@@ -330,11 +370,12 @@ class _OnnxChain(Chain):
         alone, fed = with_exact_inputs(matching)
         read = [layer.integers or layer.value for layer in layers]
         self._fed = fed
+        kept = [*self.outputs, *self.states.pairs.values()]
         self._exact = Session(
-            self.source, self.reference, [*self.outputs, *(la.source for la in layers), *fed.values()]
+            self.source, self.reference, [*kept, *(la.source for la in layers), *fed.values()]
         )
         self._alone = Session(alone, self.name, [layer.value for layer in layers])
-        self._fake = Session(self.quantized, self.name, [*self.outputs, *(layer.value for layer in layers)])
+        self._fake = Session(self.quantized, self.name, [*kept, *(layer.value for layer in layers)])
         self.instrumented = with_outputs(self.quantized, read)
         # Typed, as shapes that follow from those of an output are folded by its type.
         kinds = {
@@ -343,7 +384,7 @@ class _OnnxChain(Chain):
             else (np.dtype(np.float32), values[layer.value].shape)
             for tensor, layer in zip(read, layers, strict=True)
         }
-        for output in self.instrumented.graph.output[len(self.outputs) :]:
+        for output in self.instrumented.graph.output[len(self.quantized.graph.output) :]:
             dtype, shape = kinds[output.name]
             kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
             output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, kind, shape))
@@ -354,10 +395,13 @@ class _OnnxChain(Chain):
 
     def add(self, feed: Feed, run: Run) -> None:
         """Compare one sample."""
-        exact = feed | self._exact(feed)
-        alone = self._alone(feed | {name: exact[tensor] for name, tensor in self._fed.items()})
-        fake = self._fake(feed)
-        others = {} if self._others is None else self._others(feed)
+        states = self.states
+        exact = feed | states.at("source")
+        exact |= self._exact(exact)
+        alone = self._alone(exact | {name: exact[tensor] for name, tensor in self._fed.items()})
+        fake = self._fake(feed | states.at("fake"))
+        # On the integers that ours begin with, so that what differs is of this step.
+        others = {} if self._others is None else self._others(feed | states.at("integers"))
         names = [value.name for value in self.instrumented.graph.output]
         ours = dict(zip(names, run(self.inputs(feed)), strict=True))
         for each in self.layers:
@@ -374,6 +418,38 @@ class _OnnxChain(Chain):
                 )
             )
         self.keep(source=exact, fake=fake, integers=ours)
+        states.follow(source=exact, fake=fake, integers=ours)
+
+
+@dataclass
+class _States:
+    """States of a model in each link of the chain.
+
+    Attributes:
+        pairs: Name of an input → the output that is its next value.
+        initial: Name of an input → its value in the first step.
+        exact: The source's states of each step so far.
+    """
+
+    pairs: Mapping[str, str]
+    initial: Mapping[str, Array]
+    exact: list[Feed] = field(default_factory=list)
+    _now: dict[str, Feed] = field(default_factory=dict)
+
+    def without(self, names: Collection[str]) -> "_States":
+        """Return the states that are not among these inputs."""
+        kept = [name for name in self.pairs if name not in names]
+        return _States({name: self.pairs[name] for name in kept}, {name: self.initial[name] for name in kept})
+
+    def at(self, link: str) -> Feed:
+        """Return the states that the next step of a link begins with."""
+        return self._now.get(link, dict(self.initial))
+
+    def follow(self, **links: Mapping[str, Array]) -> None:
+        """Take the states after a step from the outputs of each link."""
+        self.exact.append(self.at("source"))
+        for link, values in links.items():
+            self._now[link] = {name: values[output] for name, output in self.pairs.items()}
 
 
 def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:

@@ -1,42 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost and accuracy gain of layers in int16 or float, for `quantize` and `accuracy`."""
+"""Cost and accuracy gain of layers in int16, float16 or float32, for `quantize` and `accuracy`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from arm_ext.common.errors import ModelError
+from arm_ext.api.npu_division import DividedEstimate, estimate_divided
+from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.estimate import Estimate, estimate
-from arm_ext.quantization.float_layers import Unit
+from arm_ext.quantization.float16_layers import IN_HALVES
+from arm_ext.quantization.float_layers import Unit, units_of
+from arm_ext.quantization.int16_layers import without_effect
+from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.mixed_precision import RUNGS, Build, Judge, Raised, Rung, Search, Trial, built
-from arm_ext.report.accuracy.record import LayerCost, MixedPrecision, PrecisionChoice
+from arm_ext.report.accuracy.record import LayerCost, MixedPrecision, NpuCost, NpuTarget, PrecisionChoice
 from arm_ext.target.profiles import Profile, resolve
 
 _CHEAPEST = 6
 """Choices that hold, of those that are the cheapest by the sum of their layers, whose whole model is estimated."""
 
+_HALVES = "fullfp16"
+"""LLVM's name of Armv8.2-A's arithmetic on binary16; without it each operation takes conversions more."""
+
+_Estimate = Estimate | DividedEstimate
+
 
 def choose_precisions(
-    units: list[Unit], build: Build, judge: Judge, target: str, bound: str, *, fewest: bool
+    matching: Matching,
+    build: Build,
+    judge: Judge,
+    target: str,
+    bound: str,
+    *,
+    fewest: bool,
+    npu: NpuOptions | None = None,
 ) -> MixedPrecision:
     """Return which layers must be in int16 or float so that a bound holds, with what each choice costs.
 
     Args:
-        units: Layers that can be above int8.
+        matching: The model in int8, whose layers can be above it, and its source.
         build: Makes the models.
         judge: Measures the models.
         target: Profile that cycles are estimated for.
         bound: The bound in words, for messages.
         fewest: Whether to take the fewest layers; else the fastest model.
+        npu: An Ethos-U that computes what it takes and what gains there. A layer that would leave it in int16 is not
+            put there: it goes to float at once.
 
     Raises:
+        UsageError: An option of the NPU is wrong, or asks for a model without operators on the CPU.
         ModelError: The bound does not hold with all layers in float, or a model cannot be compiled.
+        EnvError: Vela is not installed.
     """
-    prices = _Prices(units, build, resolve(target, None))
-    integers = prices.by_layer(())
-    on, refused = _on_rungs(prices)
-    extra = {rung: {name: cost[name] - integers[name] for name in cost} for rung, cost in on.items()}
-    search = Search(units, build, judge, None if fewest else extra, tuple(on))
+    if npu is not None and npu.fail_on_fallback:
+        raise UsageError("--fail-on-fallback: layers in float run on the CPU; leave it out beside --max-drop")
+    units = units_of(matching)
+    prices = _Prices(units, build, resolve(target, None), npu)
+    rungs = _Rungs.of(matching, units, prices)
+    search = Search(units, build, judge, None if fewest else rungs.extra(prices), rungs.layers)
     chosen = search.run()
     priced = {trial: prices.of(trial.raised) for trial in _shown(search, chosen)}
     if not fewest:
@@ -48,73 +70,194 @@ def choose_precisions(
         metric=judge.metric.name,
         source=judge.reached,
         bound=bound,
+        npu=prices.npu_target(),
         choices=tuple(
-            PrecisionChoice(
-                layers=_ordered(units, trial.at("float32")),
-                int16=_ordered(units, trial.at("int16")),
-                metric=trial.metric,
-                holds=trial.holds,
-                cycles=priced[trial].cycles,
-                bytes=priced[trial].weights,
-                chosen=trial == chosen,
-            )
+            _choice(units, trial, priced[trial], chosen=trial == chosen)
             for trial in order
             if trial == chosen or _is_in_front(trial, priced)
         ),
         nodes=_nodes(units, chosen.at("float32")),
         int16_nodes=_nodes(units, chosen.at("int16")),
-        layers=tuple(
-            LayerCost(
-                name=unit.name,
-                noise=search.noises.get(unit.name),
-                cycles=round(integers[unit.name]),
-                int16_cycles=round(on["int16"][unit.name]) if "int16" in on else None,
-                float_cycles=round(on["float32"][unit.name]),
-            )
-            for unit in units
-        ),
-        without_int16=refused,
+        float16_nodes=_nodes(units, chosen.at("float16")),
+        layers=tuple(rungs.cost(unit.name, search.noises.get(unit.name), prices) for unit in units),
+        without_int16=rungs.refused.get("int16"),
+        without_float16=rungs.refused.get("float16"),
         complete=search.complete,
     )
 
 
-def _on_rungs(prices: "_Prices") -> tuple[dict[Rung, Mapping[str, float]], str | None]:
-    """Return the cycles of each layer on each rung, and why int16 is none, if it is none."""
-    found: dict[Rung, Mapping[str, float]] = {}
-    refused = None
-    for rung in RUNGS:
-        try:
-            found[rung] = prices.by_layer(frozenset((unit.name, rung) for unit in prices.units))
-        except ModelError as err:
-            if rung == "float32":
-                raise
-            refused = str(err)
-    return found, refused
-
-
 @dataclass
 class _Prices:
+    """Estimates of models with layers above int8, each computed once."""
+
     units: list[Unit]
     build: Build
     profile: Profile
-    _known: dict[Raised, Estimate] = field(default_factory=dict)
+    npu: NpuOptions | None
+    _known: dict[Raised, _Estimate] = field(default_factory=dict)
 
-    def of(self, raised: Collection[tuple[str, Rung]]) -> Estimate:
+    def of(self, raised: Collection[tuple[str, Rung]]) -> _Estimate:
         """Return the estimate of a model with layers above int8."""
         key = frozenset(raised)
         if key not in self._known:
-            self._known[key] = estimate(import_onnx(built(self.units, self.build, key)), self.profile)
+            model = import_onnx(built(self.units, self.build, key))
+            self._known[key] = (
+                estimate(model, self.profile)
+                if self.npu is None
+                else estimate_divided(model, self.profile, self.npu)
+            )
         return self._known[key]
 
     def by_layer(self, raised: Collection[tuple[str, Rung]]) -> Mapping[str, float]:
         """Return the cycles of each layer in a model; conversions on their own are of none."""
         owners = {node: unit.name for unit in self.units for node in unit.nodes}
         found = dict.fromkeys((unit.name for unit in self.units), 0.0)
-        for call in self.of(raised).calls:
-            owner = next((owners[name] for name in (call.anchor, *call.sources) if name in owners), None)
+        for names, cycles in self.of(raised).costs():
+            owner = next((owners[name] for name in names if name in owners), None)
             if owner is not None:
-                found[owner] += call.selection_cost
+                found[owner] += cycles
         return found
+
+    def on_npu(self, raised: Collection[tuple[str, Rung]]) -> frozenset[str]:
+        """Return the layers of a model that the NPU computes, their quantised products at least."""
+        found = self.of(raised)
+        nodes = found.on_npu if isinstance(found, DividedEstimate) else frozenset()
+        return frozenset(unit.name for unit in self.units if unit.name in nodes)
+
+    def handover(self) -> float:
+        """Return the cycles of one hand-over to the NPU and back."""
+        found = self.of(())
+        return (
+            0.0
+            if not isinstance(found, DividedEstimate) or found.npu is None
+            else (found.npu.handover_us * found.npu.cpu_mhz)
+        )
+
+    def npu_target(self) -> NpuTarget | None:
+        """Return the NPU that cycles are estimated for."""
+        found = self.of(())
+        if not isinstance(found, DividedEstimate) or found.npu is None:
+            return None
+        return NpuTarget(
+            accelerator=found.npu.accelerator,
+            cpu_mhz=found.npu.cpu_mhz,
+            npu_mhz=found.npu.npu_mhz,
+            handover_us=found.npu.handover_us,
+        )
+
+
+@dataclass(frozen=True)
+class _Rungs:
+    """Rungs above int8 that layers can be on, the least precise first.
+
+    Attributes:
+        layers: Rung → the layers that can be on it.
+        cycles: Rung → layer → cycles with all layers there that can be.
+        npu: Layer → the rungs on which the NPU computes it, int8 among them.
+        refused: Rung that no layer can be on → why.
+    """
+
+    layers: dict[Rung, list[str]]
+    cycles: dict[Rung, Mapping[str, float]]
+    npu: dict[str, tuple[str, ...]]
+    refused: dict[Rung, str]
+
+    @classmethod
+    def of(cls, matching: Matching, units: list[Unit], prices: _Prices) -> "_Rungs":
+        """Find the rungs of each layer.
+
+        Raises:
+            ModelError: A model in int8 or float32 cannot be compiled.
+        """
+        able, refused = _able(matching, units, prices.profile)
+        found = cls({}, {}, {}, refused)
+        in_int8 = prices.on_npu(())
+        on: dict[str, frozenset[str]] = {"int8": in_int8}
+        for rung in RUNGS:
+            raised = frozenset((name, rung) for name in able.get(rung, ()))
+            try:
+                cycles = prices.by_layer(raised) if raised else {}
+            except ModelError as err:
+                if rung == "float32":
+                    raise
+                refused[rung] = str(err)
+                continue
+            if rung == "int16" and prices.npu is not None and raised:
+                on[rung] = prices.on_npu(raised)
+                able[rung] = [name for name in able[rung] if name in on[rung] or name not in in_int8]
+                if not able[rung]:
+                    refused[rung] = "every layer would leave the NPU"
+            if able.get(rung):
+                found.layers[rung], found.cycles[rung] = able[rung], cycles
+        for unit in units:
+            found.npu[unit.name] = tuple(rung for rung, names in on.items() if unit.name in names)
+        return found
+
+    def extra(self, prices: _Prices) -> dict[Rung, dict[str, float]]:
+        """Return what each layer costs more than in int8; one that leaves the NPU, a hand-over besides."""
+        integers, handover = prices.by_layer(()), prices.handover()
+
+        def left(name: str, rung: Rung) -> float:
+            return handover if "int8" in self.npu[name] and rung not in self.npu[name] else 0.0
+
+        return {
+            rung: {name: cycles[name] - integers[name] + left(name, rung) for name in self.layers[rung]}
+            for rung, cycles in self.cycles.items()
+        }
+
+    def cost(self, name: str, noise: float | None, prices: _Prices) -> LayerCost:
+        """Return the record of a layer."""
+
+        def on(rung: Rung) -> int | None:
+            return round(self.cycles[rung][name]) if name in self.layers.get(rung, ()) else None
+
+        return LayerCost(
+            name=name,
+            noise=noise,
+            cycles=round(prices.by_layer(())[name]),
+            int16_cycles=on("int16"),
+            float16_cycles=on("float16"),
+            float_cycles=round(self.cycles["float32"][name]),
+            npu=self.npu[name],
+        )
+
+
+def _able(
+    matching: Matching, units: list[Unit], profile: Profile
+) -> tuple[dict[Rung, list[str]], dict[Rung, str]]:
+    """Return which layers each rung changes and the target has operators for; and why a rung has none."""
+    operators = {node.name: node.op_type for node in matching.source.proto.graph.node}
+    found: dict[Rung, list[str]] = {
+        "int16": [unit.name for unit in units if not without_effect(matching, unit.nodes)],
+        "float16": [
+            unit.name for unit in units if {operators.get(node, "") for node in unit.nodes} <= IN_HALVES
+        ],
+        "float32": [unit.name for unit in units],
+    }
+    refused: dict[Rung, str] = {}
+    if _HALVES not in profile.features:
+        found["float16"], refused["float16"] = [], f"{profile.name} lacks {_HALVES}"
+    return found, refused
+
+
+def _choice(units: Sequence[Unit], trial: Trial, cost: _Estimate, *, chosen: bool) -> PrecisionChoice:
+    npu = None
+    if isinstance(cost, DividedEstimate):
+        regions = () if cost.npu is None else cost.npu.regions
+        npu = NpuCost(
+            regions=len(regions), mac_share=cost.mac_share, cycles=cost.npu_cycles, cpu_cycles=cost.cpu.cycles
+        )
+    return PrecisionChoice(
+        layers=_ordered(units, trial.at("float32")),
+        int16=_ordered(units, trial.at("int16")),
+        float16=_ordered(units, trial.at("float16")),
+        metric=trial.metric,
+        holds=trial.holds,
+        cycles=cost.cycles,
+        npu=npu,
+        bytes=cost.weights,
+        chosen=chosen,
+    )
 
 
 def _shown(search: Search, chosen: Trial) -> list[Trial]:
@@ -127,7 +270,7 @@ def _shown(search: Search, chosen: Trial) -> list[Trial]:
     return list(dict.fromkeys([*ends, *search.front(), chosen, *holding]))
 
 
-def _is_in_front(trial: Trial, priced: Mapping[Trial, Estimate]) -> bool:
+def _is_in_front(trial: Trial, priced: Mapping[Trial, _Estimate]) -> bool:
     """Whether no other choice is as good and cheaper, or as cheap and better."""
 
     def key(each: Trial) -> tuple[int, float, int]:

@@ -5,35 +5,40 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy.typing as npt
 import onnx
+from onnx import numpy_helper
 
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import choose_precisions
+from arm_ext.api.npu_division import check_npu
 from arm_ext.api.plugins import with_plugins
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.names import near
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.common.state import read_initial, with_states
 from arm_ext.frontends.load import is_onnx, is_tflite, with_values
 from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
 from arm_ext.frontends.onnx.external_files import with_external_files
-from arm_ext.frontends.onnx.importer import input_specs, read_onnx
+from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
-from arm_ext.quantization.float_layers import units_of
-from arm_ext.quantization.layers import Matching
+from arm_ext.quantization.layers import DEQUANTIZE, Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
 from arm_ext.quantization.samples import Data, read_samples
 from arm_ext.quantization.static import Quantizer
+from arm_ext.quantization.steps import Steps
 from arm_ext.quantization.weight_only import WeightOnly, with_dims_of
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
@@ -72,6 +77,7 @@ def quantize(
     weights: WeightType | None = None,
     activations: ActivationType = "int8",
     int16: Sequence[str] = (),
+    float16: Sequence[str] = (),
     group: int | None = None,
     calibration: Method = "minmax",
     correct: Sequence[Correction] = (),
@@ -80,10 +86,13 @@ def quantize(
     sparsity: Sparsity | None = None,
     plugins: Sequence[str | Path] = (),
     values: Mapping[str, npt.ArrayLike] | None = None,
+    state: Mapping[str, str] | None = None,
+    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None,
     shapes: Given | None = None,
     metric: str | None = None,
     max_drop: float | None = None,
     target: str = "arm",
+    npu: NpuOptions | str | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> QuantizeResult:
     """Quantise a float ONNX model in QDQ form, and compare it with the float model layer by layer.
@@ -101,23 +110,28 @@ def quantize(
             channel, or "int4" with a scale a group.
         activations: Type of the activations.
         int16: Source nodes that read int16 where others read int8; so do others that read these tensors.
+        float16: Source nodes that compute in binary16, between casts of the written model.
         group: Weights of int4 along the sum that share a scale; by default GROUP.
         calibration: How the range of an activation follows from the samples.
         correct: What loses less: "equalize" and "smooth" bring channels of the float model to like ranges, before a
             product and behind a LayerNormalization; "bias" makes up for shifts of the mean; "round" rounds weights so
             that results are nearest, not the weights.
         keep_float: Source nodes that stay in float.
-        only: If given, all other source nodes stay in float.
+        only: If given, all source nodes stay in float but these and those of `int16` and `float16`.
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.
         plugins: As for `compile`; onnxruntime calibrates without them.
         values: As for `compile`; the written model does not have these inputs any more.
+        state: As for `accuracy`: samples are consecutive steps.
+        state_init: As for `accuracy`.
         shapes: Input name → shape, for inputs with dynamic dimensions, which are static in what is written. With
             `weights` the comparison alone is of these shapes.
         metric: As for `accuracy`.
-        max_drop: Greatest drop of the metric from the float model, in QDQ form; layers are in int16 or float for it, in
-            the way that is the fastest by the estimates of kernels.
+        max_drop: Greatest drop of the metric from the float model, in QDQ form; layers are in int16, float16 or float32
+            for it, in the way that is the fastest by the estimates of kernels.
         target: Profile that these estimates are for.
+        npu: An Ethos-U, as for `compile`: what it takes restricts that choice and is priced with it, by Vela's
+            estimates and hand-overs. The comparison is then of TOSA's numerics, as for `accuracy`.
         progress: Called with each of STEPS as it begins; "search" is left out without `max_drop`.
 
     Raises:
@@ -132,7 +146,7 @@ def quantize(
     if sparsity is not None:
         check_choice("sparsity", sparsity, Sparsity)
         _refuse_rescaling(correct)
-    for option, names in {"keep_float": keep_float, "int16": int16, "only": only}.items():
+    for option, names in {"keep_float": keep_float, "int16": int16, "float16": float16, "only": only}.items():
         for name in names:
             check_type(option, name, str)
     if only and keep_float:
@@ -140,7 +154,15 @@ def quantize(
     how = _weight_only(weights, group)
     if how is not None:
         _refuse_activations(
-            calibration, correct, sparsity, max_drop, wide=bool(int16) or activations != "int8"
+            calibration,
+            correct,
+            {
+                "--sparsity": sparsity is not None,
+                "--max-drop": max_drop is not None,
+                "int16": bool(int16) or activations != "int8",
+                "--float16": bool(float16),
+                "--npu": npu is not None,
+            },
         )
     source, path = Path(model), Path(output)
     if data is None and (how is None or correct):
@@ -155,8 +177,12 @@ def quantize(
     if source.is_file() and not is_onnx(source):
         where = "; or quantise it where it was converted, and compile that" if is_tflite(source) else ""
         raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX{where}")
-    if max_drop is not None:
+    if isinstance(npu, str):
+        npu = NpuOptions(npu)
+    if max_drop is not None or npu is not None:
         resolve(target, None)  # a name that does not exist is told before any work
+    if npu is not None:
+        check_npu(npu)
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
     float_model = with_values(source, values or {})
@@ -167,8 +193,9 @@ def quantize(
         else read_samples(data, inputs, preprocess, "calibration samples, an array an input")
     )
     if only:
-        keep_float = _others(float_model, only)
-    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how)
+        keep_float = [node for node in _others(float_model, only) if node not in {*int16, *float16}]
+    steps = Steps(state or {}, read_initial(state_init))
+    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how, steps=steps)
     whole = None if sparsity is None else make(float_model)
     given, pruned = (float_model, ()) if sparsity is None else _pruned(float_model)
     quantizer = make(
@@ -178,18 +205,30 @@ def quantize(
         pruned_from=whole,
         activations=activations,
         int16=int16,
+        float16=float16,
     )
     judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
+    if state or state_init is not None:
+        with_states(import_onnx(quantizer.float_model(fixed)), steps.pairs, steps.initial)
     gate = Gate(max_drop=max_drop)
     gate.check(None if judged is None else judged.name, quantizer.samples)
     mixed = None
     if max_drop is not None and judged is not None:
         progress("search")
-        mixed = _mixed(quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target)
-    chosen = ((), ()) if mixed is None else (mixed.nodes, mixed.int16_nodes)
+        mixed = _mixed(
+            quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target, npu, steps
+        )
+    chosen = ((), (), ()) if mixed is None else (mixed.nodes, mixed.int16_nodes, mixed.float16_nodes)
     made = quantizer.quantized(fixed, *chosen)
+    if mixed is not None and not any(node.op_type == DEQUANTIZE for node in made.graph.node):
+        raise ModelError(
+            f"{source.stem}: {mixed.bound} holds with all {len(mixed.layers)} layers in float alone, which leaves "
+            "nothing to quantise; allow a larger --max-drop, or compile the float model"
+        )
     if how is not None:
         made = with_dims_of(made, read_onnx(source)[0])
+    # What the model has for states, it keeps.
+    made.graph.initializer.extend(numpy_helper.from_array(v, name) for name, v in quantizer.defaults.items())
     progress("compare")
     with temporary() as folder:
         quantized = folder / "quantized" / path.name
@@ -200,7 +239,18 @@ def quantize(
         if {"equalize", "smooth"} & set(correct):
             against = folder / source.name
             write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
-        report = accuracy(quantized, against, arrays, metric=metric, plugins=plugins, shapes=shapes)
+        report = accuracy(
+            quantized,
+            against,
+            arrays,
+            metric=metric,
+            plugins=plugins,
+            shapes=shapes,
+            state=state,
+            state_init=state_init,
+            npu=npu,
+            target=None if npu is None else target,
+        )
     write_file(path, made.SerializeToString(), "-o")
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
 
@@ -234,20 +284,13 @@ def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | 
 
 
 def _refuse_activations(
-    calibration: Method,
-    correct: Sequence[Correction],
-    sparsity: Sparsity | None,
-    max_drop: float | None,
-    *,
-    wide: bool,
+    calibration: Method, correct: Sequence[Correction], others: Mapping[str, bool]
 ) -> None:
-    """Refuse options for activations in integers."""
+    """Refuse options for activations in integers; `others` says which of some options are given."""
     asked = {
         f"--calibration {calibration}": calibration != "minmax",
         **{f"--correct {name}": name in correct for name in ("equalize", "smooth")},
-        "--sparsity": sparsity is not None,
-        "--max-drop": max_drop is not None,
-        "int16": wide,
+        **others,
     }
     if found := [name for name, given in asked.items() if given]:
         raise UsageError(
@@ -283,16 +326,24 @@ def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tup
 
 
 def _mixed(
-    quantizer: Quantizer, source: onnx.ModelProto, shapes: Shapes, metric: Metric, gate: Gate, target: str
+    quantizer: Quantizer,
+    source: onnx.ModelProto,
+    shapes: Shapes,
+    metric: Metric,
+    gate: Gate,
+    target: str,
+    npu: NpuOptions | None,
+    steps: Steps,
 ) -> MixedPrecision:
     """Choose the layers in int16 and in float, so that the model is as fast as can be."""
-    judge = Judge(source.graph.name, source, quantizer.feeds(), metric, gate.holds)
-    units = units_of(Matching(source, quantizer.quantized(shapes)))
+    feeds = quantizer.feeds()
+    carried = {name: output for name, output in steps.pairs.items() if name not in quantizer.given}
     return choose_precisions(
-        units,
+        Matching(source, quantizer.quantized(shapes)),
         partial(quantizer.quantized, shapes),
-        judge,
+        Judge(source.graph.name, source, feeds, metric, gate.holds, carried),
         target,
         gate.describe(metric.name),
         fewest=False,
+        npu=npu,
     )

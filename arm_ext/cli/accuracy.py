@@ -8,7 +8,13 @@ import click
 
 from arm_ext.cli.console import Share, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import given_values, plugin_option, value_option
+from arm_ext.cli.model_options import (
+    given_states,
+    given_values,
+    plugin_option,
+    sample_state_options,
+    value_option,
+)
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
@@ -71,6 +77,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
 @npu_options
 @plugin_option
 @value_option
+@sample_state_options
 @shape_option("Shape of a dynamic input.")
 @views_option(
     "Write the report, too, by the file's ending: .html, .json or .csv.",
@@ -91,6 +98,8 @@ def accuracy(
     bisect: bool,
     plugins: tuple[Path, ...],
     values: tuple[tuple[str, str], ...],
+    states: tuple[tuple[str, str], ...],
+    state_init: Path | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     outputs: tuple[Path, ...],
     whole: bool,
@@ -105,7 +114,11 @@ def accuracy(
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model
     that misses the bound exits with 1. With --npu the chain goes on to a functional model of the NPU, region by region.
     """
-    check_outputs(outputs, WRITTEN, [path for path in (model, against, data, preprocess) if path is not None])
+    check_outputs(
+        outputs,
+        WRITTEN,
+        [path for path in (model, against, data, preprocess, state_init) if path is not None],
+    )
     if least is not None and metric not in (None, least[0]):
         raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
     if bisect and least is None and max_drop is None:
@@ -133,6 +146,8 @@ def accuracy(
             npu=read_npu_options(npu),
             plugins=plugins,
             values=given_values(values),
+            state=given_states(states),
+            state_init=state_init,
             shapes=given_shapes(shapes),
             progress=step,
         )

@@ -10,14 +10,13 @@ import click
 
 from arm_ext.api import digits
 from arm_ext.cli.config_option import config_option
-from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
+from arm_ext.cli.console import columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import given_values, model_options
+from arm_ext.cli.model_options import given_states, given_values, model_options, state_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.several_models import by_model, check_several
-from arm_ext.common.errors import UsageError
 from arm_ext.common.timings import Section, whole_process
 from arm_ext.package.manifest import Library, Method, Precision
 from arm_ext.quantization.accuracy import describe
@@ -70,20 +69,7 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     "compiler decides what lies where.  [default: one arena]",
 )
 @model_options
-@click.option(
-    "--state",
-    "states",
-    type=Pair("IN=OUT"),
-    multiple=True,
-    metavar="IN=OUT",
-    help="Keep output OUT as the next value of input IN: the package's `step` takes the other inputs alone.",
-)
-@click.option(
-    "--state-init",
-    type=PATH,
-    metavar="FILE.npz",
-    help=".npz with the initial value of each state, by input name.  [default: the model's own value, or zeros]",
-)
+@state_options
 @click.option(
     "--precision",
     type=click.Choice(get_args(Precision)),
@@ -223,7 +209,7 @@ def compile(
             for option, pairs in {"shape": shapes, "value": values, "state": states}.items()
         )
         parts = [
-            LibraryModel(path, given_shapes(a), given_values(b), state=_states(c))
+            LibraryModel(path, given_shapes(a), given_values(b), state=given_states(c))
             for path, a, b, c in zip(models, *said, strict=True)
         ]
         with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
@@ -240,7 +226,7 @@ def compile(
             shapes=given_shapes(shapes),
             values=given_values(values),
             preprocess=preprocess,
-            state=_states(states),
+            state=given_states(states),
             state_init=state_init,
             quantize=quantize,
             calibration=calibration,
@@ -304,13 +290,6 @@ def _build_hint(folder: Path, *, here: bool) -> str:
         f"\nBuild and run its self-test{where}:\n"
         f"  cmake -S {example} -B build{cross} && cmake --build build && ./build/selftest"
     )
-
-
-def _states(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    states = dict(pairs)
-    if len(states) < len(pairs):
-        raise UsageError("--state names an input twice; an input has one next value")
-    return states
 
 
 def _document(result: "CompileResult") -> dict[str, object]:

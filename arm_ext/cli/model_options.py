@@ -89,3 +89,41 @@ model_options = option_group(
     calibration_option("How --quantize finds the range of an activation."),
 )
 """Decorator that adds --trust, --plugin, --value, --preprocess, --quantize and --calibration."""
+
+
+def _state_options(state: str, initial: str) -> Option[Any]:
+    """Return the decorator that adds --state and --state-init, with their descriptions in --help."""
+    return option_group(
+        click.option("--state", "states", type=Pair("IN=OUT"), multiple=True, metavar="IN=OUT", help=state),
+        click.option(
+            "--state-init",
+            type=PATH,
+            metavar="FILE.npz",
+            help=f".npz with {initial}, by input name.  [default: the model's own value, or zeros]",
+        ),
+    )
+
+
+state_options = _state_options(
+    "Keep output OUT as the next value of input IN: the package's `step` takes the other inputs alone.",
+    "the initial value of each state",
+)
+"""Decorator that adds the states of a model."""
+
+sample_state_options = _state_options(
+    "Output OUT is the next value of input IN: samples are consecutive steps, and need no array of IN.",
+    "the value of each state in the first step",
+)
+"""Decorator that adds the states of a model to a command that takes samples."""
+
+
+def given_states(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the outputs of --state by the name of an input.
+
+    Raises:
+        UsageError: An input is named twice.
+    """
+    states = dict(pairs)
+    if len(states) < len(pairs):
+        raise UsageError("--state names an input twice; an input has one next value")
+    return states

@@ -2,20 +2,29 @@
 """`arm-ext quantize`."""
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
 from arm_ext.cli.console import NAMES, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import calibration_option, given_values, plugin_option, value_option
+from arm_ext.cli.model_options import (
+    calibration_option,
+    given_states,
+    given_values,
+    plugin_option,
+    sample_state_options,
+    value_option,
+)
+from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
+from arm_ext.common.errors import InternalError
 from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
 from arm_ext.shapes.given import Dim
 
 
-@click.command()
+@click.command(cls=NpuCommand)
 @click.argument("model", type=PATH)
 @data_options("Calibration samples", required=False, note=" --weights needs none.")
 @click.option("-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="The model to write.")
@@ -38,6 +47,13 @@ from arm_ext.shapes.given import Dim
     multiple=True,
     metavar="NODE,…",
     help="Nodes that read int16, with weights of int8. May be given several times.",
+)
+@click.option(
+    "--float16",
+    type=NAMES,
+    multiple=True,
+    metavar="NODE,…",
+    help="Nodes that compute in binary16, between casts. May be given several times.",
 )
 @click.option(
     "--group", type=int, metavar="N", help="Weights of --weights int4 that share a scale.  [default: 32]"
@@ -76,12 +92,14 @@ from arm_ext.shapes.given import Dim
     "--max-drop",
     type=Share(),
     metavar="SHARE",
-    help="Take int16 or float for layers so that the metric drops by no more, such as 1% or 0.01, in the way that is "
-    "the fastest for --target.",
+    help="Take int16, float16 or float32 for layers so that the metric drops by no more, such as 1% or 0.01, in the "
+    "way that is the fastest for --target, and --npu if it is given.",
 )
 @target_option("that --max-drop estimates cycles")
+@npu_options
 @plugin_option
 @value_option
+@sample_state_options
 @shape_option("Shape of a dynamic input.")
 @all_layers_option
 @json_option("the accuracy report as one JSON document")
@@ -93,6 +111,7 @@ def quantize(
     weights: WeightType | None,
     activations: ActivationType,
     int16: tuple[tuple[str, ...], ...],
+    float16: tuple[tuple[str, ...], ...],
     group: int | None,
     calibration: Method,
     corrections: tuple[tuple[Correction, ...], ...],
@@ -104,20 +123,24 @@ def quantize(
     target: str,
     plugins: tuple[Path, ...],
     values: tuple[tuple[str, str], ...],
+    states: tuple[tuple[str, str], ...],
+    state_init: Path | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     whole: bool,
     as_json: bool,
+    **npu: Any,
 ) -> None:
     """Quantise MODEL, a float ONNX model, to int8 in QDQ form, and tell which layers lose accuracy.
 
-    With --activations int16 or --int16, activations have 16 bits; with --weights, weights alone are quantised.
+    With --activations int16 or --int16, activations have 16 bits; with --weights, weights alone are quantised. With
+    --npu, the layers that --max-drop takes are those that are the fastest with that NPU.
     The model that is written is compiled like any other.
     """
     load_tvm()
     # Not above: they load TVM, for which --help need not wait.
     from arm_ext.api.quantize import STEPS
     from arm_ext.api.quantize import quantize as make
-    from arm_ext.report.accuracy.views import text
+    from arm_ext.report.accuracy.views import npu_link, text
 
     with progress("quantising", STEPS) as step:
         result = make(
@@ -128,6 +151,7 @@ def quantize(
             weights=weights,
             activations=activations,
             int16=[name for names in int16 for name in names],
+            float16=[name for names in float16 for name in names],
             group=group,
             calibration=calibration,
             correct=[each for names in corrections for each in names],
@@ -137,9 +161,14 @@ def quantize(
             metric=metric,
             max_drop=max_drop,
             target=target,
+            npu=read_npu_options(npu),
             plugins=plugins,
             values=given_values(values),
+            state=given_states(states),
+            state_init=state_init,
             shapes=given_shapes(shapes),
             progress=step,
         )
     click.echo(result.accuracy.model_dump_json(indent=2) if as_json else text(result.accuracy, whole=whole))
+    if (link := result.accuracy.npu) is not None and not link.equal:
+        raise InternalError("\n".join(["the NPU does not compute our integers", *npu_link(link)]))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimates of a model's cost without code generation, from the cost model that chooses kernels."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from arm_ext.frontends.common.imported import ImportedModel
@@ -9,6 +10,7 @@ from arm_ext.pipeline.memory import weight_bytes
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.report.calls import CallRow, SourceNodes
 from arm_ext.target.profiles import Profile
+from schedules.numerics.qdq import NUMERICS, Qdq
 
 
 @dataclass(frozen=True)
@@ -16,21 +18,42 @@ class Estimate:
     """The estimate of a model.
 
     Attributes:
-        calls: Calls of kernels, in execution order.
+        calls: Calls of kernels on the CPU, in execution order.
         weights: Bytes of all constants.
+        division: Result of `divide`, if there was one.
     """
 
     calls: tuple[CallRow, ...]
     weights: int
+    division: object = None
 
     @property
     def cycles(self) -> int:
         """Estimated cycles of one inference on one core."""
         return sum(call.selection_cost for call in self.calls)
 
+    def costs(self) -> list[tuple[tuple[str, ...], float]]:
+        """Return the source nodes of each call, its anchor first, with its cycles."""
+        return [((call.anchor, *call.sources), call.selection_cost) for call in self.calls]
 
-def estimate(model: ImportedModel, profile: Profile) -> Estimate:
-    """Return the estimated cost of an imported model on a target."""
-    planned = last(run_phases(PhaseResult(model.mod), PhaseOptions(profile)))
+
+def estimate(
+    model: ImportedModel,
+    profile: Profile,
+    *,
+    numerics: Qdq = NUMERICS,
+    divide: Callable[[PhaseResult, PhaseOptions], PhaseResult] | None = None,
+) -> Estimate:
+    """Return the estimated cost of an imported model on a target.
+
+    Args:
+        model: The imported model.
+        profile: The target.
+        numerics: Numerics of quantised operators.
+        divide: As `PhaseOptions.divide`; what something else may compute is left out of the calls.
+    """
+    options = PhaseOptions(profile, numerics=numerics, divide=divide)
+    planned = last(run_phases(PhaseResult(model.mod), options))
     nodes = SourceNodes(model.nodes, count_macs(model.mod))
-    return Estimate(planned.rows(nodes), weight_bytes(planned.mod))
+    calls = tuple(row for row in planned.rows(nodes) if row.function not in planned.offers)
+    return Estimate(calls, weight_bytes(planned.mod), planned.division)

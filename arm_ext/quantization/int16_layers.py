@@ -11,12 +11,14 @@ computed again. Constants such as biases are the source's, but for weights.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from onnx import NodeProto, numpy_helper
 
-from arm_ext.quantization.float_layers import replace_nodes, with_activations, with_float_nodes
+from arm_ext.quantization.float16_layers import with_float16_nodes
+from arm_ext.quantization.float_layers import replace_nodes, units_of, with_activations, with_float_nodes
 from arm_ext.quantization.layers import ANCHORS, DEQUANTIZE, QUANTIZE, Array, Layer, Matching
 from arm_ext.quantization.opset import at_least_opset
 
@@ -90,14 +92,35 @@ def _take_constants(
             node.input[place] = exact(original)
 
 
-def with_nodes(matching: Matching, floats: Collection[str], wide: Collection[str]) -> onnx.ModelProto:
+def with_nodes(
+    matching: Matching, *, keep_float: Collection[str], int16: Collection[str], float16: Collection[str]
+) -> onnx.ModelProto:
     """Return the QDQ model with source nodes of whole layers in float, and others with int16 activations.
 
+    Args:
+        matching: The QDQ model, matched with its source.
+        keep_float: Source nodes in float32.
+        int16: Source nodes that read int16.
+        float16: Source nodes in binary16.
+
     Raises:
-        ModelError: As `with_int16_nodes`.
+        ModelError: As `with_int16_nodes` and `with_float16_nodes`.
     """
-    model = with_float_nodes(matching, floats)
-    return with_int16_nodes(Matching(matching.source.proto, model), wide) if wide else model
+    model = with_float_nodes(matching, {*keep_float, *float16})
+    if int16:
+        model = with_int16_nodes(Matching(matching.source.proto, model), int16)
+    return with_float16_nodes(model, float16)
+
+
+def without_effect(matching: Matching, nodes: Collection[str]) -> list[str]:
+    """Return the nodes that int16 does not change: neither they nor another node of their layer read integers.
+
+    An activation that its quantiser had covered is of a layer whose product reads integers.
+    """
+    uses = _Uses.of(matching)
+    changed = set().union(*uses.nodes.values()) & set(nodes)
+    owners = {node: unit.nodes for unit in units_of(matching) for node in unit.nodes}
+    return [node for node in nodes if changed.isdisjoint(owners.get(node, (node,)))]
 
 
 def _limits(layer: Layer) -> tuple[float, float]:
@@ -106,26 +129,47 @@ def _limits(layer: Layer) -> tuple[float, float]:
     return quantizer.limits
 
 
+@dataclass(frozen=True)
+class _Uses:
+    """Uses of quantised tensors. What only moves integers has the type of what it reads, and is no use of it.
+
+    Attributes:
+        layers: Layers of each quantised tensor, by the tensor's root.
+        origins: Root → the root that its integers were computed as.
+        nodes: Origin → the nodes that read it; if none does, those that compute it: an output of the model.
+    """
+
+    layers: Mapping[str, list[Layer]]
+    origins: Mapping[str, str]
+    nodes: Mapping[str, Collection[str]]
+
+    @classmethod
+    def of(cls, matching: Matching) -> "_Uses":
+        """Return the uses in a QDQ model."""
+        quantized = matching.quantized
+        layers = defaultdict[str, list[Layer]](list)
+        for layer in matching.layers:
+            if layer.quantizer is not None and layer.dequantizer is not None:
+                layers[layer.root].append(layer)
+        moves = {root: quantized.producers[root] for root, own in layers.items() if own[0].moved}
+
+        def origin(root: str) -> str:
+            return origin(matching.roots[moves[root].input[0]]) if root in moves else root
+
+        moving = {node.name for node in moves.values()}
+        readers, computed = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        for root, own in layers.items():
+            computed[origin(root)].update(name for layer in own for name in layer.nodes)
+        for node in quantized.proto.graph.node:
+            if node.op_type not in (QUANTIZE, DEQUANTIZE) and node.name not in moving:
+                for name in node.input:
+                    readers[origin(matching.roots.get(name, ""))].add(node.name)
+        nodes = {root: readers[root] or computed[root] for root in computed}
+        return cls(layers, {root: origin(root) for root in layers}, nodes)
+
+
 def _wide(matching: Matching, nodes: Collection[str]) -> Mapping[str, list[Layer]]:
     """Return the layers of each tensor that becomes int16, by the tensor's root."""
-    quantized = matching.quantized
-    layers = defaultdict[str, list[Layer]](list)
-    for layer in matching.layers:
-        if layer.quantizer is not None and layer.dequantizer is not None:
-            layers[layer.root].append(layer)
-    # What only moves integers has the type of what it reads.
-    moves = {root: quantized.producers[root] for root, own in layers.items() if own[0].moved}
-
-    def origin(root: str) -> str:
-        return origin(matching.roots[moves[root].input[0]]) if root in moves else root
-
-    moving = {node.name for node in moves.values()}
-    readers, computed = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-    for root, own in layers.items():
-        computed[origin(root)].update(name for layer in own for name in layer.nodes)
-    for node in quantized.proto.graph.node:
-        if node.op_type not in (QUANTIZE, DEQUANTIZE) and node.name not in moving:
-            for name in node.input:
-                readers[origin(matching.roots.get(name, ""))].add(node.name)
-    found = {root for root in computed if not (readers[root] or computed[root]).isdisjoint(nodes)}
-    return {root: own for root, own in layers.items() if origin(root) in found}
+    uses = _Uses.of(matching)
+    found = {root for root, using in uses.nodes.items() if not set(using).isdisjoint(nodes)}
+    return {root: own for root, own in uses.layers.items() if uses.origins[root] in found}

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.quantization.error_sums import ErrorSums, error_of
+from arm_ext.quantization.histogram import Histogram
 from arm_ext.quantization.layers import Constant, Layer, Quantizer
-from arm_ext.report.accuracy.record import LOW_DB, Errors, LayerAccuracy
+from arm_ext.report.accuracy.record import LOW_DB, ErrorHistogram, Errors, LayerAccuracy, ValueHistogram
 
 Array = npt.NDArray[Any]
 
@@ -66,6 +67,8 @@ class LayerErrors:
     fake: ErrorSums = field(default_factory=ErrorSums)
     ours: ErrorSums = field(default_factory=ErrorSums)
     rounding: ErrorSums = field(default_factory=ErrorSums)
+    values: Histogram = field(default_factory=lambda: Histogram.of(2))
+    differences: Histogram = field(default_factory=lambda: Histogram.of(2))
     saturated: int = 0
     zeros: int = 0
     source_zeros: int = 0
@@ -75,10 +78,13 @@ class LayerErrors:
     def add(self, values: Values) -> None:
         """Add the values of one sample to the sums of errors."""
         exact = values.exact
-        self.own.add(exact if self.layer.moved else values.own, exact)
+        own = exact if self.layer.moved else values.own
+        self.own.add(own, exact)
         for sums, value in ((self.fake, values.fake), (self.ours, values.ours)):
             sums.add(value, exact)
         self.rounding.add(values.ours, values.fake)
+        self.values.add(exact, values.ours)
+        self.differences.add(_difference(own, exact), _difference(values.ours, exact))
         self.zeros += int(np.count_nonzero(values.ours == 0))
         self.source_zeros += int(np.count_nonzero(exact == 0))
         self.vanished += int(np.count_nonzero((values.own == 0) & (exact != 0)))
@@ -112,6 +118,8 @@ class LayerErrors:
             saturated=self.saturated / count,
             zeros=self.zeros / count,
             source_zeros=self.source_zeros / count,
+            values=ValueHistogram(**_bins(self.values, "source")),
+            differences=ErrorHistogram(**_bins(self.differences, "own")),
             causes=tuple(self._causes()),
         )
 
@@ -236,6 +244,17 @@ def errors(sums: ErrorSums) -> Errors:
         mean_error=_short(min(sums.mean, most)),
         mean_shift=_short(sums.mean_shift),
     )
+
+
+def _difference(value: Array, exact: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # of infinities, which histograms leave out
+        return np.asarray(value.astype(np.float64) - exact.astype(np.float64))
+
+
+def _bins(histogram: Histogram, first: str) -> dict[str, Any]:
+    """Return the fields of a record; `first` names the series before that of our integers."""
+    one, other = histogram.counts()
+    return {"start": histogram.start, "width": histogram.width, first: one, "integers": other}
 
 
 def percent(share: float) -> str:

@@ -4,6 +4,8 @@
     source      x ─ Conv ─ Relu ─ y
     quantised   x ─ Q ─ DQ ─ Conv ─ Q ─ DQ ─ y'        a layer: y' stands for y, and Conv and Relu are its nodes
 
+Nodes in binary16 between two casts are of the layer whose value in float32 or integers they compute.
+
 A value and what QuantizeLinear and DequantizeLinear make of it are one value. It is matched by the name of any of its
 tensors, else by the name of the node that computes it.
 """
@@ -264,11 +266,12 @@ class Matching:
         for name, root in self.roots.items():
             if name not in self.quantized.fixed:
                 members[root].append(name)
-        known = self.source.tensors
+        known, halves = self.source.tensors, _halves(self.quantized)
         self.meaning = {
             root: found
             for root, names in members.items()
-            if not self._is_inner(root)
+            if root not in halves
+            and not self._is_inner(root)
             and (found := self._matched(root, names, known))
             and found not in rescaled
         }
@@ -393,6 +396,19 @@ class Matching:
         if integers is None or quantizer is None or integers.shape != original.shape:
             return None
         return Constant(role, quantizer.dequantize(integers), original, quantizer)
+
+
+def _halves(graph: Graph) -> set[str]:
+    """Return the tensors of binary16."""
+    found = {name for name, value in graph.constants.items() if value.dtype == np.float16}
+    for node in graph.proto.graph.node:
+        if node.op_type == "Cast":
+            is_half = attribute(node, "to", 0) == onnx.TensorProto.FLOAT16
+        else:
+            is_half = node.op_type not in (QUANTIZE, DEQUANTIZE) and not found.isdisjoint(node.input)
+        if is_half:
+            found.update(node.output)
+    return found
 
 
 def _anchor(nodes: list[NodeProto]) -> NodeProto | None:

@@ -2,8 +2,8 @@
 """Search for the precision of each layer with which a metric of a quantised model holds: most int8, or the cheapest.
 
 1. Each layer is quantised alone, all others in float: its noise at the outputs.
-2. For each rung, int16 and float, in the order of noise, or of noise a cycle: the shortest prefix that holds the bound
-   when it is raised to that rung, by bisection.
+2. For each rung, int16, float16 and float32, in the order of noise, or of noise a cycle: the shortest prefix that holds
+   the bound when it is raised to that rung, by bisection.
 3. Layers of the prefix go back to lower rungs one by one, as long as the bound holds.
 
 Every model is computed by onnxruntime, in float between quantise and dequantise.
@@ -11,7 +11,7 @@ Every model is computed by onnxruntime, in float between quantise and dequantise
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import onnx
@@ -23,16 +23,23 @@ from arm_ext.quantization.metrics import Metric, Outputs, stacked
 from arm_ext.quantization.session import Session
 from arm_ext.quantization.steps import Feed
 
-Rung = Literal["int16", "float32"]
-"""Precision of a layer above int8: 16-bit activations with 8-bit weights, or float."""
+Rung = Literal["int16", "float16", "float32"]
+"""Precision of a layer above int8: 16-bit activations with 8-bit weights, or float of 16 or 32 bits."""
 
 RUNGS: tuple[Rung, ...] = get_args(Rung)
 
 Raised = frozenset[tuple[str, Rung]]
 """Layers that are not in int8, with their rungs."""
 
-Build = Callable[[Sequence[str], Sequence[str]], onnx.ModelProto]
-"""Source nodes in float, and those with int16 activations → the QDQ model."""
+
+class Build(Protocol):
+    """Makes the QDQ model of source nodes on each rung; all others are in int8."""
+
+    def __call__(
+        self, *, keep_float: Sequence[str], int16: Sequence[str], float16: Sequence[str]
+    ) -> onnx.ModelProto:
+        """Return the model."""
+
 
 _SEEN = 32
 """Samples that show the noise of a layer, spread evenly; the metric is of all."""
@@ -72,9 +79,10 @@ class Judge:
     Attributes:
         name: Name of the model, for messages.
         source: The float model.
-        feeds: Samples to compare on.
+        feeds: Samples to compare on, with the states that the float model's step starts from.
         metric: What is measured.
         holds: Whether a metric and its drop from the float model are good enough.
+        states: Name of an input → the output that is its next value; samples are consecutive steps then.
     """
 
     name: str
@@ -82,20 +90,22 @@ class Judge:
     feeds: Sequence[Feed]
     metric: Metric
     holds: Callable[[float, float], bool]
+    states: Mapping[str, str] = field(default_factory=dict)
     exact: Outputs = field(init=False)
     reached: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._names = [value.name for value in self.source.graph.output]
+        every = [value.name for value in self.source.graph.output]
+        self._names = [name for name in every if name not in self.states.values()] or every
         self._seen = sorted(
             {round(place) for place in np.linspace(0, len(self.feeds) - 1, min(len(self.feeds), _SEEN))}
         )
-        self.exact = self._outputs(self.source, range(len(self.feeds)))
+        self.exact = self._outputs(self.source)
         self.reached = self.metric(self.exact, self.exact)
 
     def trial(self, model: onnx.ModelProto, raised: Raised) -> Trial:
         """Return the metric of a model, on all samples."""
-        value = self.metric(self._outputs(model, range(len(self.feeds))), self.exact)
+        value = self.metric(self._outputs(model), self.exact)
         drop = self.metric.drop(value, self.reached)
         return Trial(raised, value, drop, self.holds(value, drop))
 
@@ -105,16 +115,23 @@ class Judge:
         found = [error_of(ours[name], self.exact[name][self._seen]) for name in self._names]
         return sum(each.noise / max(each.signal, _TINY) for each in found)
 
-    def _outputs(self, model: onnx.ModelProto, places: Sequence[int]) -> Outputs:
-        session = Session(model, self.name, self._names)
-        rows = [session(self.feeds[place]) for place in places]
+    def _outputs(self, model: onnx.ModelProto, places: Sequence[int] | None = None) -> Outputs:
+        """Return the outputs for all samples, step by step from the model's own states, or for some, each alone."""
+        session = Session(model, self.name, [*self._names, *self.states.values()])
+        rows: list[Feed] = []
+        for place in range(len(self.feeds)) if places is None else places:
+            own = places is None and rows
+            before = {name: rows[-1][output] for name, output in self.states.items()} if own else {}
+            rows.append(session(self.feeds[place] | before))
         return stacked(self._names, [[row[name] for name in self._names] for row in rows])
 
 
 def built(units: Sequence[Unit], build: Build, raised: Collection[tuple[str, Rung]]) -> onnx.ModelProto:
     """Return the model with layers above int8."""
-    on = [[node for unit in units if (unit.name, rung) in raised for node in unit.nodes] for rung in RUNGS]
-    return build(on[RUNGS.index("float32")], on[RUNGS.index("int16")])
+    on: dict[Rung, list[str]] = {
+        rung: [node for unit in units if (unit.name, rung) in raised for node in unit.nodes] for rung in RUNGS
+    }
+    return build(keep_float=on["float32"], int16=on["int16"], float16=on["float16"])
 
 
 @dataclass
@@ -126,7 +143,7 @@ class Search:
         build: Makes the models.
         judge: Measures the models.
         cycles: Rung → layer → additional cycles there; None to look for the fewest layers above int8.
-        rungs: Rungs above int8 that layers can be on.
+        rungs: Rung above int8 → layers that can be on it, the least precise rung first; on float32 all can be.
         trials: Layers above int8 → what was measured.
         noises: Layer → noise at the outputs if this layer alone is quantised.
         complete: Whether the search came to its end.
@@ -136,10 +153,16 @@ class Search:
     build: Build
     judge: Judge
     cycles: Mapping[Rung, Mapping[str, float]] | None = None
-    rungs: Sequence[Rung] = RUNGS
+    rungs: Mapping[Rung, Collection[str]] | None = None
     trials: dict[Raised, Trial] = field(default_factory=dict)
     noises: dict[str, float] = field(default_factory=dict)
     complete: bool = False
+
+    def __post_init__(self) -> None:
+        names = [unit.name for unit in self.units]
+        self._rungs: Mapping[Rung, Collection[str]] = (
+            dict.fromkeys(RUNGS, names) if self.rungs is None else self.rungs
+        )
 
     def run(self) -> Trial:
         """Return the choice that holds with the fewest layers or cycles; when interrupted, the best so far.
@@ -181,7 +204,7 @@ class Search:
         for unit in self.units:
             others = everything - {(unit.name, "float32")}
             self.noises[unit.name] = self.judge.noise(built(self.units, self.build, others))
-        for rung in self.rungs:
+        for rung in self._rungs:
             for order in self._orders(rung):
                 if self.cycles is not None:
                     for length in np.linspace(0, len(order), min(_FRONT, len(order)) + 1).round().astype(int):
@@ -191,21 +214,25 @@ class Search:
 
     def _orders(self, rung: Rung) -> list[list[tuple[str, Rung]]]:
         """The layers in orders in which they go to a rung."""
-        names, cycles = list(self.noises), self.cycles
+        names = list(self.noises)
         by_noise = sorted(names, key=lambda name: -self.noises[name])
         # A tensor is in float where all is that computes and reads it: layers go with their neighbours.
         padded = [0.0, *self.noises.values(), 0.0]
         around = {name: sum(padded[at : at + 3]) for at, name in enumerate(names)}
         orders = [by_noise, sorted(names, key=lambda name: -around[name])]
-        if cycles is not None:
-            extra = cycles[rung]
+        if self.cycles is not None:
+            extra = {name: self._extra(name, self._rung(name, rung)) for name in names}
             orders.insert(0, sorted(names, key=lambda name: -self.noises[name] / max(extra[name], 1.0)))
         return [[(name, self._rung(name, rung)) for name in order] for order in orders]
 
     def _rung(self, name: str, rung: Rung) -> Rung:
-        """Return the precision that a layer is raised to: `rung`, or float where that costs no more."""
-        cycles = self.cycles
-        return "float32" if cycles and cycles["float32"][name] <= cycles[rung][name] else rung
+        """Return the precision that a layer is raised to: `rung`, or a more precise one that costs no more."""
+        order = list(self._rungs)
+        found = [each for each in order[order.index(rung) :] if name in self._rungs[each]]
+        if self.cycles is None:
+            return found[0]
+        # The last of those that cost the least is the most precise.
+        return min(reversed(found), key=lambda each: self._extra(name, each))
 
     def _shorten(self, order: Sequence[tuple[str, Rung]]) -> None:
         short, long = 0, len(order)
@@ -215,10 +242,10 @@ class Search:
                 long = middle
             else:
                 short = middle
-        raised = frozenset(order[:long])
+        raised, order_of_rungs = frozenset(order[:long]), list(self._rungs)
         for name, rung in sorted(raised, key=lambda each: (-self._extra(*each), self.noises[each[0]])):
             rest = raised - {(name, rung)}
-            below = self.rungs[: self.rungs.index(rung)]
+            below = order_of_rungs[: order_of_rungs.index(rung)]
             lower = [rest, *(rest | {(name, self._rung(name, each))} for each in below)]
             raised = next((each for each in lower if self._trial(each).holds), raised)
 

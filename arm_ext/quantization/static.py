@@ -9,8 +9,9 @@ import contextlib
 import io
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.package.manifest import ActivationType, Calibration, Correction, Method
 from arm_ext.quantization.bias_correction import correct_biases, mean_shifts
 from arm_ext.quantization.compare import compare_on
-from arm_ext.quantization.int16_layers import with_int16_nodes
+from arm_ext.quantization.float16_layers import IN_HALVES, with_float16_nodes
+from arm_ext.quantization.float_layers import units_of
+from arm_ext.quantization.int16_layers import with_int16_nodes, without_effect
 from arm_ext.quantization.layers import CORRECTED, RESCALED, Matching, note
 from arm_ext.quantization.mse import mse_ranges
 from arm_ext.quantization.opset import at_least_opset
@@ -87,6 +90,7 @@ class Quantizer:
 
     Attributes:
         samples: How many there were.
+        given: Names of the inputs that samples hold.
         defaults: What the model has for states, by the name of the input.
     """
 
@@ -103,6 +107,7 @@ class Quantizer:
         weights: WeightOnly | None = None,
         activations: ActivationType = "int8",
         int16: Sequence[str] = (),
+        float16: Sequence[str] = (),
     ) -> None:
         """Read the model and the samples; ranges are found when they are first needed.
 
@@ -121,18 +126,20 @@ class Quantizer:
             weights: How to quantise weights only; activations stay in float then.
             activations: Type of the activations.
             int16: Nodes that read int16, whatever `activations` says.
+            float16: Nodes that compute in binary16.
 
         Raises:
-            UsageError: There is no such node, or one is in both lists; the model is quantised already or
-                has dynamic inputs without a shape; samples that do not fit.
+            UsageError: There is no such node, one is in two lists, or it cannot be in binary16; the model is quantised
+                already or has dynamic inputs without a shape; samples that do not fit.
             ModelError: It has operators that cannot be compiled.
         """
         self._model, self._steps, self._keep_float = model, steps, keep_float
         self._method, self._corrections = method, corrections
         self._whole, self._weights = pruned_from or self, weights
-        self._activations, self._int16 = activations, int16
+        self._activations, self._int16, self._float16 = activations, int16, float16
+        self._floats = [*keep_float, *float16]
         self._shapes, self._proto, self._feeds = self._fitting(samples, choices)
-        self.samples = len(self._feeds)
+        self.samples, self.given = len(self._feeds), frozenset(self._feeds[0])
 
     @cached_property
     def _ready(self) -> onnx.ModelProto:
@@ -147,7 +154,7 @@ class Quantizer:
     def _shifts(self) -> Mapping[str, npt.NDArray[Any]]:
         if "bias" not in self._corrections:
             return {}
-        quantized = self._inserted(self._ready, self._keep_float)
+        quantized = self._inserted(self._ready, self._floats)
         source = self._whole._ready
         return mean_shifts(source, quantized, self._followed_all(source))
 
@@ -155,7 +162,7 @@ class Quantizer:
     def _integers(self) -> Mapping[str, npt.NDArray[Any]]:
         if "round" not in self._corrections:
             return {}
-        nearest = self._nearest(self._ready, self._keep_float)
+        nearest = self._nearest(self._ready, self._floats)
         return rounded_weights(self._ready, nearest, self._followed_all(self._ready))
 
     @cached_property
@@ -164,7 +171,11 @@ class Quantizer:
             return _ranges(self._ready, self._followed(self._feeds), self._method)
 
     def quantized(
-        self, shapes: Shapes, keep_float: Sequence[str] = (), int16: Sequence[str] = ()
+        self,
+        shapes: Shapes,
+        keep_float: Sequence[str] = (),
+        int16: Sequence[str] = (),
+        float16: Sequence[str] = (),
     ) -> onnx.ModelProto:
         """Return the model in QDQ form, with static shapes, and without defaults of its states.
 
@@ -174,17 +185,18 @@ class Quantizer:
             shapes: One of the sets of shapes that the constructor was given.
             keep_float: Nodes that stay in float besides those of the constructor.
             int16: Nodes that read int16 besides those of the constructor.
+            float16: Nodes that compute in binary16 besides those of the constructor.
 
         Raises:
-            UsageError: As the constructor.
+            UsageError: As the constructor, or int16 would change nothing about a node that the constructor was given.
             ModelError: As the constructor, or onnxruntime cannot run or quantise the model.
         """
         with _refusing(self._name):
-            kept = [*self._keep_float, *keep_float]
+            kept = [*self._floats, *keep_float, *float16]
             proto = correct_biases(self.float_model(shapes), self._shifts, kept)
             if self._shifts:
                 note(proto, CORRECTED, sorted(set(self._shifts).difference(kept)))
-            return self._inserted(proto, kept, int16)
+            return with_float16_nodes(self._inserted(proto, kept, int16), {*self._float16, *float16})
 
     def feeds(self) -> list[Feed]:
         """Return the samples, each with the states that its step starts from."""
@@ -224,7 +236,25 @@ class Quantizer:
         made = with_integers(self._nearest(proto, keep_float), self._integers)
         everything = [node.name for node in proto.graph.node] if self._activations == "int16" else []
         wide = {*everything, *self._int16, *int16}.difference(keep_float)
-        return with_int16_nodes(Matching(proto, made), wide) if wide else made
+        if not wide:
+            return made
+        matching = Matching(proto, made)
+        self._refuse_without_effect(matching, wide)
+        return with_int16_nodes(matching, wide)
+
+    def _refuse_without_effect(self, matching: Matching, wide: Collection[str]) -> None:
+        """Refuse --int16 of a node that reads nothing quantised."""
+        idle = set(without_effect(matching, wide))
+        for name in (name for name in self._int16 if name in idle):
+            owner = next((unit.name for unit in units_of(matching) if name in unit.nodes), name)
+            why = (
+                f"it is part of the layer {owner}; name that"
+                if owner != name
+                else "what it reads stays in float; leave it out"
+            )
+            raise UsageError(
+                f"--int16 {name}: it reads no integers of its own, so that int16 would change nothing: {why}"
+            )
 
     def _nearest(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
         """Quantised, with weights rounded to the nearest."""
@@ -252,12 +282,19 @@ class Quantizer:
         name_nodes(proto.graph)
         check_supported(proto, refused={})
         nodes = {node.name for node in proto.graph.node}
-        for option, names in {"--keep-float": self._keep_float, "--int16": self._int16}.items():
+        named = {"--keep-float": self._keep_float, "--int16": self._int16, "--float16": self._float16}
+        for option, names in named.items():
             for name in names:
                 if name not in nodes:
                     raise UsageError(f"{option} {name}: {self._name} has no such node; {near(name, nodes)}")
-        if both := [name for name in self._int16 if name in self._keep_float]:
-            raise UsageError(f"--int16 {both[0]}: is kept in float by --keep-float; leave one of the two out")
+        for (one, names), (other, others) in combinations(named.items(), 2):
+            if both := [name for name in others if name in names]:
+                raise UsageError(f"{other} {both[0]}: is named by {one}, too; leave one of the two out")
+        for node in proto.graph.node:
+            if node.name in self._float16 and node.op_type not in IN_HALVES:
+                raise UsageError(
+                    f"--float16 {node.name}: {node.op_type} is computed in float32; name it by --keep-float"
+                )
         return proto
 
     def _fitting(

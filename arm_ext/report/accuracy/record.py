@@ -28,6 +28,25 @@ class Errors(_Record):
     mean_shift: float = Field(description="The mean of the differences with their signs.")
 
 
+class _Bins(_Record):
+    start: float = Field(description="Least value that the first bin holds.")
+    width: float = Field(description="Width of each bin, a power of two: bin i begins at start + i * width.")
+
+
+class ValueHistogram(_Bins):
+    """Finite values of the source and of our integers on the same samples, over the same bins, 32 at most."""
+
+    source: tuple[int, ...] = Field(description="Number of the source's values in each bin.")
+    integers: tuple[int, ...] = Field(description="Number of values that our integers stand for in each bin.")
+
+
+class ErrorHistogram(_Bins):
+    """Differences from the source, with their signs, on the same samples, over the same bins, 32 at most."""
+
+    own: tuple[int, ...] = Field(description="Number of differences of the layer's own error in each bin.")
+    integers: tuple[int, ...] = Field(description="Number of differences of our integers in each bin.")
+
+
 class LayerAccuracy(_Record):
     """A tensor of the quantised model that stands for one of the source's."""
 
@@ -62,6 +81,12 @@ class LayerAccuracy(_Record):
     saturated: float = Field(description="Share of the source's values beyond what the integers can hold.")
     zeros: float = Field(description="Share of our values that are zero.")
     source_zeros: float = Field(description="Share of the source's values that are zero.")
+    values: ValueHistogram | None = Field(
+        default=None, description="Histogram of the values; null in reports of earlier versions."
+    )
+    differences: ErrorHistogram | None = Field(
+        default=None, description="Histogram of the errors; null in reports of earlier versions."
+    )
     causes: tuple[str, ...] = Field(description="Explanations of its own error, in words.")
 
     @property
@@ -116,22 +141,59 @@ class LayerCost(_Record):
     cycles: int = Field(description="Estimated cycles in int8 on one core, with all layers in int8.")
     int16_cycles: int | None = Field(
         default=None,
-        description="Estimated cycles with 16-bit activations on one core, with all layers so; null if int16 was no "
+        description="Estimated cycles with 16-bit activations on one core, with all layers so that can be; null if "
+        "int16 was no choice.",
+    )
+    float16_cycles: int | None = Field(
+        default=None,
+        description="Estimated cycles in binary16 on one core, with all layers so that can be; null if it was no "
         "choice.",
     )
     float_cycles: int = Field(description="Estimated cycles in float on one core, with all layers in float.")
+    npu: tuple[str, ...] = Field(
+        default=(), description="Precisions in which the NPU computes the layer, of int8 and int16."
+    )
+
+
+class NpuTarget(_Record):
+    """The NPU that cycles are estimated for, and what regions were weighed by."""
+
+    accelerator: str = Field(description="Name of the accelerator, such as ethos-u55-128.")
+    cpu_mhz: float = Field(description="Clock of the CPU in MHz.")
+    npu_mhz: float = Field(description="Clock of the NPU in MHz.")
+    handover_us: float = Field(description="Microseconds of one hand-over between CPU and NPU.")
+
+
+class NpuCost(_Record):
+    """The parts of a model's cost on the NPU and beside it."""
+
+    regions: int = Field(description="Number of regions, each handed over once an inference.")
+    mac_share: float = Field(description="Share of the multiply-accumulates that the NPU computes.")
+    cycles: int = Field(description="Vela's estimate of all regions, in cycles of the NPU.")
+    cpu_cycles: int = Field(
+        description="Estimated cycles of what the CPU computes, without hand-overs and copies."
+    )
 
 
 class PrecisionChoice(_Record):
     """A model with some layers in int16 or float: its accuracy and its estimated cycles."""
 
-    layers: tuple[str, ...] = Field(description="Names of the layers in float, in execution order.")
+    layers: tuple[str, ...] = Field(description="Names of the layers in float32, in execution order.")
     int16: tuple[str, ...] = Field(
         default=(), description="Names of the layers with 16-bit activations, in execution order."
     )
+    float16: tuple[str, ...] = Field(
+        default=(), description="Names of the layers in binary16, in execution order."
+    )
     metric: float = Field(description="Metric of the quantised model in float (QDQ).")
     holds: bool = Field(description="Whether the bound holds.")
-    cycles: int = Field(description="Estimated cycles of one inference on one core.")
+    cycles: int = Field(
+        description="Estimated cycles of one inference on one core; with an NPU, of CPU, NPU, hand-overs and copies in "
+        "turn, in cycles of the CPU's clock."
+    )
+    npu: NpuCost | None = Field(
+        default=None, description="The parts of the cost with an NPU; null without one."
+    )
     bytes: int = Field(description="Bytes of all constants.")
     chosen: bool = Field(description="Whether this choice was taken.")
 
@@ -143,6 +205,9 @@ class MixedPrecision(_Record):
     metric: str = Field(description="Name of what was measured.")
     source: float = Field(description="The metric of the float model.")
     bound: str = Field(description="The bound that must hold.")
+    npu: NpuTarget | None = Field(
+        default=None, description="The NPU that computes what it takes and gains; null without one."
+    )
     choices: tuple[PrecisionChoice, ...] = Field(
         description="Choices that no other one beats in cycles and metric, and the chosen one; the fastest first."
     )
@@ -152,11 +217,17 @@ class MixedPrecision(_Record):
     int16_nodes: tuple[str, ...] = Field(
         default=(), description="Source nodes of the layers that were chosen for int16, for --int16."
     )
+    float16_nodes: tuple[str, ...] = Field(
+        default=(), description="Source nodes of the layers that were chosen for binary16, for --float16."
+    )
     layers: tuple[LayerCost, ...] = Field(
         description="Layers that could be in int16 or float, in execution order."
     )
     without_int16: str | None = Field(
         default=None, description="Why int16 was no choice; null if it was one."
+    )
+    without_float16: str | None = Field(
+        default=None, description="Why float16 was no choice; null if it was one."
     )
     complete: bool = Field(description="Whether the search came to its end; false if it was interrupted.")
 

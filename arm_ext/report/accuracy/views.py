@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """An accuracy report as text, as CSV, and as one page in HTML."""
 
+import math
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from arm_ext.common.text import clipped, columns, counted
 from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.accuracy.record import (
     AccuracyReport,
+    ErrorHistogram,
     Errors,
     LayerAccuracy,
     MixedPrecision,
     NpuDifference,
     NpuLink,
     PrecisionChoice,
+    ValueHistogram,
 )
 
 _TOP = 10
@@ -97,14 +100,15 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
 
 def mixed_precision(mixed: MixedPrecision) -> list[str]:
     """Return the choices of layers in int16 and float as a table, and what was chosen."""
-    head = ("", "int16", "float", mixed.metric, "cycles", "bytes", "layers")
+    on_npu = () if mixed.npu is None else ("NPU MACs",)
+    head = ("", "int16", "float16", "float", mixed.metric, *on_npu, "cycles", "bytes", "layers")
     chosen = next(each for each in mixed.choices if each.chosen)
     rows = [
         (
             "*" if each is chosen else "",
-            str(len(each.int16)),
-            str(len(each.layers)),
+            *(str(len(names)) for names in (each.int16, each.float16, each.layers)),
             f"{each.metric:.5g}",
+            *(() if each.npu is None else (f"{100 * each.npu.mac_share:.1f} %",)),
             f"{each.cycles:,}",
             f"{each.bytes:,}",
             clipped(_raised(mixed, each), _WIDTH // 2),
@@ -114,21 +118,41 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
     stopped = "" if mixed.complete else " (stopped before the search came to its end)"
     said = (
         f"For {mixed.bound} ({mixed.source:.4g}), of {counted(len(mixed.layers), 'layer')} {len(chosen.int16)} in "
-        f"int16 and {len(chosen.layers)} in float{stopped}; cycles are estimated for {mixed.target}:"
+        f"int16, {len(chosen.float16)} in float16 and {len(chosen.layers)} in float{stopped}; cycles are estimated "
+        f"for {mixed.target}{_with_npu(mixed)}:"
     )
-    refused = mixed.without_int16
+    refused = {"int16": mixed.without_int16, "float16": mixed.without_float16}
+    named = {"int16": mixed.int16_nodes, "float16": mixed.float16_nodes, "keep-float": mixed.nodes}
     return [
         *textwrap.wrap(said, _WIDTH),
-        *columns([head, *rows], "<>>>>>"),
-        *(textwrap.wrap(f"int16 is no choice: {refused}", _WIDTH) if refused else []),
-        *([f"--int16 {','.join(mixed.int16_nodes)}"] if mixed.int16_nodes else []),
-        *([f"--keep-float {','.join(mixed.nodes)}"] if mixed.nodes else []),
+        *columns([head, *rows], "<" + ">" * len(head[1:])),
+        *(
+            line
+            for rung, why in refused.items()
+            if why
+            for line in textwrap.wrap(f"{rung} is no choice: {why}", _WIDTH)
+        ),
+        *(f"--{option} {','.join(nodes)}" for option, nodes in named.items() if nodes),
     ]
+
+
+def _with_npu(mixed: MixedPrecision) -> str:
+    npu = mixed.npu
+    if npu is None:
+        return ""
+    return (
+        f" at {npu.cpu_mhz:g} MHz with {npu.accelerator} at {npu.npu_mhz:g} MHz, which takes turns with it, and "
+        f"{npu.handover_us:g} us for each hand-over"
+    )
 
 
 def _raised(mixed: MixedPrecision, choice: PrecisionChoice) -> str:
     """The layers above int8, in execution order."""
-    kinds = {**dict.fromkeys(choice.int16, "int16"), **dict.fromkeys(choice.layers, "float")}
+    kinds = {
+        **dict.fromkeys(choice.int16, "int16"),
+        **dict.fromkeys(choice.float16, "float16"),
+        **dict.fromkeys(choice.layers, "float"),
+    }
     return ", ".join(f"{layer.name} {kinds[layer.name]}" for layer in mixed.layers if layer.name in kinds)
 
 
@@ -225,7 +249,7 @@ def comma_separated(report: AccuracyReport) -> str:
 
 def _flat(layer: LayerAccuracy) -> dict[str, object]:
     links = {"own": layer.own, "fake": layer.fake, "integers": layer.integers, "rounding": layer.rounding}
-    row = layer.model_dump(exclude=set(links) | {"nodes", "causes"})
+    row = layer.model_dump(exclude=set(links) | {"nodes", "causes", "values", "differences"})
     row["nodes"] = " ".join(layer.nodes)
     for link, errors in links.items():
         row |= {f"{link}_{field}": getattr(errors, field) for field in Errors.model_fields}
@@ -240,13 +264,13 @@ def html(report: AccuracyReport) -> str:
         f"<li><b>{escape(layer.title)}</b>: {escape(layer.because())}</li>" for layer in report.to_blame()
     )
     told = f"<ul>{causes}</ul>" if causes else f"<p>{escape(blame(report)[0])}</p>"
-    cells = "".join(f"<th>{name}</th>" for name in _columns(report))
+    cells = "".join(f"<th>{name}</th>" for name in (*_columns(report), *_CHARTS))
     rows = "".join(map(_html_row, report.layers))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
         f"<h1>{title}</h1>{head}{_html_mixed(report)}{_html_npu(report)}<h2>To blame</h2>{told}"
         f"<h2>Layers, in execution order</h2><table><tr>{cells}</tr>{rows}</table>"
-        f"<p>{escape(_note(report))}</p></html>\n"
+        f"<p>{escape(_note(report))}</p><p>{escape(_CHARTS_NOTE)}</p></html>\n"
     )
 
 
@@ -262,10 +286,18 @@ def _lines(title: str, lines: Iterable[str]) -> str:
     return "<h2>{}</h2><pre>{}</pre>".format(title, "\n".join(map(escape, lines)))
 
 
+_CHARTS = ("values", "errors")
+_CHARTS_NOTE = (
+    "Histograms count the elements of all samples; heights are logarithmic. Values: filled, the float model's; the "
+    "line, our integers'. Errors: filled, the layer's own; the line, our integers'."
+)
+_CHART_WIDTH, _CHART_HEIGHT = 128, 28
+
 _STYLE = (
     "body{font:14px system-ui,sans-serif;margin:2em;color:#222}table{border-collapse:collapse}"
     "td,th{padding:2px 8px;text-align:left;border-bottom:1px solid #ddd}tr.blamed{background:#fde8e4}"
     "td.db{min-width:9em}td.db div{background:#9ec5e8;white-space:nowrap}"
+    "svg{display:block}svg .filled{fill:#c8c8c8}svg .line{fill:none;stroke:#1f6fb2}"
 )
 
 
@@ -275,6 +307,9 @@ def _html_row(layer: LayerAccuracy) -> str:
     cells = [f"<td>{escape(layer.title)}</td><td>{escape(operator)}</td>"]
     cells += [_bar(each) for each in bars]
     cells += [f"<td>{escape(figure)}</td>" for figure in figures[len(bars) :]]
+    values, errors = layer.values, layer.differences
+    cells.append("<td></td>" if values is None else _chart(values, values.source, values.integers))
+    cells.append("<td></td>" if errors is None else _chart(errors, errors.own, errors.integers))
     return f'<tr{_blamed(layer)} title="{escape(", ".join(layer.nodes) or name)}">{"".join(cells)}</tr>'
 
 
@@ -285,3 +320,20 @@ def _blamed(layer: LayerAccuracy) -> str:
 def _bar(errors: Errors) -> str:
     width = max(0.0, min(errors.sqnr_db / _BAR_DB, 1.0))
     return f'<td class="db"><div style="width:{100 * width:.0f}%">{errors.sqnr_db:.1f} dB</div></td>'
+
+
+def _chart(bins: ValueHistogram | ErrorHistogram, filled: Sequence[int], line: Sequence[int]) -> str:
+    """Return a cell with two histograms over the same bins, as inline SVG."""
+    most = math.log1p(max((*filled, *line), default=0)) or 1.0
+    step = _CHART_WIDTH / max(len(filled), 1)
+
+    def outline(counts: Sequence[int]) -> str:
+        heights = [_CHART_HEIGHT * (1 - math.log1p(count) / most) for count in counts]
+        tops = "".join(f"V{height:.1f}H{(i + 1) * step:.1f}" for i, height in enumerate(heights))
+        return f"M0 {_CHART_HEIGHT}{tops}V{_CHART_HEIGHT}"
+
+    said = f"{bins.start:.4g} to {bins.start + len(filled) * bins.width:.4g}, {len(filled)} bins of {bins.width:.4g}"
+    return (
+        f'<td><svg width="{_CHART_WIDTH}" height="{_CHART_HEIGHT}" role="img"><title>{said}</title>'
+        f'<path class="filled" d="{outline(filled)}"/><path class="line" d="{outline(line)}"/></svg></td>'
+    )

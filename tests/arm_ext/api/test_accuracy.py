@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import onnx
 import pytest
@@ -22,10 +23,11 @@ from arm_ext.api.accuracy import NPU_SAMPLES
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model import interpreter
 from arm_ext.ethosu.model.machine import Machine
+from arm_ext.quantization.histogram import BINS
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.static import quantize
 from arm_ext.report.accuracy.gate import Gate
-from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.report.accuracy.record import AccuracyReport, accuracy_schema
 from arm_ext.report.accuracy.views import comma_separated, html, text
 from tests.arm_ext.models import model
 
@@ -274,6 +276,36 @@ def test_the_command_prints_and_writes_one_report(files: Path, capsys: pytest.Ca
     assert (report.metric.name, report.metric.source) == ("top1", 0.95)
 
 
+def test_histograms_count_the_same_elements_in_json_and_html(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _accuracy("--json", "-o", "r.html") == 0
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, accuracy_schema())
+    for layer in document["layers"]:
+        values, errors = layer["values"], layer["differences"]
+        for counts in (values["source"], values["integers"], errors["own"], errors["integers"]):
+            assert sum(counts) == layer["elements"]
+            assert len(counts) <= BINS
+        # The greatest error is in a bin at an end.
+        ends = errors["start"], errors["start"] + errors["width"] * len(errors["integers"])
+        assert max(map(abs, ends)) >= layer["integers"]["max_error"]
+    assert Path("r.html").read_text().count("<svg ") == 2 * len(document["layers"])
+
+
+def test_the_histogram_of_a_shifted_layer_is_shifted() -> None:
+    change, name, _ = BREAKS["a zero point off by one"]
+    broken = Broken()
+    change(broken)
+    layer = next(layer for layer in broken.report().layers if layer.name == name)
+    assert layer.scale is not None
+    assert layer.differences is not None
+    starts = layer.differences.start + layer.differences.width * np.arange(len(layer.differences.own))
+    mean = np.average(starts + layer.differences.width / 2, weights=layer.differences.own)
+    assert mean == pytest.approx(layer.own.mean_shift, abs=layer.differences.width)
+    assert abs(mean) > layer.scale / 2
+
+
 def test_a_bound_that_is_missed_exits_with_1_and_names_layers(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -327,7 +359,7 @@ def test_bisect_puts_layers_back_that_held_a_batch_norm() -> None:
     assert report.mixed is not None
     (chosen,) = (each for each in report.mixed.choices if each.chosen)
     assert chosen.metric > 1 - 1e-5
-    assert chosen.layers
+    assert {*chosen.layers, *chosen.float16} == {"conv", "fc"}
 
 
 def test_bisect_needs_a_bound_and_a_model_that_was_not_rescaled(
@@ -336,7 +368,7 @@ def test_bisect_needs_a_bound_and_a_model_that_was_not_rescaled(
     assert _accuracy("--bisect") == 2
     assert "what is to hold? Give --max-drop or --min" in capsys.readouterr().err
     assert _accuracy("--bisect", "--max-drop", "10%") == 0
-    assert "of 6 layers 0 in int16 and 0 in float" in capsys.readouterr().out
+    assert "of 6 layers 0 in int16, 0 in float16 and 0 in float;" in " ".join(capsys.readouterr().out.split())
     assert _accuracy("--bisect", "--min", "top1=0.99") == 1
     assert "does not hold with all 6 layers in float" in capsys.readouterr().err
     np.savez("unlabelled.npz", inputs=np.zeros((2, 1, 8, 8), np.float32))

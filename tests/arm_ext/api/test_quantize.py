@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import onnx
 import pytest
@@ -8,7 +10,8 @@ import pytest
 import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
-from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.api.npu_division import DividedEstimate
+from arm_ext.report.accuracy.record import AccuracyReport, accuracy_schema
 from arm_ext.report.accuracy.views import html, text
 from tests.arm_ext.quantization.uneven import uneven_digits
 
@@ -140,7 +143,9 @@ def test_layers_are_in_int16_or_float_where_a_bound_asks_for_it(
     assert report.metric.drop < 0.001
     integers, floats = report.mixed.choices[0], report.mixed.choices[-1]
     assert (integers.layers, integers.int16, len(floats.layers)) == ((), (), 6)
-    assert {*chosen.int16, *chosen.layers} == {"conv1", "conv2/depthwise", "conv2/pointwise"}
+    raised = {*chosen.int16, *chosen.float16, *chosen.layers}
+    assert raised == {"conv1", "conv2/depthwise", "conv2/pointwise"}
+    assert chosen.float16  # the target has it, and it is the fastest float
     assert not integers.holds
     assert integers.cycles < chosen.cycles < floats.cycles
     assert integers.bytes < chosen.bytes < floats.bytes
@@ -149,12 +154,90 @@ def test_layers_are_in_int16_or_float_where_a_bound_asks_for_it(
         each.metric for each in report.mixed.choices
     )
     # The list by hand makes the same model.
-    both = {"--keep-float": report.mixed.nodes, "--int16": report.mixed.int16_nodes}
-    keep = [part for option, nodes in both.items() if nodes for part in (option, ",".join(nodes))]
+    mixed = report.mixed
+    lists = {"--keep-float": mixed.nodes, "--int16": mixed.int16_nodes, "--float16": mixed.float16_nodes}
+    keep = [part for option, nodes in lists.items() if nodes for part in (option, ",".join(nodes))]
     assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "hand.onnx", *keep]) == 0
     assert Path("hand.onnx").read_bytes() == Path("mixed.onnx").read_bytes()
-    assert all(f"{option} {','.join(nodes)}" in text(report) for option, nodes in both.items() if nodes)
+    assert all(f"{option} {','.join(nodes)}" in text(report) for option, nodes in lists.items() if nodes)
     assert "Layers in int16 and float" in html(report)
+
+
+def test_the_npu_restricts_the_choice_and_is_priced_with_it(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    asked = ["--metric", "cosine", "--max-drop", "0.1%", "--target", "cortex-a53", "--npu", "ethos-u55-128"]
+    assert (
+        cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "q.onnx", *asked, "--json"]) == 0
+    )
+    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    jsonschema.validate(json.loads(report.model_dump_json()), accuracy_schema())
+    mixed = report.mixed
+    assert mixed is not None
+    assert mixed.npu is not None
+    assert mixed.without_float16 == "cortex-a53 lacks fullfp16"
+    assert all({"int8"} <= set(layer.npu) <= {"int8", "int16"} for layer in mixed.layers)
+    # What leaves the NPU costs its hand-over and the CPU's cycles.
+    integers, floats = mixed.choices[0], mixed.choices[-1]
+    assert integers.npu is not None
+    assert floats.npu is not None
+    assert (integers.npu.regions, integers.npu.mac_share) == (1, 1)
+    assert (floats.npu.regions, floats.npu.mac_share, floats.npu.cpu_cycles) == (0, 0, floats.cycles)
+    npu = integers.npu.cycles * mixed.npu.cpu_mhz / mixed.npu.npu_mhz
+    handover = mixed.npu.handover_us * mixed.npu.cpu_mhz
+    assert integers.cycles == pytest.approx(integers.npu.cpu_cycles + npu + handover, rel=0.01)
+    shares = [each.npu.mac_share for each in mixed.choices if each.npu is not None]
+    assert shares == sorted(shares, reverse=True)
+    (chosen,) = (each for each in mixed.choices if each.chosen)
+    assert chosen.holds
+    assert chosen.npu is not None
+    assert 0 < chosen.npu.mac_share < 1
+    assert report.npu is not None
+    assert report.npu.regions
+    assert report.npu.equal
+    told = " ".join(text(report).split())
+    assert "cortex-a53 at 800 MHz with ethos-u55-128 at 500 MHz" in told
+    assert f"{100 * chosen.npu.mac_share:.1f} %" in told
+
+
+def test_a_layer_that_int16_takes_off_the_npu_goes_to_float_at_once(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    of = DividedEstimate.on_npu
+
+    def without_wide(found: DividedEstimate) -> frozenset[str]:
+        """Stand in for an NPU that does not take 16 bits in one layer."""
+        wide = found.cycles != first[0] if first else first.append(found.cycles) or False
+        return frozenset(of.fget(found) - ({"conv2/pointwise"} if wide else set()))
+
+    first: list[int] = []
+    monkeypatch.setattr(DividedEstimate, "on_npu", property(without_wide))
+    result = arm_ext.quantize(
+        "uneven.onnx",
+        "data.npz",
+        "q.onnx",
+        metric="cosine",
+        max_drop=0.001,
+        target="cortex-a53",
+        npu="ethos-u55-128",
+    )
+    mixed = result.accuracy.mixed
+    assert mixed is not None
+    layers = {layer.name: layer for layer in mixed.layers}
+    assert (layers["conv2/pointwise"].npu, layers["conv2/pointwise"].int16_cycles) == (("int8",), None)
+    assert layers["conv3"].int16_cycles is not None
+    assert not any("conv2/pointwise" in choice.int16 for choice in mixed.choices)
+
+
+def test_fail_on_fallback_contradicts_layers_in_float(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--metric", "cosine", "--max-drop", "1%", "--npu", "ethos-u55-128", "--fail-on-fallback"]
+    assert cli.invoke(["quantize", FLOAT, "--data", "data.npz", "-o", "q.onnx", *asked]) == 2
+    assert "--fail-on-fallback: layers in float run on the CPU" in capsys.readouterr().err
+    assert not Path("q.onnx").exists()
 
 
 @pytest.mark.parametrize(
@@ -162,7 +245,14 @@ def test_layers_are_in_int16_or_float_where_a_bound_asks_for_it(
     [
         (["-o", "q.onnx", "--keep-float", "conv2/depthwis"], "did you mean conv2/depthwise"),
         (["-o", "q.onnx", "--int16", "conv2/depthwis"], "did you mean conv2/depthwise"),
-        (["-o", "q.onnx", "--int16", "conv3", "--keep-float", "conv3"], "is kept in float by --keep-float"),
+        (["-o", "q.onnx", "--int16", "conv3", "--keep-float", "conv3"], "is named by --keep-float, too"),
+        (["-o", "q.onnx", "--int16", "conv1/relu"], "it is part of the layer conv1; name that"),
+        (["-o", "q.onnx", "--int16", "flatten"], "it is part of the layer pool; name that"),
+        (["-o", "q.onnx", "--float16", "conv2/depthwis"], "did you mean conv2/depthwise"),
+        (["-o", "q.onnx", "--float16", "conv3", "--int16", "conv3"], "is named by --int16, too"),
+        (["-o", "q.onnx", "--float16", "pool"], "GlobalAveragePool is computed in float32"),
+        (["-o", "q.onnx", "--npu", "ethos-u56"], "unknown accelerator"),
+        (["-o", "q.onnx", "--cpu-mhz", "800"], "name it with --npu"),
         (["-o", "q.onnx", "--activations", "int4"], "'int4' is not one of 'int8', 'int16'"),
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
         (["-o", "q.onnx", "--metric", "map"], "is none of top1"),
@@ -263,6 +353,8 @@ def test_weights_alone_need_no_samples(files: Path, capsys: pytest.CaptureFixtur
         (["--weights", "int8", "--keep-float", "logit"], "did you mean logits"),
         (["--weights", "int8", "--activations", "int16"], "int16 does not go with --weights"),
         (["--weights", "int8", "--int16", "logits"], "int16 does not go with --weights"),
+        (["--weights", "int8", "--float16", "logits"], "--float16 does not go with --weights"),
+        (["--weights", "int8", "--npu", "ethos-u55-128"], "--npu does not go with --weights"),
     ],
 )
 def test_what_is_wrong_with_weights_alone_is_told(

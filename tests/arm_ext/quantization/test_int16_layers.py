@@ -82,7 +82,7 @@ def test_activations_that_zero_points_had_covered_are_computed() -> None:
 def test_one_model_has_layers_of_three_kinds() -> None:
     matching = CASES["digits"]()
     units = {unit.name: unit.nodes for unit in units_of(matching)}
-    proto = with_nodes(matching, units["conv3"], units["conv1"])
+    proto = with_nodes(matching, keep_float=units["conv3"], int16=units["conv1"], float16=())
     onnx.checker.check_model(proto, full_check=True)
     types = integers(proto)
     assert types["image"] == "int16"

@@ -10,7 +10,7 @@ from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import metric_of
-from arm_ext.quantization.mixed_precision import RUNGS, Judge, Rung, Search
+from arm_ext.quantization.mixed_precision import Judge, Rung, Search
 from arm_ext.quantization.static import Quantizer
 from tests.arm_ext.quantization.uneven import training_images, uneven_digits
 
@@ -18,6 +18,7 @@ UNEVEN = {"conv1", "conv2/depthwise", "conv2/pointwise"}
 """They compute or read the channels of uneven ranges."""
 
 
+BOTH: tuple[Rung, ...] = ("int16", "float32")
 NAMES = ("conv1", "conv2/depthwise", "conv2/pointwise", "conv3", "pool", "logits")
 
 
@@ -31,7 +32,9 @@ def searched(
     feeds = [{"image": image[None]} for image in digits.held_out()[0][:60]]
     metric = metric_of("cosine", {}, len(feeds))
     judge = Judge("digits", matching.source.proto, feeds, metric, lambda _, lost: lost <= drop)
-    return Search(units_of(matching), partial(with_nodes, matching), judge, cycles, rungs)
+    units = units_of(matching)
+    layers = {rung: [unit.name for unit in units] for rung in rungs}
+    return Search(units, partial(with_nodes, matching), judge, cycles, layers)
 
 
 def test_the_fewest_layers_are_those_of_the_uneven_channels() -> None:
@@ -47,19 +50,19 @@ def test_the_fewest_layers_are_those_of_the_uneven_channels() -> None:
 
 
 def test_int16_serves_where_activations_are_to_blame() -> None:
-    search = searched(0.0095, rungs=RUNGS)
+    search = searched(0.0095, rungs=BOTH)
     assert search.run().raised == {("conv2/pointwise", "int16")}
     # The weights of these layers are to blame, too, and stay of 8 bits in int16.
-    closer = searched(0.001, rungs=RUNGS).run()
+    closer = searched(0.001, rungs=BOTH).run()
     assert closer.at("float32") == UNEVEN
 
 
 def test_int16_that_costs_as_much_as_float_is_no_choice() -> None:
     cost = dict.fromkeys(NAMES, 10.0)
-    search = searched(0.001, {"int16": cost, "float32": cost}, RUNGS)
+    search = searched(0.001, {"int16": cost, "float32": cost}, BOTH)
     search.run()
     assert not any(trial.at("int16") for trial in search.trials.values())
-    cheaper = searched(0.005, {"int16": dict.fromkeys(NAMES, 5.0), "float32": cost}, RUNGS).run()
+    cheaper = searched(0.005, {"int16": dict.fromkeys(NAMES, 5.0), "float32": cost}, BOTH).run()
     assert cheaper.at("int16")
 
 
