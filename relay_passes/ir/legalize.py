@@ -60,11 +60,19 @@ def _takes_rows(x: ir.Expr, indices: ir.Expr, at: int) -> bool:
 
 
 def _taken(data: te.Tensor, index: te.Tensor, at: int) -> te.Tensor:
-    """The elements at indices along an axis, all of which are in bounds."""
+    """The elements at indices along an axis, all of which are in bounds.
+
+    Indices are widened, since what is fused may compute with them, and other indices have 64 bits.
+    """
     rank = len(index.shape)
+
+    def at_place(*place: ir.Expr) -> ir.Expr:
+        found = index(*place[at : at + rank]).astype("int64")
+        return data(*place[:at], found, *place[at + rank :])
+
     return te.compute(
         (*data.shape[:at], *index.shape, *data.shape[at + 1 :]),
-        lambda *place: data(*place[:at], index(*place[at : at + rank]), *place[at + rank :]),
+        at_place,
         name="T_take",
         tag="injective",
     )

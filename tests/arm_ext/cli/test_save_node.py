@@ -54,7 +54,7 @@ def test_a_saved_node_is_replaced_and_no_other_file(
     Path("notes.txt").write_text("mine")
     Path("dangling").symlink_to("nothing")
     for output, says in [
-        ("weights.bin", "--save-node did not write it"),
+        ("weights.bin", "weights.bin would be written over, which is read"),
         ("other.onnx", "--save-node did not write it"),
         ("notes.txt", "--save-node did not write it"),
         ("missing/x.onnx", "there is no folder missing"),

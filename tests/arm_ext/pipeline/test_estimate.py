@@ -19,10 +19,10 @@ def test_it_is_that_of_the_compiled_package(tmp_path: Path) -> None:
     found = estimate(import_onnx(digits.model_path("int8")), resolve(TARGET, None))
     result = arm_ext.compile(digits.model_path("int8"), TARGET, tmp_path / "p")
     report = result.report
-    assert [(call.anchor, call.kernel, call.cycles) for call in found.calls] == [
-        (call.anchor, call.kernel, call.cycles) for call in report.calls
+    assert [(call.anchor, call.kernel, call.selection_cost) for call in found.calls] == [
+        (call.anchor, call.kernel, call.selection_cost) for call in report.calls
     ]
-    assert found.cycles == sum(call.cycles for call in report.calls)
+    assert found.cycles == sum(call.selection_cost for call in report.calls)
     assert found.weights == result.package.manifest.memory.weight_bytes
 
 
