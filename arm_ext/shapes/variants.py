@@ -134,8 +134,12 @@ class United:
 
     @property
     def largest(self) -> Variant:
-        """The variant with the greatest peak memory."""
-        return max(self.variants, key=lambda variant: variant.memory.peak_activation_bytes)
+        """The variant with the greatest peak memory; of equal ones, that with the largest inputs."""
+
+        def size(variant: Variant) -> tuple[int, int]:
+            return variant.memory.peak_activation_bytes, sum(each.nbytes for each in variant.inputs)
+
+        return max(self.variants, key=size)
 
     @property
     def calls(self) -> list[CallSite]:
