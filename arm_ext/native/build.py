@@ -248,8 +248,11 @@ def _is_whole(folder: Path) -> bool:
     """Whether a folder has all files that were put there; checked once in each process."""
     if folder in _whole and folder.is_dir():
         return True
+    contents = folder / _CONTENTS
+    if not contents.is_file():  # a named pipe would be waited for
+        return False
     try:
-        is_whole = bool(json.loads((folder / _CONTENTS).read_text(encoding="utf-8")) == _hashes(folder))
+        is_whole = bool(json.loads(contents.read_text(encoding="utf-8")) == _hashes(folder))
     except (OSError, ValueError):
         return False
     if is_whole:

@@ -67,7 +67,7 @@ def test_builds_at_the_same_time_do_no_harm(fresh_cache: Path) -> None:
     assert [entry.name for entry in (fresh_cache / "native").iterdir()] == [Path(paths.pop()).parent.name]
 
 
-@pytest.mark.parametrize("damage", ["truncate", "remove", "change", "no record"])
+@pytest.mark.parametrize("damage", ["truncate", "remove", "change", "pipe", "no record"])
 def test_a_damaged_entry_is_built_anew(fresh_cache: Path, damage: str) -> None:
     whole = build.probe_module()
     content = whole.read_bytes()
@@ -77,8 +77,11 @@ def test_a_damaged_entry_is_built_anew(fresh_cache: Path, damage: str) -> None:
         whole.unlink()
     elif damage == "change":
         whole.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    else:  # as an earlier version left it
-        (whole.parent / "contents.json").unlink()
+    else:  # without a record, as an earlier version left it
+        record = whole.parent / "contents.json"
+        record.unlink()
+        if damage == "pipe":
+            os.mkfifo(record)
     build._whole.clear()  # as in another process
     assert build.probe_module() == whole
     assert whole.read_bytes() == content
