@@ -126,12 +126,8 @@ class _Prices:
 
     def handover(self) -> float:
         """Return the cycles of one hand-over to the NPU and back."""
-        found = self.of(())
-        return (
-            0.0
-            if not isinstance(found, DividedEstimate) or found.npu is None
-            else (found.npu.handover_us * found.npu.cpu_mhz)
-        )
+        target = self.npu_target()
+        return 0.0 if target is None else target.handover_us * target.cpu_mhz
 
     def npu_target(self) -> NpuTarget | None:
         """Return the NPU that cycles are estimated for."""

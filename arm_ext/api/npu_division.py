@@ -62,7 +62,7 @@ class DividedEstimate:
 
     @property
     def weights(self) -> int:
-        """Bytes of all constants, those of the NPU's regions as the CPU has them."""
+        """Bytes of all constants, including those of the NPU's regions in the CPU's form."""
         return self.cpu.weights
 
     @property

@@ -74,7 +74,7 @@ ARM_PARTS = {
 }
 
 _PRESENT = re.compile(r'"([^"]+)": T\.bool\(True\)')
-"""A feature that an x86 board has, in the text of TVM's map."""
+"""Matches the name of each feature that an x86 board has, in the text of TVM's map from features to booleans."""
 
 
 @dataclass(frozen=True)

@@ -108,13 +108,13 @@ state_options = _state_options(
     "Keep output OUT as the next value of input IN: the package's `step` takes the other inputs alone.",
     "the initial value of each state",
 )
-"""Decorator that adds the states of a model."""
+"""Decorator that adds the options for a model's states."""
 
 sample_state_options = _state_options(
     "Output OUT is the next value of input IN: samples are consecutive steps, and need no array of IN.",
     "the value of each state in the first step",
 )
-"""Decorator that adds the states of a model to a command that takes samples."""
+"""Decorator that adds the options for a model's states to a command that takes samples."""
 
 
 def given_states(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -79,7 +79,7 @@ class Histogram:
         return min((index for counts in self.series for index in counts), default=0)
 
     def _widen(self) -> None:
-        """Give the bins the width for all values so far."""
+        """Widen the bins where that is needed to cover all values that were added."""
         largest = max(abs(self.least), abs(self.greatest)) if self.least <= self.greatest else 0.0
         if largest == 0.0:
             return

@@ -81,9 +81,10 @@ def _check_types(func: relax.Function, rule: Rule, replaced: Collection[Var]) ->
     Raises:
         ValueError: The rule changes a static shape or a dtype.
     """
-    for binding in (binding for block in func.body.blocks for binding in block.bindings):
-        if binding.var in replaced and _differ(binding.value.ty, binding.var.ty):
-            raise ValueError(f"rule {rule.name} gives {binding.value.ty} in place of {binding.var.ty}")
+    values = get_var2val(func)
+    for var in replaced:
+        if var in values and _differ(values[var].ty, var.ty):
+            raise ValueError(f"rule {rule.name} gives {values[var].ty} in place of {var.ty}")
 
 
 def _differ(found: Type, wanted: Type) -> bool:
@@ -112,12 +113,12 @@ def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tu
     most = _MAX_SWEEPS * sum(len(block.bindings) for _, f in relax_functions(mod) for block in f.body.blocks)
     for _ in range(_MAX_SWEEPS):
         rejected: list[Diagnostic] = []
-        changed: set[Var] = set()
+        changed: list[Var] = []
         new = mod.clone()
         for gv, func in relax_functions(mod):
             found, refused = _sweep(_graph_of(func, gv, graphs), rule)
             rejected += refused
-            changed.update(found)
+            changed += found
             if not found:
                 continue
             applied += (match.nodes for match in found.values())

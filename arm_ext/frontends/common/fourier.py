@@ -37,7 +37,7 @@ from tvm.ir import Expr
 
 Array = npt.NDArray[Any]
 Emit = Callable[[Expr], Expr]
-"""Binds a call to a variable and returns it."""
+"""Function that binds a call to a variable, and returns the variable."""
 
 R = relax.op
 

@@ -52,7 +52,7 @@ def check_control_flow(program: ExportedProgram) -> None:
 
 
 def _outermost(program: fx.GraphModule, name: str) -> str:
-    """Describe the node of a program whose branch or loop has the graph of a name."""
+    """Return the type and name of the program's own branch or loop that the graph `name` is inside of."""
     own = name.split(".")[0]
     for node in program.graph.nodes:
         if node.op == "get_attr" and node.target == own:
@@ -99,7 +99,7 @@ def _number(graph: fx.Graph, value: Any, outside: Mapping[fx.Node, torch.Tensor]
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop, as far as it decides how often it turns.
+    """The parts of a loop that determine its number of rounds.
 
     Attributes:
         test: Graph that gives whether there is another round.

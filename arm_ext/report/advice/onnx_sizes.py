@@ -126,7 +126,7 @@ def _holds(model: onnx.ModelProto) -> bool:
 
 
 def _shorten_constants(model: onnx.ModelProto, size: Size) -> None:
-    """Cut axes of the size in constants that are no weights, and replace it in those that are shapes."""
+    """Replace the size in constants that are shapes, and shorten axes of that size in others; weights are left."""
     weights = {name for node in model.graph.node if node.op_type in PRODUCTS for name in node.input}
     shapes = {
         name for node in model.graph.node if node.op_type in ("Reshape", "Expand") for name in node.input[1:]

@@ -87,7 +87,7 @@ class Advice(_Record):
 
 
 class LayerAlternative(_Record):
-    """A layer in int8, or a region on an NPU, while the rest of the model is computed as before."""
+    """An alternative for a part of the model: a layer in int8, or a region on an NPU; the rest stays as it is."""
 
     name: str = Field(description='Name of the alternative, such as "int8" or "ethos-u55-128".')
     anchor: str = Field(description="Source node that names the layer.")

@@ -42,28 +42,8 @@ TILES = ((5, 4), (4, 4), (3, 4), (7, 3), (6, 3), (9, 2), (8, 2), (2, 8), (1, 8))
 
 
 @dataclass(frozen=True)
-class Params:
-    """Tiling parameters of the kernel.
-
-    Attributes:
-        rows: Rows of a register tile.
-        vectors: Columns of a register tile, in vectors of four.
-        parallel: Whether heads, and the tiles of their rows, are spread over the runtime's threads.
-        sve: Whether instructions of SVE make the powers.
-    """
-
-    rows: int
-    vectors: int
-    parallel: bool = False
-    sve: bool = False
-
-    def __post_init__(self) -> None:
-        fmla_tile.check_registers(self.rows, self.vectors)
-
-    @property
-    def width(self) -> int:
-        """Columns of a tile."""
-        return self.vectors * LANES
+class Params(fmla_tile.Params):
+    """Tiling parameters of the kernel; tasks are heads, and the tiles of their rows."""
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:

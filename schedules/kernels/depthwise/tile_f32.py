@@ -57,7 +57,7 @@ class Emitter:
         """Emit the epilogue and stores of a patch."""
         full = self.workload.operands[0].dtype == "float32"
         finish = epilogue_f32.finish if full else epilogue_half.finish
-        slopes = None if self.slopes is None else (self.slopes, place.block * LANES)
+        slopes = epilogue_f32.slopes_at(self.slopes, place.block * LANES)
         _, down, across = self.field.target
         for row in range(rows):
             for column in range(columns):

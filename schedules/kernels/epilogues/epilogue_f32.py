@@ -53,6 +53,11 @@ def slopes_of(workload: Workload, constants: Sequence[Array], columns: int) -> t
     return (np.tile(slopes, columns // channels),)
 
 
+def slopes_at(slopes: tirx.Buffer | None, column: ir.Expr) -> Slopes | None:
+    """Return the slopes of the columns from `column`; None if there are none."""
+    return None if slopes is None else (slopes, column)
+
+
 def instructions(steps: Sequence[Step]) -> float:
     """Instructions of the epilogue for a vector of four outputs."""
     return STORE + sum(INSTRUCTIONS[step.name] for step in steps)

@@ -21,7 +21,7 @@ from schedules.intrinsics.narrow import fma
 from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, scalar
-from schedules.kernels.epilogues import epilogue_half
+from schedules.kernels.epilogues import epilogue_f32, epilogue_half
 from schedules.kernels.gemm import panel_selection, widen_s8
 from schedules.kernels.gemm.gemm import Call, Gemm, P, Unit
 from schedules.kernels.gemm.panel_tiling import Cut, Place, Tile
@@ -224,7 +224,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
                 call.output,
                 call.target(place.row + r, left),
                 call.residual,
-                call.slopes_at(left),
+                epilogue_f32.slopes_at(call.slopes, left),
                 sve=self.unit.takes_sve(call.params),
             )
 

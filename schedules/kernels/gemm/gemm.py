@@ -142,10 +142,6 @@ class Call(Generic[P, Q]):
         step = self.workload.step("residual")
         return self.inputs[step.operand.index] if step and step.operand else None
 
-    def slopes_at(self, column: ir.Expr) -> epilogue_f32.Slopes | None:
-        """Return the slopes of the columns from `column`, which counts through all groups; None if there are none."""
-        return None if self.slopes is None else (self.slopes, column)
-
     def row(self, group: ir.Expr, row: ir.Expr) -> ir.Expr:
         """Return the offset of the start of a row of A."""
         return self.product.rows.offset(row) + group * self.product.group_step

@@ -23,7 +23,7 @@ from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common import tiling
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import TIE, Cost, arithmetic, scalar
-from schedules.kernels.epilogues import epilogue_half
+from schedules.kernels.epilogues import epilogue_f32, epilogue_half
 from schedules.kernels.gemm.by_rows import (
     ROW_OVERHEAD,
     TILE_OVERHEAD,
@@ -162,7 +162,7 @@ class _Bfmmla(RowUnit[Params, Product]):
                     call.output,
                     call.target(place.row + row, place.column),
                     call.residual,
-                    call.slopes_at(place.column),
+                    epilogue_f32.slopes_at(call.slopes, place.column),
                 )
 
         return tile

@@ -40,28 +40,8 @@ MATRIX = 2
 
 
 @dataclass(frozen=True)
-class Params:
-    """Tiling parameters of the kernel.
-
-    Attributes:
-        rows: Rows of a register tile.
-        vectors: Columns of a register tile, in vectors of four.
-        parallel: Whether matrices, and the tiles of their rows, are spread over the runtime's threads.
-        sve: Whether activations take instructions of SVE.
-    """
-
-    rows: int
-    vectors: int
-    parallel: bool = False
-    sve: bool = False
-
-    def __post_init__(self) -> None:
-        fmla_tile.check_registers(self.rows, self.vectors)
-
-    @property
-    def width(self) -> int:
-        """Columns of a tile."""
-        return self.vectors * LANES
+class Params(fmla_tile.Params):
+    """Tiling parameters of the kernel; tasks are matrices, and the tiles of their rows."""
 
 
 @dataclass(frozen=True)

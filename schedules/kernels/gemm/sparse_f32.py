@@ -224,7 +224,7 @@ class _Tile:
             self._column(panel, four * LANES + column, sums, column * width)
         step = self._workload.step("residual")
         residual = self._inputs[step.operand.index] if step and step.operand else None
-        slopes = None if self._slopes is None else (self._slopes, four * LANES)
+        slopes = epilogue_f32.slopes_at(self._slopes, four * LANES)
         tile = T.alloc_buffer((width * LANES,), "float32", layout=None)
         for vector in range(self._vectors):
             lines = [load(sums, i64(column * width + vector * LANES), LANES) for column in range(LANES)]

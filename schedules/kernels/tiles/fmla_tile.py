@@ -46,6 +46,31 @@ def check_registers(rows: int, vectors: int) -> None:
     check_tile(f"a tile of {rows} x {vectors} vectors", (rows, vectors), registers(rows, vectors))
 
 
+@dataclass(frozen=True)
+class Params:
+    """Tiling parameters of a kernel whose tasks are tiles of whole sums over k.
+
+    Attributes:
+        rows: Rows of a register tile.
+        vectors: Columns of a register tile, in vectors of four.
+        parallel: Whether tasks are spread over the runtime's threads.
+        sve: Whether activations and powers of e take instructions of SVE.
+    """
+
+    rows: int
+    vectors: int
+    parallel: bool = False
+    sve: bool = False
+
+    def __post_init__(self) -> None:
+        check_registers(self.rows, self.vectors)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of a tile."""
+        return self.vectors * LANES
+
+
 def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]]) -> float:
     """Instructions of one tile, from the start of its accumulators to the end of the sum over k."""
     total = float(rows * vectors)
@@ -237,7 +262,7 @@ class Tile:
 
     @property
     def row_step(self) -> int:
-        """Elements from a row of B to the next."""
+        """Stride of B between two k, in elements."""
         return self.vectors * LANES if self.pitch is None else self.pitch
 
     def vector(self, rows: Sequence[ir.Expr], at: ir.Expr, panel: ir.Expr, lanes: Iterable[int]) -> None:

@@ -155,7 +155,7 @@ class Stages:
 
     def pixel(self, value: ir.Expr, offset: ir.Expr, channel: ir.Expr) -> None:
         """Emit the epilogue of four channels of a pixel, without the bias."""
-        slopes = None if self.slopes is None else (self.slopes, channel)
+        slopes = epilogue_f32.slopes_at(self.slopes, channel)
         acc = T.alloc_buffer((LANES,), "float32", layout=None)
         store(acc, value, i64(0), LANES)
         epilogue_f32.finish(self.steps, acc, 0, LANES, self.output, offset, self.residual, slopes)
