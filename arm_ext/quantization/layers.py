@@ -13,15 +13,16 @@ tensors, else by the name of the node that computes it.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import NodeProto, numpy_helper
+from onnx import NodeProto
 
+from arm_ext.frontends.onnx.def_use import DefUse
 from arm_ext.frontends.onnx.quantized import by_element
 from arm_ext.frontends.onnx.values import values_read
 
@@ -149,38 +150,16 @@ class Layer:
     moved: bool = False
 
 
-@dataclass
-class Graph:
-    """Producers and readers of the values of an ONNX graph.
+class Graph(DefUse):
+    """The values of an ONNX model, with their quantisation parameters.
 
     Attributes:
         proto: The model, its nodes in topological order and with names.
-        producers: Tensor → the node that computes it.
-        readers: Tensor → the nodes that read it.
-        constants: Tensor → its value, of initialisers and Constant nodes.
-        fixed: Tensors that are the same in every run.
     """
 
-    proto: onnx.ModelProto
-    producers: dict[str, NodeProto] = field(default_factory=dict)
-    readers: dict[str, list[NodeProto]] = field(default_factory=lambda: defaultdict(list))
-    constants: dict[str, Array] = field(default_factory=dict)
-    fixed: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        graph = self.proto.graph
-        self.constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-        self.fixed = set(self.constants)
-        for node in graph.node:
-            read = list(dict.fromkeys(values_read(node)))
-            self.producers.update((name, node) for name in node.output if name)
-            for name in read:
-                self.readers[name].append(node)
-            if node.op_type == "Constant":
-                found = [a.t for a in node.attribute if a.name == "value"]
-                self.constants.update((node.output[0], numpy_helper.to_array(t)) for t in found)
-            if self.fixed.issuperset(read):
-                self.fixed.update(node.output)
+    def __init__(self, proto: onnx.ModelProto) -> None:
+        super().__init__(proto.graph)
+        self.proto = proto
 
     @property
     def inputs(self) -> list[str]:

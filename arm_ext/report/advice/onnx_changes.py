@@ -17,6 +17,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from arm_ext.frontends.onnx.def_use import DefUse
+
 Array = npt.NDArray[np.float32]
 
 TILES = (16, 8, 4)
@@ -122,45 +124,21 @@ def copied(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-class Graph:
-    """The readers of each value of a graph, and its constants.
-
-    Attributes:
-        fixed: Values that are the same in every run.
-        readers: Value → the nodes that read it.
-        producers: Value → the node that computes it.
-    """
+class Graph(DefUse):
+    """The values of a graph, and changes of its nodes."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
+        super().__init__(graph)
         self._graph = graph
-        self._constants = {tensor.name: tensor for tensor in graph.initializer}
-        self._constants |= {
-            node.output[0]: attribute.t
-            for node in graph.node
-            if node.op_type == "Constant"
-            for attribute in node.attribute
-            if attribute.name == "value"
-        }
         self._outputs = {output.name for output in graph.output}
-        self.fixed = set(self._constants)
-        self.readers: dict[str, list[onnx.NodeProto]] = {}
-        self.producers = {name: node for node in graph.node for name in node.output}
-        for node in graph.node:
-            for name in dict.fromkeys(node.input):
-                self.readers.setdefault(name, []).append(node)
-            if self.fixed.issuperset(filter(None, node.input)):
-                self.fixed.update(node.output)
 
     def consumers(self, name: str) -> list[onnx.NodeProto]:
-        """Return the nodes that read a value and nothing else than that; none for an output of the model."""
-        if name in self._outputs:
-            return []
-        return [node for node in self._graph.node if name in node.input]
+        """Return the nodes that read a value, if nothing else does; none for an output of the model."""
+        return [] if name in self._outputs else self.readers.get(name, [])
 
     def constant(self, name: str) -> Array | None:
         """Return a constant of float32, or None."""
-        tensor = self._constants.get(name)
-        found = None if tensor is None else numpy_helper.to_array(tensor)
+        found = self.constants.get(name)
         return found if found is not None and found.dtype == np.float32 else None
 
     def chain(self, convolution: onnx.NodeProto) -> list[onnx.NodeProto] | None:
@@ -221,9 +199,8 @@ class Graph:
         assert array is not None
         widths = [(0, more if each == axis else 0) for each in range(array.ndim)]
         name = f"{node.input[place]}/padded/{node.name}"
-        tensor = numpy_helper.from_array(np.pad(array, widths, constant_values=value), name)
-        self._graph.initializer.append(tensor)
-        self._constants[name] = tensor
+        self.constants[name] = np.pad(array, widths, constant_values=value)
+        self._graph.initializer.append(numpy_helper.from_array(self.constants[name], name))
         node.input[place] = name
 
 

@@ -63,6 +63,20 @@ def test_channels_stay_that_fill_a_tile_or_show_at_an_output(proto: onnx.ModelPr
     assert padded_channels(proto, ["first"]) is None
 
 
+def test_channels_stay_that_a_branch_reads() -> None:
+    proto = chain(28)
+    branches = []
+    for name in ("then", "else"):
+        output = helper.make_tensor_value_info(f"{name}_r", onnx.TensorProto.FLOAT, None)
+        nodes = [helper.make_node("Identity", ["r"], [output.name], f"{name}_identity")]
+        branches.append(helper.make_graph(nodes, name, [], [output]))
+    node = helper.make_node("If", ["go"], ["z"], "choice", then_branch=branches[0], else_branch=branches[1])
+    proto.graph.node.append(node)
+    proto.graph.input.append(helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []))
+    proto.graph.output.append(helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None))
+    assert padded_channels(proto, ["first"]) is None
+
+
 @pytest.mark.parametrize(
     ("channels", "wanted"), [(16, None), (30, 32), (24, None), (20, 24), (9, None), (7, 8), (3, None)]
 )
