@@ -24,6 +24,7 @@ from arm_ext.pipeline.caches import SELFTESTS
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs, count_steps
 from arm_ext.pipeline.phases import IMPORT, LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
+from arm_ext.pipeline.round_limit import count_rounds, limited_rounds
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.ir.sources import bindings_of, relax_functions
 from schedules.diagnostic import Diagnostic
@@ -262,11 +263,12 @@ def _on_host(
 def planned_runner(planned: tvm.IRModule, profile: Profile) -> Run:
     """Return a function that runs the module after the last phase on this machine."""
     device = tvm.cpu()
-    vm = make_program(planned, profile, runs_here=True).machine()
+    vm = make_program(count_rounds(planned), profile, runs_here=True).machine()
 
     def run(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         try:
-            result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
+            with limited_rounds():
+                result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
         except (MemoryError, tvm.error.InternalError) as err:
             if is_out_of_memory(err):
                 raise EnvError(
