@@ -6,7 +6,7 @@ IF(c, x)                 both branches are computed, of which c chooses: they ha
 STABLEHLO_COMPOSITE(x)   the graph that it is made of
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -87,9 +87,23 @@ def check_nesting(model: Any, name_of: Callable[[Any, Any], str]) -> None:
     deepest = max(depths.values())
     if deepest > MOST_NESTED:
         raise ModelError(
-            f"its graphs run others inside each other, {deepest} of them, and {MOST_NESTED} can be compiled"
+            f"{_deepest(model, depths, name_of)} runs graphs that run others inside each other, {deepest} of them, and "
+            f"{MOST_NESTED} can be compiled"
         )
     check_size(sizes[0])
+
+
+def _deepest(model: Any, depths: Mapping[int, int], name_of: Callable[[Any, Any], str]) -> str:
+    """Return the first graph's operator below which graphs are nested deepest, as messages name it."""
+    graph = model.Subgraphs(0)
+    operators = [graph.Operators(k) for k in range(graph.OperatorsLength())]
+
+    def depth(op: Any) -> int:
+        return max((depths[number] for number in called(op, name_of(model, op))), default=-1)
+
+    found = max(operators, key=depth)
+    output = graph.Tensors(found.Outputs(0)).Name() if found.OutputsLength() else None
+    return f"{name_of(model, found)} node '{(output or b'').decode(errors='replace')}'"
 
 
 def check_size(count: int) -> None:

@@ -165,6 +165,42 @@ def test_graphs_without_end_are_refused(tmp_path: Path, case: str):
         load(tmp_path, model)
 
 
+def _choices(depth: int) -> bytes:
+    """Sine through branches inside each other; where the condition, a run-time input, is false, cosine."""
+    graphs = []
+    for number in range(depth):
+        m = TfliteBuilder()
+        condition, x = m.take("bool", 1), m.take("float32", 2, 3)
+        result = m.tensor("float32", 2, 3, name=f"choice{number}")
+        m.op(
+            "IF",
+            [condition, condition, x],
+            [result],
+            thenSubgraphIndex=number + 1,
+            elseSubgraphIndex=depth + 1,
+        )
+        graphs.append(m)
+    for name in ("SIN", "COS"):
+        m = TfliteBuilder()
+        m.take("bool", 1)
+        m.op(name, [m.take("float32", 2, 3)], [m.tensor("float32", 2, 3)])
+        graphs.append(m)
+    return program(*graphs)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches_inside_each_other(tmp_path: Path, condition: bool):
+    check(tmp_path, _choices(40), np.array([condition]), np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("depth", [65, 200])
+def test_branches_too_deep_inside_each_other(tmp_path: Path, depth: int):
+    with pytest.raises(
+        ModelError, match=f"IF node 'choice0' runs .* inside each other, {depth} of them, and 64"
+    ):
+        load(tmp_path, _choices(depth))
+
+
 def test_rounds_of_loops_count_towards_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("arm_ext.frontends.tflite.graphs.MOST_CALLS", 12)
     load(tmp_path, program(_runs(1), _runs(2), _sine()))

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from arm_ext.frontends.common.limits import MOST_ROUNDS
 from arm_ext.frontends.torch import control_limits
 from arm_ext.frontends.torch.export import export_module
 from arm_ext.frontends.torch.importer import import_torch
+from arm_ext.pipeline.selftest import host_runner
 
 X = torch.ones(4)
 
@@ -106,3 +108,23 @@ def test_operators_that_map_and_scan_are_refused_by_name():
 
     with pytest.raises(ModelError, match=r"map_impl"):
         import_torch(program(lambda x: map_(lambda row: row.sin(), x)))
+
+
+def test_a_scan_is_refused_by_name():
+    from torch._higher_order_ops.scan import scan
+
+    with pytest.raises(ModelError, match=r"scan \(1x\): scan"):
+        import_torch(program(lambda x: scan(lambda c, row: (c + row, c * row), x[0] * 0, x, dim=0)[1]))
+
+
+@pytest.mark.parametrize("size", [1, 7, 9, 31])
+def test_an_associative_scan_is_computed(size: int):
+    from torch._higher_order_ops.associative_scan import associative_scan
+
+    def sums(x: Tensor) -> Tensor:
+        return associative_scan(lambda a, b: a * 0.5 + b * 0.25, x, dim=0, combine_mode="generic")
+
+    x = torch.linspace(-1, 1, size * 3).reshape(size, 3)
+    (found,) = host_runner(import_torch(torch.export.export(Wrapped(sums), (x,))))([x.numpy()])
+    # The factors are powers of two: a fused multiply-add gives what torch does.
+    np.testing.assert_array_equal(found, sums(x).numpy())
