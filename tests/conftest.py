@@ -2,10 +2,12 @@
 """`--board B` and the `isa` marker: the tests of tests/board run on any board. `--update-golden`: golden texts."""
 
 import gc
+import inspect
 import platform
 import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,6 +17,20 @@ from arm_ext.board import Board, open_board
 for _ignored in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_ignored) is signal.SIG_IGN:
         signal.signal(_ignored, signal.SIG_DFL)
+
+_getmodule = inspect.getmodule
+
+
+def _module_of(thing: object, filename: str | None = None) -> ModuleType | None:
+    """Return the module of an object at once for code without a file, such as the interpreter's own import machinery.
+
+    TVM's parser asks for the source of every frame of the call stack, and for these frames Python would compare all
+    loaded modules, of which the tests have thousands.
+    """
+    return None if filename is not None and filename.startswith("<") else _getmodule(thing, filename)
+
+
+inspect.getmodule = _module_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
