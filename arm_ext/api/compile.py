@@ -163,7 +163,7 @@ def compile(
         inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
         memory_budget: Largest peak of activation memory allowed, in bytes.
         dump_phases: Folder for each phase's module as TVMScript, beside what else is there.
-        cc: Linker to use instead of the pinned ziglang.
+        cc: Compiler driver to use instead of the pinned ziglang: it links a package, and compiles the C of a C library.
         force: Whether to write to a folder where other files are, too, which stay.
         cache: Whether kernels that were compiled before are taken from the user's cache, and new ones kept there.
         progress: Called with each of STEPS as it begins.
@@ -205,7 +205,7 @@ def compile(
         raise UsageError("--memory is for --emit c-library; a package's runtime allocates one arena")
     regions = ARENA if memory is None else parse_regions(memory)
     if emit == "c-library":
-        refuse_for_library(buckets, cc)
+        refuse_for_library(buckets)
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
     files = (model, preprocess, state_init, quantize, tuned, vela_config)
     read = [Path(each) for each in (*files, *plugins) if isinstance(each, str | Path)]
@@ -241,7 +241,7 @@ def compile(
         if emit == "package":
             linked = packing.link(cc, progress)
         else:
-            (linked,) = write_models([packing], weights, threads, regions, progress)
+            (linked,) = write_models([packing], weights, threads, regions, progress, cc=cc)
         progress("package")
         with section("package"):
             manifest, report = packing.write(linked)
@@ -250,7 +250,7 @@ def compile(
     return CompileResult(Package(Path(output), manifest), report)
 
 
-def refuse_for_library(buckets: Sequence[Bucket], cc: str | None) -> None:
+def refuse_for_library(buckets: Sequence[Bucket]) -> None:
     """Refuse options and models that C libraries do not support yet."""
     if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
         raise UsageError(
@@ -258,8 +258,6 @@ def refuse_for_library(buckets: Sequence[Bucket], cc: str | None) -> None:
             "samples, not both. Compile a copy of the model for each shape into one library, which stores their "
             "weights once: compile a.onnx b.onnx --emit c-library --shape a:NAME=n,64 --shape b:NAME=n,128 -o DIR"
         )
-    if cc is not None:
-        raise UsageError("--cc links a package; a C library is linked by your own build")
 
 
 def refuse_names_of_ours(kernels: Sequence[Kernel]) -> None:

@@ -126,6 +126,7 @@ def compile_library(
     kernels: Sequence[Kernel] = (),
     memory_budget: int | None = None,
     force: bool = False,
+    cc: str | None = None,
     cache: bool = True,
     progress: Callable[[str], None] = lambda step: None,
 ) -> LibraryResult:
@@ -153,6 +154,7 @@ def compile_library(
         kernels: Kernels of your own.
         memory_budget: Largest peak of activation memory allowed of any model, in bytes.
         force: Whether to write to a folder where other files are, too, which stay.
+        cc: Compiler driver that compiles the C of the library, instead of the pinned ziglang.
         cache: Whether kernels that were compiled before are taken from the user's cache, and new ones kept there.
         progress: Called with each step of `compile` as it begins; those up to "plan" come again for each model.
 
@@ -170,7 +172,7 @@ def compile_library(
     profile = resolve(target, mattr)
     buckets = [buckets_of(each.shapes) for each in given]
     for of_model in buckets:
-        refuse_for_library(of_model, None)
+        refuse_for_library(of_model)
         refuse_with_length(of_model, **{"--npu": npu})
     numerics: Numerics = "qdq" if npu is None else "tosa"
     divider = None if npu is None else divider_of(npu)
@@ -202,7 +204,7 @@ def compile_library(
             check_budget(united.memory, memory_budget)
             packings.append(Packing(folder, united, profile, numerics, calibrated, known, offloaded))
         archive = identifier(Path(output).resolve().name)
-        linked = write_models(packings, weights, threads, regions, progress, archive)
+        linked = write_models(packings, weights, threads, regions, progress, archive, cc)
         progress("package")
         with section("package"):
             return _write(Path(output), packings, linked, archive)

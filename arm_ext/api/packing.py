@@ -33,7 +33,7 @@ from arm_ext.shapes.batch import SELFTEST_SAMPLES
 from arm_ext.shapes.variants import MAIN, United, Variant
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
-from arm_ext.target.toolchain import LinkerRecord, ziglang_record
+from arm_ext.target.toolchain import Driver, LinkerRecord
 from arm_ext.tune.tuned import Tuned
 
 if TYPE_CHECKING:
@@ -274,6 +274,7 @@ def write_models(
     regions: tuple[Region, ...],
     progress: Callable[[str], None],
     archive: str | None = None,
+    cc: str | None = None,
 ) -> list[Linked]:
     """Write a C library of models, and their self-tests.
 
@@ -284,21 +285,23 @@ def write_models(
         regions: Memory that the caller gives an instance.
         progress: Called with each step as it begins.
         archive: Name of a library of several models.
+        cc: C compiler to use instead of the pinned ziglang.
     """
     folder, profile = models[0].folder, models[0].profile
     planned = [each.planned() for each in models]
 
     def make() -> list[Library]:
-        return write_library(folder, planned, profile, weights, threads, regions, archive)
+        return write_library(folder, planned, profile, weights, threads, regions, archive, cc)
 
     libraries, tested = _made(models, make, progress)
+    compiler = Driver(profile.triple, cc).record()
     linked = []
     for model, library, each in zip(models, libraries, tested, strict=True):
         selftests = [selftest for selftest, _ in each]
         write_selftest(folder / selftest_file(library), selftests)
         largest = selftests[model.united.variants.index(model.united.largest)]
         values = [of_region for _, of_regions in each for of_region in of_regions]
-        linked.append(Linked(ziglang_record(), largest, values, library))
+        linked.append(Linked(compiler, largest, values, library))
     return linked
 
 

@@ -116,7 +116,12 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     "package that were changed.",
 )
 @npu_options
-@click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
+@click.option(
+    "--cc",
+    metavar="COMMAND",
+    help="Compiler driver to use instead of the pinned ziglang: it links a package, and compiles the C of a C "
+    "library.",
+)
 @click.option(
     "--cache/--no-cache",
     default=True,
@@ -172,7 +177,6 @@ def compile(
             "--quantize": quantize,
             "--save-node": save_node,
             "--dump-phases": dump_phases,
-            "--cc": cc,
         }
         check_several(models, emit, output, refused)
     load_tvm()
@@ -201,6 +205,7 @@ def compile(
         "tuned": tuned,
         "memory_budget": memory_budget,
         "force": force,
+        "cc": cc,
         "cache": cache,
     }
     if len(models) > 1:
@@ -232,7 +237,6 @@ def compile(
             calibration=calibration,
             inputs=None if model or preprocess else [digits.held_out()[0][:1]],
             dump_phases=dump_phases,
-            cc=cc,
             progress=step,
         )
     _warn(result)

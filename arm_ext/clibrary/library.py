@@ -33,6 +33,7 @@ from arm_ext.package.manifest import Library as LibraryInfo
 from arm_ext.pipeline.machine_code import c_objects
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
+from arm_ext.target.toolchain import Driver
 from relay_passes.memory.plan_arena import aligned
 
 # Functions of libm that kernels of float models may call; each has a variant for binary32, too.
@@ -128,6 +129,7 @@ def write_library(
     threads: int = 1,
     regions: tuple[Region, ...] = ARENA,
     archive: str | None = None,
+    cc: str | None = None,
 ) -> list[LibraryInfo]:
     """Write all files of a library but the self-tests' data; returns a manifest record of each model.
 
@@ -139,21 +141,23 @@ def write_library(
         threads: Most threads of a pool that share a kernel.
         regions: Memory that the caller gives an instance, the fastest first.
         archive: Name of a library of several models.
+        cc: Command of the C compiler; None for the pinned ziglang.
 
     Raises:
         ModelError: A model holds what needs a run time, or does not fit in the regions.
-        EnvError: zig is missing or failed.
+        EnvError: The compiler is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
     sources = [
         Sources(tuple(shapes), profile, model.check, weights == "file", threads, regions, group, model.npu)
         for model, (shapes, group) in zip(models, _read(models, threads, archive, weights), strict=True)
     ]
-    library = _compiled(sources, profile)
+    driver = Driver(profile.triple, cc)
+    library = _compiled(sources, profile, driver)
     for each in filter(lambda each: each.apart, sources):
         (folder / f"{each.archive}.weights").write_bytes(each.weights)
     (folder / f"lib{sources[0].archive}.a").write_bytes(library.archive)
-    required = [_requires(library, each) for each in sources]
+    required = [_requires(library, each, cc) for each in sources]
     has_math = any(symbol not in FREESTANDING for requires in required for symbol in requires)
     texts, infos = project_files(sources, has_math=has_math), []
     for each, requires in zip(sources, required, strict=True):
@@ -162,7 +166,7 @@ def write_library(
         texts |= each.files(Facts(requires, stack, has_math))
         infos.append(_info(each, requires, stack))
     if driven := [each for each in sources if each.has_driver]:
-        (folder / f"lib{sources[0].archive}_npu_linux.a").write_bytes(_driver(driven, profile))
+        (folder / f"lib{sources[0].archive}_npu_linux.a").write_bytes(_npu_driver(driven, driver))
     headers = {each.name: texts[f"include/{each.name}.h"] for each in sources}
     title = comment(", ".join(each.model.name for each in sources))
     texts |= crate_files(sources[0].archive, title, headers, has_math=has_math)
@@ -201,7 +205,7 @@ def _read(
     ]
 
 
-def _compiled(models: Sequence[Sources], profile: Profile) -> Library:
+def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> Library:
     """Compile the archive: the kernels, C and weights of each model, and what models have in common."""
     members: dict[str, Member] = {}
     with temporary() as include:
@@ -218,7 +222,7 @@ def _compiled(models: Sequence[Sources], profile: Profile) -> Library:
             kernels = c_objects(shared.kernels, profile)
             members[f"{shared.name}.o"] = Member(weights, kernels, f"{shared.name}_k_")
         with section("machine code"):
-            library = compile_library(members, include, profile.triple)
+            library = compile_library(members, include, driver)
         with section("verify"):
             for name in dict.fromkeys(name for each in models for name in _members(each)):
                 (include / "member.o").write_bytes(library.members[name])
@@ -226,9 +230,9 @@ def _compiled(models: Sequence[Sources], profile: Profile) -> Library:
     return library
 
 
-def _driver(models: Sequence[Sources], profile: Profile) -> bytes:
+def _npu_driver(models: Sequence[Sources], driver: Driver) -> bytes:
     """Compile the archive that runs the models' regions behind Linux's driver."""
-    members = {"arm_ext_npu_linux.o": Member({}, [npu_linux(profile.triple).read_bytes()])}
+    members = {"arm_ext_npu_linux.o": Member({}, [npu_linux(driver.triple).read_bytes()])}
     with temporary() as include:
         for model in models:
             name, texts = model.name, model.files(Facts())
@@ -236,7 +240,7 @@ def _driver(models: Sequence[Sources], profile: Profile) -> bytes:
                 (include / header).write_text(texts[f"include/{header}"], encoding="utf-8")
             source = {f"{name}_npu_linux.c": texts[f"src/{name}_npu_linux.c"]}
             members[f"{name}_npu_linux.o"] = Member(source)
-        return compile_library(members, include, profile.triple).archive
+        return compile_library(members, include, driver).archive
 
 
 def _members(model: Sources) -> list[str]:
@@ -250,10 +254,13 @@ def _weights(symbol: str, data: bytes, include: Path) -> dict[str, str]:
     return {f"{symbol}.S": weights_source(symbol, f"{symbol}.bin")}
 
 
-def _requires(library: Library, model: Sources) -> tuple[str, ...]:
+def _requires(library: Library, model: Sources, cc: str | None) -> tuple[str, ...]:
     requires = library.requires(_members(model))
     if unknown := [symbol for symbol in requires if symbol not in FREESTANDING | _MATH]:
-        raise InternalError(f"the library of {model.model.name} would need {', '.join(unknown)}")
+        would = f"the library of {model.model.name} would need {', '.join(unknown)}"
+        if cc is not None:
+            raise UsageError(f"--cc {cc}: {would}; leave out the options by which it calls them")
+        raise InternalError(would)
     return requires
 
 

@@ -12,19 +12,22 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Symbol, SymbolTableSection
 
+from arm_ext.common.errors import EnvError
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import child_section
-from arm_ext.target.toolchain import zig, zig_target
+from arm_ext.target.toolchain import Driver, zig
 
 _C_FLAGS = (
-    *("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-overlength-strings"),
-    *("-O2", "-g0", "-fPIC", "-ffreestanding", "-fno-stack-protector"),
+    *("-std=c11", "-O2", "-g0", "-fPIC", "-ffreestanding", "-fno-stack-protector"),
     *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
 )
+# Of the pinned compiler alone: what another one warns of depends on its version.
+_STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-overlength-strings")
 # TVM's objects carry DWARF that says nothing of the model, and conversions between binary16 and binary32, which on
 # aarch64 are instructions: a call of one would end the link.
-_DISCARDED = ("*(.debug_*)", "*(.rela.debug_*)", "*(.comment)", "*(.llvm_addrsig)")
+_DISCARDED = ("*(.debug_*)", "*(.rela.debug_*)", "*(.comment)", "*(.llvm_addrsig)", "*(.note.gnu.build-id)")
 _DISCARDED_ON_AARCH64 = ("*(.text.tvm.fp16.conv)",)
+_ELF = b"\x7fELF"
 _STV_HIDDEN = 2
 _ST_OTHER = 5  # place of st_other in an entry of a 64-bit symbol table
 _SCRIPT, _ARCHIVE = "join.ld", "library.a"
@@ -64,30 +67,28 @@ class Library:
         return tuple(sorted(called.difference(*has)))
 
 
-def compile_library(members: Mapping[str, Member], include: Path, triple: str) -> Library:
+def compile_library(members: Mapping[str, Member], include: Path, driver: Driver) -> Library:
     """Compile and join objects; the same inputs give the same bytes.
 
     Args:
         members: Name in the archive → source or object.
         include: Folder with the headers and what assembler includes.
-        triple: LLVM triple.
+        driver: The compiler.
 
     Raises:
-        EnvError: zig is missing or failed.
+        EnvError: The compiler is missing or failed.
     """
-    flags = ["-target", zig_target(triple), f"-I{include}"]
+    c_flags = (*_C_FLAGS, *(_STRICT if driver.cc is None else ()))
     with temporary() as folder, child_section("linker"):
-
-        def run(*args: str) -> None:
-            zig(args, folder, [folder])
 
         def compiled(files: Mapping[str, str]) -> list[str]:
             for file, text in files.items():
                 (folder / file).write_text(text, encoding="utf-8")
-                run("cc", *flags, *(_C_FLAGS if file.endswith(".c") else ()), "-c", file, "-o", f"{file}.o")
+                flags = c_flags if file.endswith(".c") else ()
+                driver.run([f"-I{include}", *flags, "-c", file, "-o", f"{file}.o"], folder)
             return [f"{file}.o" for file in files]
 
-        discarded = _DISCARDED + (_DISCARDED_ON_AARCH64 if triple.startswith("aarch64") else ())
+        discarded = _DISCARDED + (_DISCARDED_ON_AARCH64 if driver.triple.startswith("aarch64") else ())
         (folder / _SCRIPT).write_text(
             f"SECTIONS {{ /DISCARD/ : {{ {' '.join(discarded)} }} }}\n", encoding="utf-8"
         )
@@ -97,13 +98,21 @@ def compile_library(members: Mapping[str, Member], include: Path, triple: str) -
             for number, data in enumerate(member.kernels):
                 objects.append(f"{number}.kernel.o")  # which no member is called
                 (folder / objects[-1]).write_bytes(data)
-            run("cc", *flags, "-r", "-nostdlib", "-g0", f"-Wl,-T,{_SCRIPT}", *objects, "-o", name)
-            made[name] = (folder / name).read_bytes()
+            driver.run(["-r", "-nostdlib", "-g0", f"-Wl,-T,{_SCRIPT}", *objects, "-o", name], folder)
+            made[name] = _object(folder / name, driver)
             if member.hidden:
                 made[name] = _hidden(made[name], member.hidden)
                 (folder / name).write_bytes(made[name])
-        run("ar", "rcsD", _ARCHIVE, *members)
+        zig(["ar", "rcsD", _ARCHIVE, *members], folder, [folder])
         return Library((folder / _ARCHIVE).read_bytes(), made)
+
+
+def _object(file: Path, driver: Driver) -> bytes:
+    """Return the bytes of an object that the driver made."""
+    data = file.read_bytes() if file.is_file() else b""
+    if not data.startswith(_ELF):
+        raise EnvError(f"the compiler {driver.cc or 'ziglang'} reported no error, but wrote no object file")
+    return data
 
 
 def symbols_of(table: ELFFile) -> list[Symbol]:

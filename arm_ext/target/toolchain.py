@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linker of model.so, pinned ziglang or another by --cc; zig is the compiler of our C and C++ too."""
+"""The driver that links model.so and compiles C libraries: the pinned ziglang, or another by --cc.
+
+zig is the compiler of our own C and C++, too.
+"""
 
 import functools
 import importlib.metadata
@@ -60,6 +63,50 @@ class LinkerRecord:
 
     name: str
     version: str
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A compiler driver that makes code for one triple.
+
+    Attributes:
+        triple: LLVM triple, such as "aarch64-linux-gnu".
+        cc: Command of a driver for the triple, such as "aarch64-linux-gnu-gcc", which may carry arguments; None for the
+            pinned ziglang.
+    """
+
+    triple: str
+    cc: str | None = None
+
+    def run(self, args: Sequence[str | Path], folder: Path) -> None:
+        """Run the driver in a folder, which it may write to.
+
+        Raises:
+            EnvError: The driver is missing or failed.
+            UsageError: The triple is not of Linux with glibc, or `cc` is no command of a driver for it.
+        """
+        if self.cc is None:
+            zig(["cc", "-target", zig_target(self.triple), *args], cwd=folder, outputs=[folder])
+            return
+        command = _split_command(self.cc)
+        try:
+            _run([*command, *map(str, args)], cwd=folder, outputs=[folder])
+        except EnvError as error:
+            machine, arch = _machine(command), self.triple.split("-")[0]
+            if machine and machine.split("-")[0] != arch:
+                raise UsageError(
+                    f"--cc {self.cc} is a driver for {machine}; name one for {arch}, such as {arch}-linux-gnu-gcc or "
+                    f"'clang --target={arch}-linux-gnu'"
+                ) from error
+            raise
+
+    def record(self) -> LinkerRecord:
+        """Return the name and the version of the driver."""
+        if self.cc is None:
+            return ziglang_record()
+        command = _split_command(self.cc)
+        version = _run([*command, "--version"]).stdout.split("\n", maxsplit=1)[0]
+        return LinkerRecord(Path(command[0]).name, version)
 
 
 @dataclass(frozen=True)
@@ -188,17 +235,11 @@ def link_shared(
         # By its name in its folder: ld.lld takes a % in an output's path for the wildcard of a temporary name.
         at = output.parent
         args = [*_SHARED_FLAGS, *_LINKER_SCRIPT, str(script), "-o", output.name, *map(str, objects), "-lm"]
-        if cc is None:
-            compiler = ["cc", "-target", zig_target(triple)]
-            zig([*compiler, _WITHOUT_BUILTINS, *args], cwd=at, outputs=[at])
-            if _needs_builtins(output):
-                zig([*compiler, *args], cwd=at, outputs=[at])
-            record = ziglang_record()
-        else:
-            command = _split_command(cc)
-            _run([*command, *args], cwd=at, outputs=[at])
-            version = _run([*command, "--version"]).stdout.split("\n", maxsplit=1)[0]
-            record = LinkerRecord(Path(command[0]).name, version)
+        driver = Driver(triple, cc)
+        driver.run(args if cc else [_WITHOUT_BUILTINS, *args], at)
+        if cc is None and _needs_builtins(output):
+            driver.run(args, at)
+        record = driver.record()
         if not output.is_file():
             raise EnvError(f"the linker {cc or record.name} reported no error, but wrote no library")
         return record
@@ -261,6 +302,13 @@ def _split_command(cc: str) -> list[str]:
             "sudo apt install gcc-aarch64-linux-gnu), or leave --cc out to use ziglang"
         )
     return [str(Path(program).absolute()), *command[1:]]
+
+
+def _machine(command: Sequence[str]) -> str:
+    """Return the triple that a driver says it makes code for; empty if it does not say."""
+    with suppress(EnvError):
+        return _run([*command, "-dumpmachine"]).stdout.strip()
+    return ""
 
 
 def _run(

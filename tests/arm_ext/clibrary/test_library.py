@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import arm_ext
 from arm_ext.api import digits
-from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.errors import EnvError, ModelError, UsageError
 from arm_ext.package import load_package
 from tests.arm_ext import models
 from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run
@@ -331,8 +331,21 @@ def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
         match=r"it has 64 of fast bytes, and one region would need [\d,]+; alive at the widest layers",
     ):
         arm_ext.compile(models.residual_cnn(), "host", tmp_path / "a", emit="c-library", memory="fast=64")
-    with pytest.raises(UsageError, match="cc links a package"):
-        arm_ext.compile(models.mlp(), "host", tmp_path / "a", emit="c-library", cc="gcc")
+    assert not (tmp_path / "a").exists()
+
+
+def test_another_compiler_makes_the_c_parts(tmp_path: Path) -> None:
+    library = Library.of(models.mlp(), tmp_path / "mlp", "host", name="mlp", cc="gcc")
+    linker = library.package.manifest.versions.linker
+    assert (linker.name, linker.version.split()[0]) == ("gcc", "gcc")
+    assert "all outputs agree" in run(cc([*STRICT, *library.selftest], tmp_path / "selftest"))
+    options: dict[str, Any] = {"emit": "c-library"}
+    for command, fault in {
+        "true": "the compiler true reported no error, but wrote no object file",
+        "gcc -finstrument-functions": "would need .*__cyg_profile_func_enter.*; leave out the options",
+    }.items():
+        with pytest.raises((EnvError, UsageError), match=fault):
+            arm_ext.compile(models.mlp(), "host", tmp_path / "a", cc=command, **options)
     assert not (tmp_path / "a").exists()
 
 

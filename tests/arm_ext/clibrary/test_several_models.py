@@ -251,8 +251,8 @@ def test_options_name_the_model_of_an_input(
         (["--emit", "c-library", "-o", "out", "--shape", "x=2,31"], "--shape x: of which model"),
         (["--emit", "c-library", "-o", "out", "--shape", "third:x=2,31"], "first or second"),
         (
-            ["--emit", "c-library", "-o", "out", "--save-node", "encode", "--cc", "gcc"],
-            "--save-node and --cc: for one",
+            ["--emit", "c-library", "-o", "out", "--save-node", "encode", "--quantize", "x.npz"],
+            "--quantize and --save-node: for one",
         ),
     ],
 )

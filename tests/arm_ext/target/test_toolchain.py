@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import importlib.metadata
+import platform
 import re
 import shutil
 import sys
@@ -134,6 +135,14 @@ def test_gnu_ld_takes_the_same_flags(tmp_path):
 def test_missing_linker_names_what_to_install(tmp_path):
     with pytest.raises(EnvError, match="apt install gcc-aarch64-linux-gnu"):
         link_shared([], tmp_path / "x.so", triple=TRIPLE, cc="no-such-gcc")
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="gcc makes code for aarch64 there")
+def test_a_linker_of_another_machine_is_a_usage_error(tmp_path):
+    (tmp_path / "x.c").write_text("int f(void) { return 1; }")
+    toolchain.zig(["cc", "-target", toolchain.zig_target(TRIPLE), "-c", "x.c"], tmp_path)
+    with pytest.raises(UsageError, match=r"--cc gcc is a driver for x86_64-\S+; name one for aarch64"):
+        link_shared([tmp_path / "x.o"], tmp_path / "x.so", triple=TRIPLE, cc="gcc")
 
 
 @pytest.mark.parametrize("cc", ["", '"'])
