@@ -12,6 +12,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, defs, helper
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion, domain_of
+from arm_ext.frontends.onnx.nesting import refusing_deep_messages
 from arm_ext.frontends.onnx.subgraphs import renamed
 from arm_ext.frontends.onnx.weights import change_without_weights
 
@@ -20,9 +21,14 @@ _DOMAIN = "arm_ext.definition"
 
 
 def inline_model_functions(model: ModelProto) -> None:
-    """Put the bodies of a model's own functions in the place of their calls."""
+    """Put the bodies of a model's own functions in the place of their calls.
+
+    Raises:
+        ModelError: The branches and loops of their bodies would be nested too deep.
+    """
     if model.functions:
-        change_without_weights(model, onnx.inliner.inline_local_functions)
+        with refusing_deep_messages():
+            change_without_weights(model, onnx.inliner.inline_local_functions)
 
 
 def inline(e: Expansion) -> None:

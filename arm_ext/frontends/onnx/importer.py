@@ -28,7 +28,7 @@ from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.limits import check_attributes
-from arm_ext.frontends.onnx.nesting import check_nesting
+from arm_ext.frontends.onnx.nesting import check_depth, check_nesting, refusing_deep_messages
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
@@ -37,6 +37,7 @@ from relay_passes.canonicalize.define_division import divides_integers
 
 
 @ending_blocks_on_error()
+@refusing_deep_messages()
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
     """Import an ONNX model.
 
@@ -86,12 +87,14 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
         ModelError: It has more weights than a package can hold.
     """
     if isinstance(model, onnx.ModelProto):
-        refuse_heavy(model, model.graph.name)
+        name = model.graph.name or "model"
+        refuse_heavy(model, name)
         check_nesting(model)
+        check_depth(model, name)
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         make_valid(copy)
-        return copy, model.graph.name or "model", sha256(model)
+        return copy, name, sha256(model)
     path = Path(model)
     if not path.is_file():
         raise UsageError(f"{path}: no such model file")
@@ -99,15 +102,11 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
     if not data:
         raise UsageError(f"{path}: the file is empty; expected an ONNX model")
     try:
-        proto = onnx.load_model_from_string(data)
+        with refusing_deep_messages(str(path)):
+            proto = onnx.load_model_from_string(data)
         refuse_heavy(proto, path.name)
         onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
     except DecodeError as err:
-        if "MaxDepth" in str(err):
-            raise ModelError(
-                f"{path}: its branches and loops stand deeper inside each other than protobuf reads, which is 100 "
-                "messages, some 30 of them"
-            ) from err
         raise UsageError(f"{path}: not an ONNX model, or a truncated one ({err})") from err
     except (onnx.checker.ValidationError, OSError) as err:
         raise UsageError(f"{path}: its external weights cannot be read: {err}") from err

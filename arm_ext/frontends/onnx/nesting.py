@@ -2,13 +2,17 @@
 """Checks of nesting depth and of recursive functions, which onnx would follow by recursion."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 
+import onnx
+from google.protobuf.message import DecodeError
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
 from arm_ext.frontends.onnx.expansion import domain_of
+from arm_ext.frontends.onnx.weights import without_weights
 
 _Key = tuple[str, str]
 
@@ -32,6 +36,35 @@ def check_nesting(model: ModelProto) -> None:
         sizes[key] = _size(functions[key].node, sizes)
         _check_size(f"function '{key[1]}'", sizes[key])
     _check_size("the model", _size(model.graph.node, sizes))
+
+
+@contextmanager
+def refusing_deep_messages(name: str = "the model") -> Iterator[None]:
+    """Open a scope in which protobuf's limit of nested messages is told as what it is to a user.
+
+    Raises:
+        ModelError: protobuf refused to read messages that stand so deep.
+    """
+    try:
+        yield
+    except DecodeError as err:
+        if "MaxDepth" not in str(err):
+            raise
+        raise ModelError(
+            f"{name}: its branches and loops, those of its functions written out, stand deeper inside each other than "
+            "protobuf reads, which is 100 messages, some 30 of them: let a Where choose between the results of inner "
+            "branches, or cut the model in parts"
+        ) from err
+
+
+def check_depth(model: ModelProto, name: str) -> None:
+    """Refuse a model, made in memory, that protobuf does not read back: onnx's checker takes it for an empty one.
+
+    Raises:
+        ModelError: Its messages are nested too deep.
+    """
+    with refusing_deep_messages(name):
+        onnx.load_model_from_string(without_weights(model).SerializeToString())
 
 
 def _short(domain: str) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions that call themselves, nests of branches and loops without end are refused, at once and by name."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -87,8 +88,10 @@ def test_functions_that_call_others():
     assert len(imported.nodes) == 2**4
 
 
-def nested(count: int) -> onnx.ModelProto:
-    nodes = [helper.make_node("Sin", ["x"], ["b0"], name="leaf")]
+def nested(
+    count: int, leaf: NodeProto | None = None, functions: Sequence[FunctionProto] = ()
+) -> onnx.ModelProto:
+    nodes = [leaf or helper.make_node("Sin", ["x"], ["b0"], name="leaf")]
     for k in range(count):
         other = helper.make_node("Relu", ["x"], [f"e{k}"])
         branches = {
@@ -96,7 +99,7 @@ def nested(count: int) -> onnx.ModelProto:
             "else_branch": helper.make_graph([other], f"e{k}", [], [value(f"e{k}", [4])]),
         }
         nodes = [helper.make_node("If", ["c"], [f"b{k + 1}"], name=f"if{k}", **branches)]
-    return model([*nodes, helper.make_node("Identity", [f"b{count}"], ["y"])])
+    return model([*nodes, helper.make_node("Identity", [f"b{count}"], ["y"])], [*functions])
 
 
 def message(field: int, content: bytes) -> bytes:
@@ -116,6 +119,33 @@ def test_branches_inside_branches(tmp_path: Path):
     (tmp_path / "m.onnx").write_bytes(b"\x08\x09" + message(7, graph))
     with pytest.raises(ModelError, match="stand deeper inside each other than protobuf reads"):
         import_onnx(tmp_path / "m.onnx")
+
+
+def untyped(graph: onnx.GraphProto) -> None:
+    """Take the types of what branches give, which onnx's shape inference adds again."""
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        for output in attribute.g.output:
+            output.ClearField("type")
+        untyped(attribute.g)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_branches_too_deep_in_a_model_made_in_memory(typed: bool):
+    deep = nested(32)
+    if not typed:
+        untyped(deep.graph)
+    with pytest.raises(
+        ModelError, match=r"stand deeper inside each other than protobuf reads.* let a Where choose"
+    ):
+        import_onnx(deep)
+
+
+def test_branches_in_a_function_that_branches_call():
+    inner = nested(17).graph.node
+    body = helper.make_function("f", "F", ["x", "c"], ["y"], inner, OPSETS)
+    deep = nested(17, helper.make_node("F", ["x", "c"], ["b0"], domain="f"), [body])
+    with pytest.raises(ModelError, match="its functions written out, stand deeper"):
+        import_onnx(deep)
 
 
 def test_a_few_branches_inside_branches():
