@@ -29,6 +29,7 @@ from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.reference import LimitedSession
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.package.manifest import ActivationType, Calibration, Correction, Method
@@ -358,6 +359,7 @@ def _ranges(
             calibrate_method=calibration,
             extra_options=options,
         )
+        calibrator.infer_session = LimitedSession(calibrator.infer_session, source.read_bytes())
         calibrator.collect_data(_Reader(feeds(source)))
         if method == "mse":
             return TensorsData(CalibrationMethod.MinMax, mse_ranges(calibrator.collector.histogram_dict))

@@ -13,6 +13,7 @@ import onnxruntime
 
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.onnx.importer import input_specs
+from arm_ext.frontends.onnx.reference import LimitedSession
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
@@ -44,7 +45,7 @@ class Steps:
         proto = onnx.load(path, load_external_data=False)
         specs = {spec.name: spec for spec in input_specs(proto.graph)}
         known = {value.name for value in proto.graph.output}
-        session: onnxruntime.InferenceSession | None = None
+        session: LimitedSession | None = None
         states: Feed = {}
         for feed in feeds:
             open_states = [name for name in self.pairs if name in specs and name not in feed]
@@ -67,7 +68,9 @@ def _first(spec: TensorSpec, initial: Mapping[str, Array]) -> Array:
     return np.zeros(spec.shape, spec.dtype) if given is None or spec.check(given) else given
 
 
-def _session(path: Path) -> onnxruntime.InferenceSession:
+def _session(path: Path) -> LimitedSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what fails is raised, and need not be logged too
-    return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    return LimitedSession(
+        onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"]), path.read_bytes()
+    )

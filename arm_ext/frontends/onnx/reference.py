@@ -2,6 +2,8 @@
 """onnxruntime as the independent reference for an ONNX model."""
 
 import platform
+import re
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -18,12 +20,61 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
     RuntimeException,
 )
 
+from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.weights import Serialised
 
 _NONE: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
+_FATAL = 4
 
 REFUSALS = (Fail, InvalidArgument, InvalidGraph, NotImplemented, RuntimeException)
 """Exceptions that onnxruntime raises for a model that it cannot run."""
+
+RUN_SECONDS = 600.0
+"""Longest run in onnxruntime of a model with loops: as long as a session with a board may last."""
+
+
+class LimitedSession:
+    """A session of onnxruntime that ends a run whose loops have not ended after RUN_SECONDS.
+
+    Args:
+        session: The session.
+        model: Its model's bytes; one without a Loop ends by itself, and runs without a limit.
+    """
+
+    def __init__(self, session: onnxruntime.InferenceSession, model: bytes) -> None:
+        self._session = session
+        # A weight or a name with these letters only gives the model a limit, too.
+        self._may_loop = b"Loop" in model
+        self.get_inputs, self.get_outputs = session.get_inputs, session.get_outputs
+
+    def run(
+        self, names: Sequence[str] | None, feed: Mapping[str, npt.NDArray[Any]]
+    ) -> list[npt.NDArray[Any]]:
+        """Return the outputs of these names, or all.
+
+        Raises:
+            ModelError: A loop did not end.
+        """
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = _FATAL  # what fails is raised, and need not be logged too
+        watchdog = threading.Timer(RUN_SECONDS, setattr, (options, "terminate", True))
+        watchdog.daemon = True
+        if self._may_loop:
+            watchdog.start()
+        try:
+            return [np.asarray(value) for value in self._session.run(names, feed, options)]
+        except REFUSALS as err:
+            if not options.terminate:
+                raise
+            at = re.search(r"running (\w+) node\. Name:'(.*?)'", str(err))
+            where = f"{at[1]} node '{at[2]}'" if at else reason_of(err, line=0)
+            raise ModelError(
+                f"onnxruntime was ended after {RUN_SECONDS:g} s, the most that a run of a model with loops may take, "
+                f"in {where}: give the loop a largest number of rounds, or samples for which it ends"
+            ) from err
+        finally:
+            watchdog.cancel()
 
 
 def reference(model: Serialised, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
@@ -40,6 +91,8 @@ def reference(model: Serialised, inputs: Sequence[npt.NDArray[Any]]) -> tuple[li
             ), name + settings
         except REFUSALS as err:
             refusal = str(err).strip().splitlines()[0]
+        except ModelError as err:
+            return [], f"{name} cannot run it: {err}"
     return [], f"{name} cannot run it: {refusal}"
 
 
@@ -61,14 +114,14 @@ def run_onnxruntime(
     """
     session = open_session(Serialised(model, dict(weights)), integers=integers)
     feed = dict(zip((value.name for value in session.get_inputs()), inputs, strict=True))
-    return [np.asarray(value) for value in session.run(None, feed)]
+    return session.run(None, feed)
 
 
-def open_session(model: Serialised, *, integers: bool) -> onnxruntime.InferenceSession:
+def open_session(model: Serialised, *, integers: bool) -> LimitedSession:
     """Return a session on one thread; `integers` as for `run_onnxruntime`."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 4
+    options.log_severity_level = _FATAL
     if integers:
         # Without this, x86 computes signed convolutions in float.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
@@ -82,7 +135,8 @@ def open_session(model: Serialised, *, integers: bool) -> onnxruntime.InferenceS
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     held = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in model.weights.values()]
     options.add_external_initializers(list(model.weights), held)
-    return onnxruntime.InferenceSession(model.model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model.model, options, providers=["CPUExecutionProvider"])
+    return LimitedSession(session, model.model)
 
 
 Job = tuple[bytes, list[npt.NDArray[Any]]]
