@@ -93,7 +93,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OSError as err:  # libraries that are loaded below end the process
         click.echo(f"error: the working folder cannot be used ({err.strerror}); change to another", err=True)
         process.leave(EnvError.exit_code)
-    process.leave(invoke(sys.argv[1:] if argv is None else argv))
+    try:
+        code = invoke(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:  # a second one, while the first was handled
+        process.ignore_signals()
+        code = _aborted()
+    process.leave(code)
 
 
 def invoke(argv: Sequence[str]) -> int:

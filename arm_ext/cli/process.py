@@ -79,6 +79,8 @@ def interrupt_on_signals() -> None:
 
 def leave(code: int) -> NoReturn:
     """End the process with an exit code."""
+    if was_ended():
+        ignore_signals()
     try:
         sys.stdout.flush()
     except EnvError as error:
@@ -90,9 +92,14 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
+def ignore_signals() -> None:
+    """Ignore what would end the process from here on: a second signal would break into the tidying after the first."""
     for each in (*_ENDING, signal.SIGINT):
-        signal.signal(each, signal.SIG_IGN)  # a second one would break into the tidying
+        signal.signal(each, signal.SIG_IGN)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    ignore_signals()
     with _ending:
         _note(number)
     raise EndedError

@@ -36,7 +36,7 @@ STREAMS = [
             ("help-full", ("--help",), r"space", {"stdio": {1: "full"}, "exits": ENV}),
             ("verb-help-full", ("compile", "--help"), r"space", {"stdio": {1: "full"}, "exits": ENV}),
             ("version-full", ("--version",), r"space", {"stdio": {1: "full"}, "exits": ENV}),
-            ("no-verb", (), "", {"exits": frozenset({0, 2}), "terse": True, "fresh": True}),
+            ("no-verb", (), "", {"exits": frozenset({0, 2}), "terse": True, "fresh": True, "lines": 40}),
             ("unknown-verb", ("complie",), r"complie", {"fresh": True}),
             ("argument-extra", ("targets", "x"), r"x"),
             ("argument-not-utf8", ("targets", os.fsdecode(b"\xff")), r"unexpected", {"fresh": True}),
@@ -177,7 +177,7 @@ LIMITS = cases(
         _limit("memory-600m", resource.RLIMIT_AS, 600 << 20, "memory|addresses"),
         # 127: glibc aborts where a thread's memory cannot be had.
         _limit("memory-1200m", resource.RLIMIT_AS, 1200 << 20, "memory", exits=frozenset({0, 3, 127}), terse=True),
-        _limit("cpu-3s", resource.RLIMIT_CPU, 3, "", exits=frozenset({0, 3, 152, 137}), writes=(*_P, ".p.*", ".p.*/*", *_TMP)),
+        _limit("cpu-3s", resource.RLIMIT_CPU, 3, "", exits=frozenset({0, 3, 152, 137}), writes=(*_P, ".arm-ext-*", ".arm-ext-*/*", *_TMP)),
         _limit("locked-0", resource.RLIMIT_MEMLOCK, 0, ""),
         _limit("run-file-size-1k", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit|", _RUN, exits=frozenset({0, 3, 4})),
         _limit("run-files-24", resource.RLIMIT_NOFILE, 24, "files|open", _RUN),
@@ -282,7 +282,7 @@ SIGNALS = cases(
         _signal("run-term", 2.5, signal.SIGTERM, _RUN),
         _signal("run-kill", 2.5, signal.SIGKILL, _RUN, writes=_TMP),
         _signal("over-package-term", 2.0, signal.SIGTERM, make=copy("host.armpkg", "p"), check=lambda work: _whole(work / "p")),
-        _signal("over-package-kill", 2.0, signal.SIGKILL, make=copy("host.armpkg", "p"), check=lambda work: _whole(work / "p"), writes=(*_P, ".p.*", ".p.*/*", *_TMP)),
+        _signal("over-package-kill", 2.0, signal.SIGKILL, make=copy("host.armpkg", "p"), check=lambda work: _whole(work / "p"), writes=(*_P, ".arm-ext-*", ".arm-ext-*/*", *_TMP)),
     ],
     seconds=60,
 )  # fmt: skip

@@ -20,6 +20,10 @@ def _external(path: Path) -> Iterator[Path]:
     import onnx  # not above: command lines that read no model start without it
     from google.protobuf.message import DecodeError
 
+    from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES
+
+    if path.stat().st_size >= PROTOBUF_BYTES:
+        return
     try:
         model = onnx.load_model_from_string(path.read_bytes())
     except (DecodeError, OSError):

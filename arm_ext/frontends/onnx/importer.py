@@ -22,7 +22,7 @@ from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.apart import run_apart
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
-from arm_ext.frontends.common.limits import check_inputs, check_values
+from arm_ext.frontends.common.limits import check_inputs, check_values, size_text
 from arm_ext.frontends.common.open_sizes import refuse_open_sizes
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
@@ -32,7 +32,7 @@ from arm_ext.frontends.onnx.nesting import check_depth, check_nesting, refusing_
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
-from arm_ext.frontends.onnx.weights import refuse_heavy, serialise, sha256
+from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES, refuse_heavy, serialise, sha256
 from relay_passes.canonicalize.define_division import divides_integers
 
 
@@ -98,6 +98,11 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
     path = Path(model)
     if not path.is_file():
         raise UsageError(f"{path}: no such model file")
+    if (size := path.stat().st_size) >= PROTOBUF_BYTES:
+        raise UsageError(
+            f"{path}: not an ONNX model: the file has {size_text(size)}, and protobuf reads less than "
+            f"{size_text(PROTOBUF_BYTES)}; a model with more weights keeps them in files beside it"
+        )
     data = path.read_bytes()
     if not data:
         raise UsageError(f"{path}: the file is empty; expected an ONNX model")

@@ -22,7 +22,7 @@ from arm_ext.common.errors import ModelError
 SMALL_ELEMENTS = 1024
 """Tensors with fewer elements may hold sizes, axes or starts, so their values are kept."""
 
-_PROTOBUF_BYTES = 2**31
+PROTOBUF_BYTES = 2**31
 """Largest size of a protobuf message in bytes."""
 
 _SPARE_BYTES = 2**24
@@ -65,7 +65,7 @@ def refuse_heavy(model: ModelProto, name: str) -> None:
         )
 
 
-def serialise(model: ModelProto, limit: int = _PROTOBUF_BYTES - _SPARE_BYTES) -> Serialised:
+def serialise(model: ModelProto, limit: int = PROTOBUF_BYTES - _SPARE_BYTES) -> Serialised:
     """Return a model's bytes; above `limit` bytes of weights, these are left beside them."""
     if weight_bytes(model) < limit:
         return Serialised(model.SerializeToString())

@@ -121,9 +121,11 @@ def _reference(path: Path, variables: tuple[Variable, ...], mod: tvm.IRModule) -
 def _read(path: Path) -> tuple[Any, str]:
     if not path.is_file():
         raise UsageError(f"{path}: no such model file")
-    data = path.read_bytes()
-    if data[4:8] != IDENTIFIER:
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start[4:] != IDENTIFIER:
         raise UsageError(f"{path}: not a TFLite model, which has '{IDENTIFIER.decode()}' at byte 4")
+    data = path.read_bytes()
     with _intact(path):
         model = tflite.Model.GetRootAsModel(data, 0)
         if model.SubgraphsLength() < 1:

@@ -156,3 +156,26 @@ def test_an_interrupt_is_known_as_one_whatever_a_library_makes_of_it() -> None:
         "assert process.was_ended(); assert process.code_of_end() == 130; process.leave(process.code_of_end())"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 130
+
+
+@pytest.mark.parametrize("during", ["process._kill_descendants", "cli._aborted"])
+def test_a_second_interrupt_while_the_first_is_handled(during: str) -> None:
+    code = (
+        "import os, signal; from arm_ext import cli; from arm_ext.cli import process\n"
+        "def interrupt(): os.kill(os.getpid(), signal.SIGINT)\n"
+        "def raised(*_, **__):\n"
+        "    try: interrupt()\n"
+        "    except KeyboardInterrupt: raise cli.click.Abort from None  # as click does\n"
+        "def then(function):\n"
+        "    calls = [0]\n"
+        "    def interrupted():\n"
+        "        calls[0] += 1\n"
+        "        if calls[0] == 1: interrupt()\n"
+        "        return function()\n"
+        "    return interrupted\n"
+        f"{during} = then({during})\n"
+        "cli.group.main = raised\n"
+        "cli.main([])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "aborted\n")
