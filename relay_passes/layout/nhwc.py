@@ -12,14 +12,22 @@ Quantised: `quantize` and `dequantize` are calls like others, so the transposes 
 there are any; integer weights stay integer constants under `dequantize`, whose axis follows.
 """
 
-from tvm import IRModule, relax
-from tvm.ir import Var
+import math
+from collections.abc import Mapping, Sequence
+
+from tvm import DataType, IRModule, relax
+from tvm.ir import TupleType, Var
+from tvm.relax.analysis import free_vars
 
 from relay_passes.ir.calls import Node, nodes_of
-from relay_passes.ir.sources import relax_functions, sources_of
-from relay_passes.layout.choose_layouts import forms_of, moved_or_why, operator_of, staying
+from relay_passes.ir.shapes import axes_of, static_shape
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 from relay_passes.layout.constants import Static, static_call
-from relay_passes.layout.moves import Moved
+from relay_passes.layout.form import Form
+from relay_passes.layout.minimum_cut import NEVER, SINK, SOURCE, Cut
+from relay_passes.layout.moves import Forms, Moved
+from relay_passes.layout.operators import OPERATORS, Operator
+from relay_passes.layout.roles import infer_roles
 from relay_passes.layout.write_function import Plan, emit
 from schedules.diagnostic import Diagnostic
 
@@ -53,11 +61,11 @@ def _converted(func: relax.Function) -> tuple[relax.Function, list[Diagnostic]]:
             nodes.append(node)
         else:
             statics[node.var] = static
-    forms = forms_of(func, nodes)
-    choices = {node.var: moved_or_why(node, forms) for node in nodes}
+    forms = _forms_of(func, nodes)
+    choices = {node.var: _moved_or_why(node, forms) for node in nodes}
     transposed: set[Var] = set()
     if any(_is_anchor(node) and isinstance(choices[node.var], Moved) for node in nodes):
-        stay = staying(func, nodes, forms, choices)
+        stay = _staying(func, nodes, forms, choices)
         moved = {v: m for v, m in choices.items() if isinstance(m, Moved) and v not in stay}
         func, transposed = emit(func, nodes, Plan(forms, moved, statics))
     kept = [
@@ -72,5 +80,115 @@ def _converted(func: relax.Function) -> tuple[relax.Function, list[Diagnostic]]:
 
 
 def _is_anchor(node: Node) -> bool:
-    operator = operator_of(node)
+    operator = _operator_of(node)
     return operator is not None and operator.anchor
+
+
+def _operator_of(node: Node) -> Operator | None:
+    """Return the layout rules of the node's operator; None if there are none."""
+    return OPERATORS.get(node.name.removeprefix("relax."))
+
+
+def _forms_of(func: relax.Function, nodes: Sequence[Node]) -> Forms:
+    """Return the channels-last form of every parameter and every value that `nodes` compute."""
+    values = [*func.params, *(var for node in nodes for _, var in node.outputs)]
+    shapes = {var: shape for var in values if (shape := static_shape(var)) is not None}
+    related = []
+    for node in nodes:
+        operator = _operator_of(node)
+        if operator is not None and _shape_problem(node) is None:
+            related.append(operator.relate(node).among(shapes))
+    roles = infer_roles(related)
+    return {
+        var: Form.of(shape, [roles.role((var, axis)) for axis in range(len(shape))])
+        for var, shape in shapes.items()
+    }
+
+
+def _moved_or_why(node: Node, forms: Forms) -> Moved | str:
+    """Return the channels-last call of a node, or why it stays in the model's layout."""
+    problem = _shape_problem(node)
+    if problem is not None:
+        return problem
+    operator = _operator_of(node)
+    gives = tuple(forms[var] for _, var in node.outputs)
+    met = [forms[value] for value in node.operands if value in forms]
+    if all(form.is_trivial for form in (*met, *gives)) and not (operator and operator.anchor):
+        return Moved((None,) * len(node.operands), gives, node.put)
+    if operator is None:
+        return "no channels-last form of it is known"
+    moved = operator.move(node, forms)
+    if isinstance(moved, str):
+        return moved
+    for value, need in zip(node.operands, moved.needs, strict=True):
+        if value in forms and not (need.same(forms[value]) if need else forms[value].is_trivial):
+            return "its operands have their axes in different orders"
+    if not all(given.same(form) for given, form in zip(moved.gives, gives, strict=True)):
+        return "its result would have its axes in another order than where it goes"
+    return moved
+
+
+def _shape_problem(node: Node) -> str | None:
+    if any(isinstance(arg, Var) and isinstance(arg.ty, TupleType) for arg in node.call.args):
+        return "it takes a tuple whole"
+    if not node.outputs or not node.operands:
+        return "its result is no tensor" if node.operands else "it takes no tensor"
+    tensors = (*node.operands, *(var for _, var in node.outputs))
+    return "a shape is not static" if any(static_shape(value) is None for value in tensors) else None
+
+
+def _staying(
+    func: relax.Function, nodes: Sequence[Node], forms: Forms, moved: Mapping[Var, Moved | str]
+) -> set[Var]:
+    """Return the nodes, by variable, that stay in the model's layout in the cheapest choice."""
+    cut = Cut()
+    for node in nodes:
+        new = moved[node.var]
+        operator = _operator_of(node)
+        if isinstance(new, str):
+            cut.edge(SOURCE, node.var, NEVER)
+            continue
+        if operator is not None and operator.anchor:
+            cut.edge(node.var, SINK, NEVER)
+        if node.name == "relax.permute_dims":
+            cut.edge(node.var, SINK, _own_price(node))
+            cut.edge(SOURCE, node.var, _bytes(node.var) if new.copies else 0)
+    producers = {var: node.var for node in nodes for _, var in node.outputs}
+    users = _users(func, nodes)
+    for var, form in forms.items():
+        # A reshape moves nothing, and is still a call that might not be there: as one element.
+        price = 0 if form.is_trivial else _element(var) if form.is_view else _bytes(var) + _element(var)
+        producer = producers.get(var, SOURCE)
+        # One transpose serves all that want the value in the other form.
+        for user in users.get(var, ()) if price else ():
+            cut.edge((var, "in"), user, NEVER)
+            cut.edge(user, (var, "out"), NEVER)
+        cut.edge(producer, (var, "in"), price)
+        cut.edge((var, "out"), producer, price)
+    side = cut.source_side()
+    return {node.var for node in nodes if node.var in side}
+
+
+def _users(func: relax.Function, nodes: Sequence[Node]) -> dict[Var, set[object]]:
+    """Return each value's users: variables of calls, and SOURCE for those that take it in the model's layout."""
+    users: dict[Var, set[object]] = {}
+    calls = {node.var for node in nodes}
+    for b in bindings_of(func):
+        for var in free_vars(b.value):
+            users.setdefault(var, set()).add(b.var if b.var in calls else SOURCE)
+    for var in free_vars(func.body.body):
+        users.setdefault(var, set()).add(SOURCE)
+    return users
+
+
+def _own_price(node: Node) -> int:
+    shape = static_shape(node.operands[0]) or ()
+    return 0 if Form.ordered(shape, axes_of(node.call)).is_view else _bytes(node.var)
+
+
+def _bytes(var: Var) -> int:
+    return math.prod(static_shape(var) or ()) * _element(var)
+
+
+def _element(var: Var) -> int:
+    return -(-int(DataType(str(var.ty.dtype)).bits) // 8)

@@ -25,7 +25,7 @@ from tests.schedules.kernels.elementwise.test_binary_forms import A, B, Y
 from tests.schedules.kernels.gemm import test_matmul_f32, test_matmul_s8
 from tests.schedules.kernels.normalization import test_norm_f32, test_norm_s8
 from tests.schedules.kernels.recurrent import test_lstm_s8, test_recurrent_f32, test_recurrent_s8
-from tests.schedules.kernels.softmax import test_quotient_tosa, test_softmax_f32, test_softmax_s8
+from tests.schedules.kernels.softmax import test_quotient_s8, test_softmax_f32, test_softmax_s8
 from tests.schedules.kernels.trees import test_tree_ensemble
 from tests.schedules.kernels.winograd import test_winograd_f32 as winograd
 from tests.schedules.products import MIXED, UNSIGNED, WIDE, conv
@@ -105,7 +105,7 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "matmul_s8": lambda: test_matmul_s8.CASES[2:4],
     "matmul_f32": lambda: test_matmul_f32.CASES[2:6],
     "attention_f32": lambda: [test_attention_f32.CASES[name] for name in ("tails", "causal")],
-    "softmax_s8": lambda: [*test_softmax_s8.CASES[3:5], test_quotient_tosa.CASES[4]],
+    "softmax_s8": lambda: [*test_softmax_s8.CASES[3:5], test_quotient_s8.CASES[4]],
     "depthwise_s8_patch": _depthwise,
     "norm_s8": lambda: test_norm_s8.CASES[5:7],
     "norm_f32": lambda: [_rows(case, case.constants) for case in test_norm_f32.CASES[5:8]],

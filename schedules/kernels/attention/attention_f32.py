@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tvm import tirx
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Workload
 from schedules.cores import Core
@@ -24,16 +25,17 @@ from schedules.intrinsics import exp_f32, sve
 from schedules.intrinsics.exp_f32 import LOG2_E
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
+from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.attention import heads_f32
-from schedules.kernels.attention.attention_tile import Emitter
 from schedules.kernels.attention.heads_f32 import Heads
-from schedules.kernels.common import float_data, threads
+from schedules.kernels.common import batch_axes, copies, float_data, threads, tiling
 from schedules.kernels.common.contract import Array, Match, taken
 from schedules.kernels.common.cost_model import scalar
 from schedules.kernels.gemm import packed_panels_f32
+from schedules.kernels.gemm.packed_panels_f32 import Matrix
 from schedules.kernels.softmax import exponentials_f32
 from schedules.kernels.tiles import fmla_tile
-from schedules.tir.emit import kernel_function
+from schedules.tir.emit import converted, i64, kernel_function, load, store, take
 
 NAME = "attention_f32"
 
@@ -118,7 +120,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         tensors = [buffers[operand.index] for operand in heads_f32.operands(workload)[:3]]
         if mask is not None and mask.operand is not None:
             tensors.append(buffers[-2] if constant else buffers[mask.operand.index])
-        emitter = Emitter(
+        emitter = _Emitter(
             heads,
             (params.rows, params.width),
             tensors,
@@ -134,3 +136,147 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 def _heads(workload: Workload) -> Heads:
     return taken(heads_f32.heads_of(workload, NAME), workload)
+
+
+class _Emitter:
+    """Emits the packing and the computation of attention heads."""
+
+    def __init__(
+        self,
+        heads: Heads,
+        tile: tuple[int, int],
+        tensors: Sequence[tirx.Buffer],
+        scale: tirx.Buffer,
+        output: tirx.Buffer,
+        *,
+        parallel: bool,
+        sve: bool,
+    ) -> None:
+        """Store the tensors, and set up the tile.
+
+        Args:
+            heads: Shapes of the attention heads.
+            tile: Rows and columns of a register tile.
+            tensors: q, k, v and the mask if there is one, flat, float32 or float16.
+            scale: Scale of the scores, then the constants of exp, each repeated four times.
+            output: Flat, float32 or float16.
+            parallel: Whether each head has a place of its own for what is packed, and parts.
+            sve: Whether instructions of SVE make the powers.
+        """
+        self.heads, self.tensors, self.sve = heads, tensors, sve
+        self.rows, self.width = tile
+        self.scale, self.output = scale, output
+        self.vectors = -(-heads.keys.columns // LANES)
+        self.parts = max(1, heads.rows // self.rows) if parallel else 1
+        places = math.prod(heads.lead) if parallel else 1
+        self.sizes = [-(-b.columns // LANES) * LANES * b.depth for b in (heads.keys, heads.values)]
+        self.panels = [T.alloc_buffer((places * size,), "float32", layout=None) for size in self.sizes]
+
+    def offsets(self, index: ir.Expr) -> list[ir.Expr]:
+        """Return the offset of each tensor for head `index`."""
+        return batch_axes.offsets(index, self.heads.lead, self.heads.steps, len(self.tensors))
+
+    def pack(self, index: ir.Expr, place: ir.Expr) -> None:
+        """Emit the packing of keys and values of head `index`."""
+        offsets = self.offsets(index)[1:3]
+        matrices, to = (self.heads.keys, self.heads.values), [place * size for size in self.sizes]
+        for at, (b, offset) in enumerate(zip(matrices, offsets, strict=True)):
+            self.packed(self.tensors[1 + at], T.Bind(offset), b, (self.panels[at], T.Bind(to[at])))
+
+    def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
+        """Emit the computation for one part of the queries of head `index`."""
+        heads, rows = self.heads, self.rows
+        offsets = [T.Bind(offset) for offset in self.offsets(index)]
+        self.keys, self.values = (T.Bind(place * size) for size in self.sizes)
+        output = T.Bind(index * (heads.rows * heads.values.columns))
+        block = part, self.parts
+        tiling.column_tiles(
+            heads.rows, rows, block, lambda at, count: self.tile(offsets, output, T.Bind(at * rows), count)
+        )
+
+    def packed(
+        self, source: tirx.Buffer, start: ir.Expr, b: Matrix, place: tuple[tirx.Buffer, ir.Expr]
+    ) -> None:
+        """Emit the packing of all panels of a matrix."""
+        panels, to = place
+
+        def one(first: ir.Expr, columns: int, width: int) -> None:
+            packed_panels_f32.pack(
+                source, start + first * b.column, b, columns, width, panels, to + first * b.depth
+            )
+
+        packed_panels_f32.each_panel(b.columns, self.width, one)
+
+    def tile(self, offsets: Sequence[ir.Expr], output: ir.Expr, row: ir.Expr, count: int) -> None:
+        """Emit the computation of `count` queries from `row`, from scores to result."""
+        heads = self.heads
+        pitch = self.vectors * LANES
+        scores = T.alloc_buffer((count * pitch,), "float32", layout=None)
+        queries = [T.Bind(offsets[0] + (row + r) * heads.query) for r in range(count)]
+        q = self.tensors[0]
+        if str(q.dtype) != "float32":
+            q, queries = tiling.staged(q, queries, heads.keys.depth, heads.keys.depth, "float32")
+
+        def score(first: ir.Expr, columns: int, width: int) -> None:
+            zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * (width // LANES)
+            depth = heads.keys.depth
+            b = self.keys + first * depth
+            acc = fmla_tile.multiply(q, queries, ((0, depth),), self.panels[0], b, zero)
+            scale = load(self.scale, i64(0), LANES)
+            for r in range(count):
+                for v in range(width // LANES):
+                    value = acc.vload([i64(r * width + v * LANES)], "float32x4") * scale
+                    column = first + v * LANES
+                    if heads.mask is not None:
+                        lanes = min(LANES, columns - v * LANES)
+                        value = value + self.masked(offsets[3], row + r, column, lanes)
+                    store(scores, value, column + r * pitch, LANES)
+
+        packed_panels_f32.each_panel(heads.keys.columns, self.width, score)
+        shares = T.alloc_buffer((count,), "float32", layout=None)
+        held = exp_f32.constants(base_e=heads.mask is not None, table=self.sve)
+        v = Vector(
+            LANES,
+            sve=self.sve,
+            held={c: load(self.scale, i64((1 + at) * LANES), LANES) for at, c in enumerate(held)},
+        )
+        # A loop, since with code for each row LLVM would make the constants of 2**y in the first and keep them on the
+        # stack.
+        with T.serial(i64(0), i64(count)) as r:
+            at = T.Bind(r * pitch)
+            copies.fill(scores, at + heads.keys.columns, pitch - heads.keys.columns, float("-inf"))
+            top = exponentials_f32.greatest(scores, at, self.vectors)
+            place, base_e = (scores, at), heads.mask is not None
+            total = exponentials_f32.powers(*place, *place, self.vectors, top, base_e=base_e, v=v)
+            store(shares, tirx.FloatImm("float32", 1.0) / total, r, 1)
+
+        def result(first: ir.Expr, columns: int, width: int) -> None:
+            zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * (width // LANES)
+            depth = heads.values.depth
+            rows = [i64(r * pitch) for r in range(count)]
+            b = self.values + first * depth
+            acc = fmla_tile.multiply(scores, rows, ((0, depth),), self.panels[1], b, zero)
+            for r in range(count):
+                where = output + (row + r) * heads.values.columns + first
+                for at, lanes in copies.pieces(columns, LANES):
+                    vector = acc.vload([i64(r * width + at // LANES * LANES)], "float32x4")
+                    value = T.Bind(vector * tirx.Broadcast(load(shares, i64(r), 1), LANES))
+                    part = value if lanes == LANES else take(value, at % LANES, lanes)
+                    store(self.output, converted(part, str(self.output.dtype)), where + at, lanes)
+
+        packed_panels_f32.each_panel(heads.values.columns, self.width, result)
+
+    def masked(self, start: ir.Expr, row: ir.Expr, column: ir.Expr, lanes: int) -> ir.Expr:
+        """Load the mask of four keys, of which the first `lanes` are real, for one query."""
+        assert self.heads.mask is not None
+        query, key = self.heads.mask
+        at = start + row * query + column * key
+        mask = self.tensors[3]
+        if key == 0:
+            return tirx.Broadcast(converted(load(mask, at, 1), "float32"), LANES)
+        if lanes == LANES:
+            return converted(load(mask, at, LANES), "float32")
+        stage = T.alloc_buffer((LANES,), "float32", layout=None)
+        copies.fill(stage, i64(0), LANES, 0)
+        copies.copy(mask, at, stage, i64(0), lanes)
+        return load(stage, i64(0), LANES)

@@ -4,8 +4,7 @@
     d = max - q;  S = sum of e[d];  y = e[d] / S in units of the result
 
 Table entries of 32 bits are looked up one by one where the vector instructions have no gather, which is in SVE: their
-sum is taken on the way, and they are kept for the division, which goes four at a time: `quotient_qdq` for the numerics
-`qdq`, `quotient_tosa` for `tosa`.
+sum is taken on the way, and they are kept for the division, which goes four at a time (`quotient_s8`).
 """
 
 import math
@@ -28,7 +27,7 @@ from schedules.kernels.epilogues import tosa_rescale
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
 from schedules.kernels.epilogues.requantize import Requantization
 from schedules.kernels.rowwise.row_kernel import RowKernel, refused
-from schedules.kernels.softmax import quotient_qdq, quotient_tosa
+from schedules.kernels.softmax import quotient_s8
 from schedules.numerics.tosa import Scale
 from schedules.tir.emit import i64, kernel_function, load, store
 
@@ -229,8 +228,8 @@ def _sixteen(total: ir.Expr, rows: Rows, others: Sequence[tirx.Buffer], dtype: s
     if isinstance(rows.scale, Scale):
         low, high = RANGES[dtype]
         to = Requantization(rows.zero_point, low, high, dtype, rows.scale.shift)
-        return quotient_tosa.sixteen(total, others[0], rows.scale, to)
-    return quotient_qdq.sixteen(total, rows.scale, rows.zero_point, dtype)
+        return quotient_s8.sixteen_tosa(total, others[0], rows.scale, to)
+    return quotient_s8.sixteen_qdq(total, rows.scale, rows.zero_point, dtype)
 
 
 def _shares(entries: tirx.Buffer, sixteen: Sixteen, rows: Rows, output: tirx.Buffer, at: ir.Expr) -> None:
@@ -261,8 +260,8 @@ def _read(workload: Workload) -> Rows | Diagnostic:
     scale: float | Scale
     if workload.composite == RESCALED:
         scale = Scale(int(attributes["y_multiplier"]), int(attributes["y_shift"]))
-        if not tosa_rescale.exact(scale.shift, quotient_tosa.BITS):
-            least = f"{quotient_tosa.BITS} or more"
+        if not tosa_rescale.exact(scale.shift, quotient_s8.BITS):
+            least = f"{quotient_s8.BITS} or more"
             return declined(NAME, "a RESCALE of that shift may overflow", least, str(scale.shift))
     else:
         scale = float(np.float32(attributes["y_scale"]))

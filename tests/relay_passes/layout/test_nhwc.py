@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole nets: how many transposes stay, that values do, and that integers stay integers."""
+"""Whole nets: how many transposes stay and where they are put, that values stay, and integers integers."""
 
 from dataclasses import dataclass
 
@@ -289,3 +289,53 @@ def test_integer_results_are_those_of_the_models_layout():
         expected = run(before, pixels(seed=seed))
         np.testing.assert_array_equal(run(after, pixels(seed=seed)), expected)
     assert len(np.unique(expected)) > 1
+
+
+# Where the transposes that must be are put: where fewest bytes are moved.
+ONE_SCALE, ONE_ZERO = relax.const(np.float32(0.1)), relax.const(np.int8(3))
+
+
+def order(body: Body, *shape: int) -> list[str]:
+    return operators(to_nhwc(net(body, *([shape] if shape else [])))[0]["main"])
+
+
+def test_before_what_enlarges():
+    names = order(lambda n, x: n.then(op.image.resize2d(n.conv(x, 8), (18, 14), layout="NCHW")))
+    assert names == ["permute_dims", "nn.conv2d", "permute_dims", "image.resize2d"]
+
+
+def test_behind_what_shrinks():
+    names = order(lambda n, x: n.then(op.nn.max_pool2d(n.conv(x, 8), (2, 2), (2, 2))))
+    assert names == ["permute_dims", "nn.conv2d", "nn.max_pool2d", "permute_dims"]
+
+
+def test_of_integers_rather_than_of_floats():
+    names = order(
+        lambda n, x: n.conv(
+            n.then(op.dequantize(n.then(op.quantize(x, ONE_SCALE, ONE_ZERO)), ONE_SCALE, ONE_ZERO)), 8
+        )
+    )
+    assert names == ["quantize", "permute_dims", "dequantize", "nn.conv2d", "permute_dims"]
+
+
+def test_of_integers_even_where_nothing_moves():
+    names = order(
+        lambda n, x: n.conv(
+            n.then(op.dequantize(n.then(op.quantize(x, ONE_SCALE, ONE_ZERO)), ONE_SCALE, ONE_ZERO)), 1
+        ),
+        *(1, 1, 9, 7),
+    )
+    assert names == ["quantize", "reshape", "dequantize", "nn.conv2d", "reshape"]
+
+
+def test_not_around_what_is_between_two_that_stay():
+    # What has no channels-last form stays; so does what it shares with the output.
+    names = order(lambda n, x: n.then(op.nn.relu(n.then(op.flip(n.conv(x, 8), 2)))))
+    assert names == ["permute_dims", "nn.conv2d", "permute_dims", "flip", "nn.relu"]
+
+
+def test_a_transpose_of_the_model_is_the_one_that_is_needed():
+    names = order(lambda n, x: n.conv(n.then(op.permute_dims(x, [0, 3, 1, 2])), 5), 1, 9, 7, 8)
+    assert names == ["nn.conv2d", "permute_dims"]
+    names = order(lambda n, x: n.then(op.permute_dims(n.conv(x, 5), [0, 2, 3, 1])))
+    assert names == ["permute_dims", "nn.conv2d"]

@@ -9,7 +9,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.kernels.common.contract import Match
-from schedules.kernels.softmax import quotient_qdq
+from schedules.kernels.softmax import quotient_s8
 from schedules.kernels.softmax import softmax_s8 as kernel
 from schedules.kernels.softmax.softmax_s8 import Params
 from schedules.numerics.qdq.softmax import exponentials, softmax
@@ -82,7 +82,7 @@ def test_the_quotient_without_a_division_is_the_quotient(tmp_path: Path, board: 
     ) as function:
         source, divisors, target = function.buffers
         with T.serial(i64(0), i64(rows)) as row:
-            divide = quotient_qdq.division(T.Bind(load(divisors, row, 1)), exact=False)
+            divide = quotient_s8.division(T.Bind(load(divisors, row, 1)), exact=False)
             with T.serial(i64(0), i64(length // 4)) as at:
                 place = row * length + at * 4
                 store(target, divide(load(source, place, 4)), place, 4)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Final division of an 8-bit softmax, as the numerics `qdq` defines it.
+"""Final division of an 8-bit softmax, as each numerics defines it.
+
+The numerics `qdq`:
 
     y = saturate(rne(fl(e[d] / fl(fl(S) * ys))) + zy)
 
@@ -10,6 +12,9 @@ FDIV of four takes as long as twenty other instructions. All values of a row hav
 is fl(x / D): the first q is within two units, the second within one, and then the third is the quotient rounded
 (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). It takes that neither
 underflow nor overflow is near: x is 0 or from 1 to 2^30, and D from 2^30 times the scale up to the length times that.
+
+The numerics `tosa`: a multiplication by the sum's reciprocal, which is found once a row, in general registers. A share
+of four is a product, a shift by the row's amount, and a RESCALE.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +25,19 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import combine
+from schedules.kernels.epilogues.requantize import Requantization, requantize16
+from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa.softmax import SHARE_BITS, inverse_tir
+from schedules.tir.emit import load
 
 SCALES = (2.0**-40, 2.0**40)
 """Range of the result's scale; beyond it FDIV is used, for underflow and overflow."""
 
+BITS = SHARE_BITS + 2
+"""Bits of a share before RESCALE; 2**16 stands for 1."""
 
-def sixteen(
+
+def sixteen_qdq(
     total: ir.Expr, scale: float, zero_point: int, dtype: str
 ) -> Callable[[Sequence[ir.Expr]], ir.Expr]:
     """Emit the per-row code; return the function that emits 16 results from four int32x4 exponentials.
@@ -65,3 +77,29 @@ def division(by: ir.Expr, *, exact: bool) -> Callable[[ir.Expr], ir.Expr]:
         return q
 
     return quotient
+
+
+def sixteen_tosa(
+    total: ir.Expr, reciprocals: tirx.Buffer, scale: Scale, to: Requantization
+) -> Callable[[Sequence[ir.Expr]], ir.Expr]:
+    """Emit the per-row code; return the function that emits 16 results from four int32x4 exponentials.
+
+    Args:
+        total: Sum of the exponentials, int64, below 2**31.
+        reciprocals: Second table of the numerics, int32 [256].
+        scale: Scale of the RESCALE.
+        to: Zero point, limits and dtype of the output.
+    """
+    whole = T.Bind(tirx.Cast("int32", total))
+    zeros = T.Bind(tirx.Cast("int32", tirx.clz(whole)))
+    inverse = inverse_tir(whole, zeros, lambda at: load(reciprocals, tirx.Cast("int64", at), 1))
+    factor = tirx.Broadcast(T.Bind(inverse), LANES)
+    shift = tirx.Broadcast(T.Bind(tirx.IntImm("int32", 30) - zeros), LANES)
+    multiplier = tirx.Broadcast(tirx.IntImm("int32", scale.multiplier), LANES)
+    m = [tirx.reinterpret("float32x4", multiplier)] * LANES
+
+    def of_row(exponentials: Sequence[ir.Expr]) -> ir.Expr:
+        shares = [tirx.shift_right(e * factor, shift) for e in exponentials]
+        return requantize16("rescale", shares, m, to)
+
+    return of_row
