@@ -30,7 +30,7 @@ from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.clibrary.library import Weights, check_names
 from arm_ext.clibrary.memory import ARENA, parse_regions
-from arm_ext.clibrary.text import identifier
+from arm_ext.clibrary.text import file_identifier
 from arm_ext.common.cache import without_entries
 from arm_ext.common.errors import UsageError
 from arm_ext.common.timings import section
@@ -203,7 +203,7 @@ def compile_library(
             united = unite(variants)
             check_budget(united.memory, memory_budget)
             packings.append(Packing(folder, united, profile, numerics, calibrated, known, offloaded))
-        archive = identifier(Path(output).resolve().name)
+        archive = file_identifier(Path(output).resolve().name)
         linked = write_models(packings, weights, threads, regions, progress, archive, cc)
         progress("package")
         with section("package"):

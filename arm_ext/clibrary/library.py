@@ -21,7 +21,7 @@ from arm_ext.clibrary.rust import crate_files
 from arm_ext.clibrary.shared import Group, groups_of
 from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources, weights_source
 from arm_ext.clibrary.stack import stack_bound
-from arm_ext.clibrary.text import comment, identifier
+from arm_ext.clibrary.text import comment, file_identifier
 from arm_ext.common.errors import InternalError, UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import section
@@ -110,7 +110,7 @@ def check_names(models: Sequence[str]) -> None:
     Raises:
         UsageError: Two would be the same.
     """
-    named = [(model, identifier(model)) for model in models]
+    named = [(model, file_identifier(model)) for model in models]
     for (one, name), (other, its) in permutations(named, 2):
         if name == its:
             said = f"two models are called {one} and" if one == other else f"the models {one} and {other}"
@@ -184,7 +184,7 @@ def _read(
     programs = [model.shapes(own, threads) for model, own in zip(models, constants, strict=True)]
     if archive is None:
         return [(shapes, None) for shapes in programs]
-    names = [identifier(model.entries[0].model.name) for model in models]
+    names = [file_identifier(model.entries[0].model.name) for model in models]
     kernels = [
         {name: func for shape in shapes for name, func in shape.program.kernels.items()}
         for shapes in programs

@@ -81,19 +81,19 @@ class OpenSize(ABC):
         return {
             "shape_parameter": f"size_t {given}, ",
             "shape_pass": f"{given}, ",
-            "shape_text": f" `{given}` is {comment(self.name)} of the shapes\n * above, and buffers have the sizes "
-            "that follow from it.",
+            "shape_text": f"\n * `{given}` is the size {comment(self.name)} of the shapes above; buffers have "
+            "the sizes that follow from it.",
             "open": given,
-            "open_limit": f"/* The greatest {comment(self.name)}; the sizes below are for {self.constants}. */\n"
+            "open_limit": f"/** Largest {comment(self.name)}; the sizes below are for {self.constants}. */\n"
             f"#define {limit} ((size_t){self._limit(model)})\n{self._least(prefix)}\n",
-            "open_parameter": "int64_t length,",
+            "open_parameter": " int64_t length,",
             "open_pass": f"(int64_t){given}, ",
             "open_check": render("length_check.c", known),
             "open_needs": needs,
             "input_needed": needed.format("input"),
             "output_needed": needed.format("output"),
             "tensor_functions": quotient_for(tensors) + tensors,
-            "tensor_text": f" It is written to `tensor`, for `{given}`.",
+            "tensor_text": f"\n * It is written to `tensor`, for `{given}`.",
             "tensor_parameter": f", {name}_tensor *tensor",
             "tensor_pass": ", &tensor",
             "tensor_declaration": f"    {name}_tensor tensor;\n",

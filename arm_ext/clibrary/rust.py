@@ -33,6 +33,7 @@ _ITEMS = re.compile(
 _DECLARATION = re.compile(
     r"(?P<const>const )?(?P<type>\w+(?: \w+)??) (?P<pointer>\*?)(?P<name>\w*)(?:\[(?P<length>\w+)\])?"
 )
+_FILE = "* \\file\n"  # of Doxygen
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _TYPES = ("status", "type", "tensor", "input", "output", "instance")
 
@@ -66,7 +67,7 @@ def crate_files(name: str, title: str, headers: Mapping[str, str], *, has_math: 
 def _module(name: str, header: str) -> Iterator[str]:
     """Yield the declarations of a model."""
     title, *items = _ITEMS.finditer(header)
-    yield f"{_documented(title['comment'], '//!')}\nuse core::ffi::{{c_char, c_uint, c_void}};\n"
+    yield f"{_documented(title['comment'].removeprefix(_FILE), '//!')}\nuse core::ffi::{{c_char, c_uint, c_void}};\n"
     functions = ""
     comment, end = "", 0
     for item in items:

@@ -17,7 +17,7 @@ from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotie
 from arm_ext.clibrary.program import Program, calls_of
 from arm_ext.clibrary.scales import Scale, scales_of
 from arm_ext.clibrary.shared import Group, Shared
-from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
+from arm_ext.clibrary.text import comment, file_identifier, identifier, identifiers, literal, render
 from arm_ext.common.version import __version__
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
@@ -133,7 +133,7 @@ class Sources:
     @cached_property
     def name(self) -> str:
         """Prefix of all symbols."""
-        return identifier(self.model.name)
+        return file_identifier(self.model.name)
 
     @property
     def archive(self) -> str:
@@ -382,7 +382,7 @@ class Sources:
             "selftest_file": f"{self.data}.bin",
             "entry_declaration": "" if self.group is None else f"int {entry}(void);\n\n",
             "entry": entry,
-            "shared_bytes": f"/* Beside them, weights that other models of lib{self.archive}.a read, too. */\n"
+            "shared_bytes": f"/** Size in bytes of constants that other models of lib{self.archive}.a read, too. */\n"
             f"#define {self.name.upper()}_SHARED_WEIGHTS_BYTES ((size_t){self.shared_bytes})\n"
             if shared
             else "",
@@ -418,16 +418,16 @@ class Sources:
         """Return the placeholders of a library with several shapes."""
         prefix = self.name.upper()
         rows = [
-            f"/* {comment(', '.join(spec.describe() for spec in shape.model.inputs))} */\n"
+            f"/** {comment(', '.join(spec.describe() for spec in shape.model.inputs))} */\n"
             f"#define {prefix}_SHAPE_{identifier(f'of {shape.label}').upper().removeprefix('OF_')} {number}\n"
             for number, shape in enumerate(self.shapes)
         ]
         return {
-            "shapes": f"#define {prefix}_SHAPES {len(self.shapes)}\n{''.join(rows)}\n",
+            "shapes": f"/** Number of shapes. */\n#define {prefix}_SHAPES {len(self.shapes)}\n{''.join(rows)}\n",
             **dict.fromkeys(("shape_parameter", "place_parameter"), "size_t shape, "),
             **dict.fromkeys(("shape_pass", "place_pass", "compute_pass"), "shape, "),
             "shape_check": "",
-            "shape_text": f" `shape` is one of {prefix}_SHAPE_….",
+            "shape_text": f" `shape` is the number of a\n * shape, from 0 to {prefix}_SHAPES - 1.",
             "shape_count": str(len(self.shapes)),
             **dict.fromkeys(("hpp_shape", "hpp_place"), "std::size_t shape, "),
             "hpp_shape_only": "std::size_t shape",
@@ -443,9 +443,13 @@ class Sources:
         names = [region.name for region in self.regions]
         macros = [f"{prefix}_{name.upper()}" for name in names]
         sizes = [
+            f"/** Size in bytes of the region `{name}`. */\n"
             f"#define {macro}_BYTES ((size_t){size})\n"
-            f"#define {macro}_IN_PLACE_BYTES ((size_t){in_place}) /* with places for inputs and outputs */\n"
-            for macro, size, in_place in zip(macros, self.region_bytes, self.in_place_bytes, strict=True)
+            "/** The same with places for inputs and outputs. */\n"
+            f"#define {macro}_IN_PLACE_BYTES ((size_t){in_place})\n"
+            for name, macro, size, in_place in zip(
+                names, macros, self.region_bytes, self.in_place_bytes, strict=True
+            )
         ]
         return {
             "regions": str(len(names)),
@@ -495,8 +499,8 @@ class Sources:
         name = self.name
         return {
             "init_parameters": f"{values['init_parameters']}, const void *weights, size_t weights_bytes",
-            "weights_text": f"\n * The weights are what the file {self.archive}.weights holds, aligned as the arena; "
-            "they are compared with a checksum,\n * and are read until the instance is no longer run.",
+            "weights_text": f"\n *\n * `weights` is the content of {self.archive}.weights, aligned as the arena. It "
+            "is compared with a checksum, and read until\n * the instance is no longer run.",
             "weights": "weights",
             "example_weights": f", {self.archive}_weights_file, {name.upper()}_WEIGHTS_BYTES",
             "example_file": f"    .balign {ALIGNMENT}\n    .globl {name}_weights_file\n{name}_weights_file:\n"
@@ -517,8 +521,8 @@ class Sources:
             "helpers": render("pool_type.h", values),
             "helper_member": f"    const {name}_pool *pool;\n",
             "init_parameters": f"{values['init_parameters']}, const {name}_pool *pool",
-            "weights_text": f"{values['weights_text']}\n * Without a pool, which may be null, the calling thread "
-            "computes all; the results are the same.",
+            "weights_text": f"{values['weights_text']}\n *\n * If `pool` is null, the calling thread computes "
+            "everything, with the same results.",
             "helper_include": f'#include "{name}_pool.h"\n',
             "helper_create": f"    static {name}_threads threads;\n"
             f"    if ({name}_pool_create(&threads, {name.upper()}_THREADS) != 0) {{\n        return 3;\n    }}\n",
@@ -538,8 +542,8 @@ class Sources:
         own = header_values(name, self.npu, folder, has_driver=self.has_driver)
         return {key: values[key] + text for key, text in own.items()} | {
             "init_parameters": f"{values['init_parameters']}, const {name}_npu *npu",
-            "weights_text": f"{values['weights_text']}\n * Without an NPU, which may be null, the CPU computes all; "
-            "the results are the same.",
+            "weights_text": f"{values['weights_text']}\n *\n * If `npu` is null, the CPU computes everything, "
+            "with the same results.",
             "hpp_constructor": f"{values['hpp_constructor']}, const {name}_npu *npu = nullptr".removeprefix(
                 ", "
             ),
@@ -556,7 +560,7 @@ class Sources:
             spec = max(specs, key=tensor_bytes)
             macro = f"{self.name}_{kind}_{short}".upper()
             lines += [
-                f"/* {comment(spec.describe())}{', or smaller' if len(set(specs)) > 1 else ''} */",
+                f"/** {comment(spec.describe())}{', or smaller' if len(set(specs)) > 1 else ''} */",
                 f"#define {macro} {index}",
                 f"#define {macro}_ELEMENTS ((size_t){int(np.prod(spec.shape, dtype=np.int64))})",
                 f"#define {macro}_BYTES ((size_t){tensor_bytes(spec)})",
@@ -749,10 +753,10 @@ def weights_source(symbol: str, file: str) -> str:
 
 def _stack(prefix: str, facts: Facts) -> str:
     if facts.stack_bytes is None:
-        return f"/* {prefix}_STACK_BYTES is known of aarch64 alone. */"
+        return f"/* {prefix}_STACK_BYTES is known for aarch64 only. */"
     return (
-        "/* Stack that a call of the library takes at most, beside that of the functions named above, and of what an\n"
-        " * instance is given, such as a pool of threads. */\n"
+        "/** Largest stack in bytes that a call of the library takes, without that of functions which the library\n"
+        " * calls and does not define, such as those of a pool of threads. */\n"
         f"#define {prefix}_STACK_BYTES ((size_t){facts.stack_bytes})"
     )
 

@@ -18,6 +18,28 @@ static static_assert static_cast std struct switch template this throw true try 
 unix unsigned using virtual void volatile wchar_t while xor xor_eq"""
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 
+# Headers, libraries and Python modules of systems. A file named after a model would take their place where a program
+# is compiled with -I and -L of the library's folders, or Python looks for modules in one of them.
+_SYSTEM_HEADERS = """aio alloca argp argz ar assert byteswap complex cpio crypt ctype dirent dlfcn elf endian envz err
+errno error execinfo fcntl features fenv float fmtmsg fnmatch fstab fts ftw getopt glob grp iconv ifaddrs inttypes
+iso646 langinfo libgen limits link locale malloc math memory mntent monetary mqueue ndbm netdb nl_types paths poll
+printf proc pthread pty pwd regex resolv sched search semaphore setjmp sgtty shadow signal spawn stab stdalign stdarg
+stdatomic stdbit stdbool stdckdint stddef stdint stdio stdio_ext stdlib stdnoreturn string strings stropts sysexits
+syslog tar termio termios tgmath thread threads time uchar ucontext ulimit unistd utime utmp utmpx values wait wchar
+wctype wordexp"""
+_SYSTEM_LIBRARIES = (
+    "anl c clang_rt crypt cxx dl g gcc gcc_eh gcc_s m mvec nosys pthread resolv rt stdcxx unwind util"
+)
+_PYTHON_MODULES = """abc array ast base64 bisect builtins calendar code codecs collections concurrent contextlib copy
+copyreg csv ctypes dataclasses datetime decimal dis email encodings enum errno fnmatch fractions functools gc
+genericpath glob hashlib heapq html http importlib inspect io itertools json keyword linecache locale logging marshal
+math multiprocessing ntpath numbers numpy opcode operator os pathlib pickle platform posix posixpath profile queue
+random re reprlib secrets select selectors shutil signal site socket sre_compile sre_constants sre_parse ssl stat
+statistics string struct subprocess symtable sys sysconfig tempfile test textwrap threading time timeit token tokenize
+trace traceback types typing unicodedata unittest urllib uuid warnings weakref xml zipfile zlib"""
+# example/main.c goes over all models of a library.
+_SYSTEM = frozenset(f"main {_SYSTEM_HEADERS} {_SYSTEM_LIBRARIES} {_PYTHON_MODULES}".split())
+
 _LONGEST = 48
 """Most characters of a library's name: the names of files made from it must stay below 255 bytes."""
 
@@ -33,6 +55,12 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
         number += 1
         names = f"{plain}_{number}"
     return names
+
+
+def file_identifier(text: str) -> str:
+    """Return a name of C and C++ for a model or library, whose files take the place of none of a system's."""
+    name = identifier(text)
+    return f"m_{name}" if name in _SYSTEM else name
 
 
 def identifiers(texts: Iterable[str], taken: Iterable[str] = ()) -> list[str]:

@@ -50,6 +50,9 @@ static @name@_status check_instance(const @name@_instance *instance)
     if (instance == NULL) {
         return @NAME@_ERROR_NULL;
     }
+    if ((uintptr_t)instance % _Alignof(@name@_instance) != 0) {
+        return @NAME@_ERROR_ALIGNMENT;
+    }
     return instance->mark == (MARK ^ (uintptr_t)instance) ? @NAME@_OK : @NAME@_ERROR_INSTANCE;
 }
 
@@ -82,8 +85,8 @@ static void *place_of(const @name@_instance *instance, const place *where)
 }
 
 /* Checks a buffer; `place` is where it may be in the arena. */
-static @name@_status check(const @name@_instance *instance, const void *data, size_t bytes, const need *needed,
-                           const void *place)
+static @name@_status check(
+    const @name@_instance *instance, const void *data, size_t bytes, const need *needed, const void *place)
 {
     if (bytes != needed->bytes) {
         return @NAME@_ERROR_TENSOR_BYTES;
@@ -99,10 +102,10 @@ static @name@_status check(const @name@_instance *instance, const void *data, si
 }
 
 /* Finds and checks the first inputs and outputs, as many as are given. */
-static @name@_status find_tensors(const @name@_instance *instance, size_t shape, @open_parameter@
-                                  const @name@_input *inputs, size_t input_count,
-                                  @name@_input *in, const @name@_output *outputs, size_t output_count,
-                                  @name@_output *out)
+static @name@_status find_tensors(
+    const @name@_instance *instance, size_t shape,@open_parameter@
+    const @name@_input *inputs, size_t input_count, @name@_input *in,
+    const @name@_output *outputs, size_t output_count, @name@_output *out)
 {
     for (size_t i = 0; i < input_count; i++) {
 @input_needed@        const void *place = place_of(instance, &input_places[shape][i]);
@@ -142,7 +145,8 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
     return @NAME@_OK;
 }
 
-@checksum@@name@_status @name@_init(@init_parameters@)
+@checksum@@name@_status @name@_init(
+    @init_parameters@)
 {
     void *const memory[@NAME@_REGIONS] = {@region_names@};
     const size_t bytes[@NAME@_REGIONS] = {@region_bytes@};
@@ -200,14 +204,17 @@ void *@name@_output_place(const @name@_instance *instance, @place_parameter@size
     return place_of(instance, &output_places[shape][index]);
 }
 
-@name@_status @name@_run(@name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs)
+@name@_status @name@_run(
+    @name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs)
 {
     @name@_input in[@NAME@_INPUTS + 1];
     @name@_output out[@NAME@_OUTPUTS + 1];
 @shape_check@    @name@_status status = begin(instance);
 @open_check@    if (status == @NAME@_OK) {
-        status = shape < SHAPES ? find_tensors(instance, shape, @open_pass@inputs, @NAME@_INPUTS, in, outputs, @NAME@_OUTPUTS, out)
-                                : @NAME@_ERROR_SHAPE;
+        status = shape < SHAPES
+                     ? find_tensors(
+                           instance, shape, @open_pass@inputs, @NAME@_INPUTS, in, outputs, @NAME@_OUTPUTS, out)
+                     : @NAME@_ERROR_SHAPE;
     }
     if (status == @NAME@_OK) {
         status = @compute@(@compute_pass@instance, in, out);

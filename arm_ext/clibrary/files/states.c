@@ -36,7 +36,8 @@ static unsigned char *state_of(const @name@_instance *instance, size_t which, si
     return @NAME@_OK;
 }
 
-@name@_status @name@_step(@name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs)
+@name@_status @name@_step(
+    @name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs)
 {
     @name@_input in[@NAME@_INPUTS];
     @name@_output out[@NAME@_OUTPUTS];

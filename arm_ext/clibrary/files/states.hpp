@@ -1,5 +1,5 @@
 
-    // The same with the states kept between calls.
+    /// Computes the outputs, and keeps the states for the next call, as @name@_step does.
     Status step(@hpp_step@) noexcept
     {
         if (status_ != @NAME@_OK) {
@@ -10,4 +10,5 @@
         return @name@_step(&instance_, @shape_pass@inputs, outputs);
     }
 
+    /// Sets the states to their initial values.
     Status reset() noexcept { return status_ == @NAME@_OK ? @name@_reset(&instance_) : status_; }

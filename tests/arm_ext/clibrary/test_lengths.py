@@ -176,7 +176,7 @@ def test_python_finds_the_length_by_the_inputs(host_lengths: Library, tmp_path: 
             np.testing.assert_array_equal(np.asarray(one), other)
     with pytest.raises(ValueError, match="x of 1312 bytes is longer than 40"):
         model.run(x_of("convolution", LARGEST + 1))
-    with pytest.raises(ValueError, match="a buffer has not the size of its tensor"):
+    with pytest.raises(ValueError, match="the size of a buffer is not that of its tensor"):
         model.run(np.zeros(9, np.float32))
     with pytest.raises(ValueError, match="takes 1 inputs, not 0"):
         model.run()

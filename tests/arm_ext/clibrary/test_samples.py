@@ -76,7 +76,7 @@ def test_python_finds_the_number_by_the_inputs(library: Library, tmp_path: Path)
         x = np.random.default_rng(count).standard_normal((count, 3, 5), np.float32)
         (found,), (expected,) = given.run(x, shared), call(x, shared)
         np.testing.assert_array_equal(np.asarray(found), expected)
-    with pytest.raises(ValueError, match="a buffer has not the size of its tensor"):
+    with pytest.raises(ValueError, match="the size of a buffer is not that of its tensor"):
         given.run(np.zeros(16, np.float32), shared)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from arm_ext.clibrary.text import comment, identifier, identifiers, literal
+from arm_ext.clibrary.text import comment, file_identifier, identifier, identifiers, literal
 from tests.arm_ext.clibrary.programs import STRICT, cc, run
 
 
@@ -21,6 +21,13 @@ from tests.arm_ext.clibrary.programs import STRICT, cc, run
 )
 def test_a_name_is_one_of_c(text: str, name: str) -> None:
     assert identifier(text) == name
+
+
+@pytest.mark.parametrize("name", ["features", "Signal", "m", "random", "stdint"])
+def test_files_of_a_model_take_the_place_of_no_file_of_a_system(name: str) -> None:
+    """With -I of a folder that has a features.h, glibc's headers include that one."""
+    assert file_identifier(name) == f"m_{name.lower()}"
+    assert file_identifier(f"{name}_int8") == f"{name.lower()}_int8"
 
 
 def test_names_differ() -> None:
