@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from tvm import relax, tirx
 
-from arm_ext.frontends.torch import dynamic, elementwise, pool, reductions, resample, scatters
+from arm_ext.frontends.torch import dynamic, elementwise, pool, random, reductions, resample, scatters
 from arm_ext.frontends.torch.index import index
 from arm_ext.frontends.torch.index_put import index_put
 from arm_ext.frontends.torch.places import compared, item, selected, slice_scattered, sliced
@@ -168,6 +168,7 @@ CONVERTERS: dict[str, Convert] = {
     "exp2.default": _with_arguments(elementwise.exp2),
     "erfc.default": _with_arguments(elementwise.erfc),
     "softplus.default": _with_arguments(elementwise.softplus),
+    "elu.default": _with_arguments(elementwise.elu),
     "cat.default": _with_arguments(_concatenate),
     **dict.fromkeys(("arange.default", "arange.start", "arange.start_step"), _range),
     "hypot.default": _with_arguments(elementwise.hypot),
@@ -178,11 +179,14 @@ CONVERTERS: dict[str, Convert] = {
     **dict.fromkeys(
         (f"max_pool{rank}d_with_indices.default" for rank in (2, 3)), _with_arguments(pool.maxima)
     ),
+    **dict.fromkeys((f"avg_pool{rank}d.default" for rank in (2, 3)), _with_arguments(pool.averages)),
     "amax.default": _with_arguments(reductions.extremum(relax.op.max)),
     "amin.default": _with_arguments(reductions.extremum(relax.op.min)),
     "max.dim": _with_arguments(reductions.extremum_and_place(relax.op.max, relax.op.argmax)),
     "min.dim": _with_arguments(reductions.extremum_and_place(relax.op.min, relax.op.argmin)),
     "any.default": _with_arguments(reductions.any_of_all),
+    **dict.fromkeys(random.NAMES, _with_arguments(random.refuse_random)),
+    **dict.fromkeys(random.DROPOUTS, _with_arguments(random.dropout)),
     "scatter_add.default": _with_arguments(scatters.scatter_add),
     "scatter_reduce.two": _with_arguments(scatters.scatter_reduce),
     "select_scatter.default": _with_arguments(scatters.select_scatter),

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _Arguments = dict[str, Any]
 
+_SOFTPLUS_IS_X = 17  # exp(-17) is less than half of the last bit of 17 in binary32
+
 
 def exp2(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
     """Convert exp2."""
@@ -32,12 +34,29 @@ def hypot(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) 
 
 
 def softplus(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert softplus; from torch's threshold on, binary32 rounds it to x anyway."""
-    emit, beta = importer.block_builder.emit, float(a["beta"])
-    if beta == 1:
-        return emit(R.nn.softplus(a["self"]))
-    scale = _number(beta, a["self"])
-    return emit(R.divide(emit(R.nn.softplus(emit(R.multiply(a["self"], scale)))), scale))
+    """Convert softplus, which is x above a threshold."""
+    emit, x, scale = importer.block_builder.emit, a["self"], _number(float(a["beta"]), a["self"])
+    inner = x if a["beta"] == 1 else emit(R.multiply(x, scale))
+    result = emit(R.nn.softplus(inner))
+    result = result if a["beta"] == 1 else emit(R.divide(result, scale))
+    # From there on, binary32 rounds it to x anyway.
+    if a["threshold"] >= _SOFTPLUS_IS_X:
+        return result
+    return emit(R.where(emit(R.greater(inner, _number(float(a["threshold"]), x))), x, result))
+
+
+def elu(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
+    """Convert elu, and what torch makes of selu and celu, of whose three factors upstream reads the first.
+
+    scale · (max(x, 0) - alpha · max(1 - exp(input_scale · x), 0))
+    """
+    emit, x = importer.block_builder.emit, a["self"]
+    inner = x if a["input_scale"] == 1 else emit(R.multiply(x, _number(a["input_scale"], x)))
+    below = emit(R.nn.relu(emit(R.subtract(_number(1.0, x), emit(R.exp(inner))))))
+    slope = _number(-a["alpha"] * a["scale"], x)
+    above = emit(R.nn.relu(x))
+    above = above if a["scale"] == 1 else emit(R.multiply(above, _number(a["scale"], x)))
+    return emit(R.add(emit(R.multiply(slope, below)), above))
 
 
 def distances(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:

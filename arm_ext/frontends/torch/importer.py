@@ -38,6 +38,7 @@ from arm_ext.frontends.torch.export import quiet
 from arm_ext.frontends.torch.promote import promote
 from arm_ext.frontends.torch.recurrent import loops_of
 from arm_ext.frontends.torch.reference import reference
+from arm_ext.frontends.torch.scalars import give_axes
 from arm_ext.frontends.torch.state import drop_numbers, take_buffers
 from arm_ext.frontends.torch.translator import DECIDING, Translator, operator_of
 
@@ -78,6 +79,7 @@ def import_torch(
         raise ModelError(f"torch cannot take the program's operators apart: {reason_of(err, 0)}") from err
     drop_numbers(plain)
     promote(plain.graph_module)
+    give_axes(plain.graph_module)
     buffers = take_buffers(plain)
     _check_sizes(plain)
     translator = Translator(plain)

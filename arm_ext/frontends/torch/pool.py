@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max pooling with indices of which only the maxima are read."""
+"""Max pooling with indices of which only the maxima are read, and average pooling with a divisor of its own."""
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from tvm import relax
+
+from arm_ext.frontends.torch.index_put import dims
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 
-def maxima(importer: "ExportedProgramImporter", node: torch.fx.Node, _: dict[str, Any]) -> Any:
+def maxima(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> Any:
     """Convert max_pool{2,3}d_with_indices.
 
     Raises:
@@ -18,5 +22,34 @@ def maxima(importer: "ExportedProgramImporter", node: torch.fx.Node, _: dict[str
     """
     if any(user.target is operator.getitem and user.args[1] == 1 for user in node.users):
         raise ValueError("where the maxima stand (return_indices) is not supported")
-    rank = len(node.meta["val"][0].shape) - 2
-    return getattr(importer, f"_max_pool{rank}d_with_indices")(node)
+    if len(node.args) > 2 and not a["stride"]:
+        node.update_arg(2, a["kernel_size"])
+    return getattr(importer, f"_max_pool{_rank(node)}d_with_indices")(node)
+
+
+def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """Convert avg_pool{2,3}d; upstream ignores `divisor_override`, by which torch divides a window's sum."""
+    rank = _rank(node)
+    if a["divisor_override"] is None:
+        return getattr(importer, f"_avg_pool{rank}d")(node)
+    # One number is that of each axis.
+    kernel, stride, margins = (
+        list(sizes) * (rank // len(sizes))
+        for sizes in (a["kernel_size"], a["stride"] or a["kernel_size"], a["padding"])
+    )
+    emit, x = importer.block_builder.emit, a["self"]
+    pads = [0, 0] * (len(x.ty.shape) - rank)
+    sizes = zip(dims(x)[-rank:], node.meta["val"].shape[-rank:], kernel, stride, margins, strict=True)
+    for size, count, window, step, margin in sizes:
+        # In ceil_mode the last window may begin inside of the data and end beyond their padding.
+        pads += [margin, max(margin, (count - 1) * step + window - size - margin)]
+    padded = emit(relax.op.nn.pad(x, pads))
+    average = getattr(importer, f"_avg_pool{rank}d_impl")(padded, kernel, stride)
+    scale = math.prod(kernel) / a["divisor_override"]
+    return emit(relax.op.multiply(average, relax.const(scale, str(x.ty.dtype))))
+
+
+def _rank(node: torch.fx.Node) -> int:
+    """Return how many axes a pooling is over: 2 for aten.max_pool2d_with_indices."""
+    assert isinstance(node.target, torch._ops.OpOverload)
+    return int(node.target._schema.name.partition("_pool")[2][0])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch's implicit type promotion, written as explicit casts.
+"""What torch's arithmetic does beside its operation, written as operators: casts of type promotion and factors.
 
-mul(int64, 0.5)    →    mul(_to_copy(int64, float32), 0.5)
+mul(int64, 0.5)      →    mul(_to_copy(int64, float32), 0.5)
+add(x, y, alpha=a)   →    add(x, mul(y, a))
 """
 
 from collections.abc import Callable, Iterable
@@ -58,6 +59,7 @@ def _divided(node: torch.fx.Node, values: list[Any]) -> torch.dtype:
 
 
 _RULES = _rules()
+_SCALED = (torch.ops.aten.add, torch.ops.aten.sub, torch.ops.aten.rsub)
 # A condition has its own type.
 _FIRST = {"where": 1}
 # What torch computes of two booleans.
@@ -65,11 +67,31 @@ _OF_BOOLEANS = {"mul": torch.ops.aten.logical_and.default, "add": torch.ops.aten
 
 
 def promote(program: torch.fx.GraphModule) -> None:
-    """Insert the casts of type promotion into a graph and its subgraphs."""
+    """Insert the casts and factors into a graph and its subgraphs."""
     for module in program.modules():
         if isinstance(module, torch.fx.GraphModule):
             for node in list(module.graph.nodes):
+                _take_out_factor(module.graph, node)
+            for node in list(module.graph.nodes):
                 _promote(module.graph, node)
+
+
+def _take_out_factor(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """Replace the argument alpha of a sum or difference, which upstream's importer does not read."""
+    factor: Any = node.kwargs.get("alpha", 1)
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target.overloadpacket not in _SCALED:
+        return
+    node.kwargs = {name: value for name, value in node.kwargs.items() if name != "alpha"}
+    if factor == 1:
+        return
+    other: Any = node.args[1]
+    if not _is_tensor(other):
+        node.update_arg(1, other * factor)
+        return
+    with graph.inserting_before(node):
+        product = graph.call_function(torch.ops.aten.mul.Tensor, (other, factor))
+    product.meta = {**node.meta, "val": other.meta["val"] * factor}
+    node.update_arg(1, product)
 
 
 def _promote(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

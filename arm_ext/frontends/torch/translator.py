@@ -19,6 +19,9 @@ from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
 DECIDING = ("cond", while_loop.NAME)
 """Operators that are control flow."""
 
+WITHOUT_CODE = ("atan2.default",)
+"""Operators that upstream converts to calls for which TVM generates no code."""
+
 
 def operator_of(node: torch.fx.Node) -> str:
     """The node's operator as torch prints it."""
@@ -52,6 +55,8 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
         custom = {node.target.__name__ for node in _all_calls(program.graph_module) if _is_custom(node)}
         self.update_convert_map({name: self._custom_or(self.convert_map.get(name)) for name in custom})
+        for name in WITHOUT_CODE:
+            self.convert_map.pop(name, None)
         self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
 
     def translate(self) -> tvm.IRModule:
@@ -94,7 +99,10 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         def converted(node: torch.fx.Node) -> Any:
             source = _source(node)
             try:
-                value = self._as_torch(node, convert(node))
+                value = convert(node)
+                if isinstance(value, tvm.ir.Call):  # which upstream forgot to bind, and has no type
+                    value = self.block_builder.emit(value)
+                value = self._as_torch(node, value)
             except UsageError:  # raised by a plugin's converter
                 raise
             except Exception as err:

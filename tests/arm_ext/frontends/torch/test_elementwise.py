@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators element by element against torch."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -22,6 +24,49 @@ def test_values():
 def test_softplus_is_finite_and_exact_at_both_ends():
     ends = torch.tensor([-300.0, -90.0, -17.0, -1.0, 0.0, 0.5, 89.0, 300.0])
     compare(lambda x: functional.softplus(x, beta=3.0), ends)
+
+
+def test_softplus_is_linear_above_a_threshold():
+    compare(lambda x: functional.softplus(x, beta=3.0, threshold=0.2), torch.linspace(-2, 2, 9))
+
+
+def test_all_factors_count():
+    def function(x: Tensor, y: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        sums = torch.add(x, y, alpha=2.5), torch.add(x, 3.0, alpha=0.5), torch.add(n, n, alpha=3)
+        differences = torch.sub(x, y, alpha=2.5), torch.rsub(x, y, alpha=2), torch.sub(n, 4, alpha=3)
+        return *sums, *differences, functional.selu(x), functional.celu(x, 0.7), functional.elu(x, 0.3)
+
+    torch.manual_seed(0)
+    compare(function, torch.randn(3, 7), torch.randn(3, 7), torch.arange(-4, 5))
+
+
+def test_tensors_without_axes_have_one():
+    def function(x: Tensor, place: Tensor) -> tuple[Tensor, ...]:
+        alone = x.cumsum(0), x.softmax(-1), x.sum(0, keepdim=True) + 1, x.argmax(), x.logsumexp(0)
+        several = *x.sort(0), *x.max(0), *x.topk(1)
+        return *alone, *several, x.gather(0, place), x.index_select(0, place), x.unsqueeze(0) * 2
+
+    compare(function, torch.tensor(1.5), torch.tensor(0))
+
+
+def test_angles_are_refused():
+    with pytest.raises(ModelError, match=r"aten\.atan2\.default \(1x\): atan2"):
+        imported(torch.atan2, torch.randn(3), torch.randn(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda x: functional.dropout(x, 0.5), "with p = 0.5 in training mode draws random numbers"),
+        (lambda x: torch.bernoulli(x, 0.5), "it draws random numbers"),
+        (lambda x: x + torch.randn(7), "it draws random numbers"),
+        (lambda x: functional.gumbel_softmax(x), "it draws random numbers"),
+    ],
+    ids=["dropout", "bernoulli", "randn", "gumbel"],
+)
+def test_random_numbers_are_refused(function: Callable[[Tensor], Tensor], told: str):
+    with pytest.raises(ModelError, match=told):
+        imported(function, torch.randn(3, 7))
 
 
 def test_quotients_are_rounded_as_asked():
