@@ -44,6 +44,7 @@ from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import Run, host_runner
+from arm_ext.quantization.in_float32 import in_float32
 from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.layers import (
@@ -263,6 +264,7 @@ class _OnnxChain(Chain):
         values: Mapping[str, npt.ArrayLike],
     ) -> "_OnnxChain":
         (first, name), (second, reference) = map(_read, (model, against))
+        second = in_float32(second)
         refuse_unknown_inputs(values, [value.name for value in runtime_inputs(second.graph)], "--value")
         quantized, source = _prepared(first, shapes, values), _prepared(second, shapes, values)
         if not any(node.op_type == DEQUANTIZE for node in quantized.graph.node):

@@ -32,6 +32,7 @@ from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
+from arm_ext.quantization.in_float32 import in_float32
 from arm_ext.quantization.layers import DEQUANTIZE, Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
@@ -300,6 +301,7 @@ def _refuse_activations(
 
 def _inputs(source: onnx.ModelProto | Path, shapes: Shapes) -> tuple[TensorSpec, ...]:
     proto, name, _ = read_onnx(source)
+    proto = in_float32(proto)
     check_valid(proto, name)
     set_input_shapes(proto, shapes)
     return input_specs(proto.graph)
@@ -315,6 +317,7 @@ def _refuse_rescaling(correct: Sequence[Correction]) -> None:
 
 def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tuple[str, ...]]:
     proto, name, _ = read_onnx(source)
+    proto = in_float32(proto)
     name_nodes(proto.graph)
     pruned, nodes = prune_two_of_four(proto)
     if not nodes:

@@ -120,6 +120,8 @@ def _shaped(spec: TensorSpec, array: npt.NDArray[Any], what: str) -> npt.NDArray
             f"{what} for {spec.name}: shape is {list(array.shape)}, "
             f"the model takes [samples, {', '.join(map(str, spec.shape))}]"
         )
+    if array.dtype == np.float16 and spec.dtype == "float32":
+        array = array.astype(np.float32)
     if str(array.dtype) != spec.dtype:
         raise UsageError(f"{what} for {spec.name}: dtype is {array.dtype}, the model takes {spec.dtype}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

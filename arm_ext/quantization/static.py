@@ -32,11 +32,13 @@ from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.reference import LimitedSession
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
+from arm_ext.frontends.onnx.values import values_read
 from arm_ext.package.manifest import ActivationType, Calibration, Correction, Method
 from arm_ext.quantization.bias_correction import correct_biases, mean_shifts
 from arm_ext.quantization.compare import compare_on
 from arm_ext.quantization.float16_layers import IN_HALVES, with_float16_nodes
 from arm_ext.quantization.float_layers import units_of
+from arm_ext.quantization.in_float32 import in_float32
 from arm_ext.quantization.int16_layers import with_int16_nodes, without_effect
 from arm_ext.quantization.layers import CORRECTED, RESCALED, Matching, note
 from arm_ext.quantization.mse import mse_ranges
@@ -272,6 +274,7 @@ class Quantizer:
 
     def _read(self, shapes: Shapes) -> onnx.ModelProto:
         proto, self._name, _ = read_onnx(self._model)
+        proto = in_float32(proto)
         self.defaults = take_defaults(proto, self._steps.pairs)
         check_valid(proto, self._name)
         if quantized := [node.op_type for node in proto.graph.node if "QuantizeLinear" in node.op_type]:
@@ -385,7 +388,26 @@ def _insert_qdq(
     )
     quantizer.quantize_model()
     quantizer.model.topological_sort()
+    _sort_after_reads_of_subgraphs(quantizer.model.model.graph)
     return quantizer.model.model
+
+
+def _sort_after_reads_of_subgraphs(graph: onnx.GraphProto) -> None:
+    """Put what computes the values that a branch or a loop captures before it, which onnxruntime's sort does not."""
+    producers = {name: node for node in graph.node for name in node.output if name}
+    ordered: dict[tuple[str, ...], onnx.NodeProto] = {}
+    for first in graph.node:
+        waiting = [first]
+        while waiting:
+            node = waiting[-1]
+            read = (producers[name] for name in values_read(node) if name in producers)
+            if before := [each for each in read if tuple(each.output) not in ordered]:
+                waiting += before
+            else:
+                ordered.setdefault(tuple(node.output), waiting.pop())
+    nodes = list(ordered.values())
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequence[str]) -> onnx.ModelProto:
