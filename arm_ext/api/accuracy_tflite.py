@@ -3,6 +3,8 @@
 
 Without the float model LiteRT's integers are the reference. Layers are the outputs of operators, known by the names
 that the files have for their tensors. A layer alone is computed by us, fed with the float model's values.
+
+Samples of a model that keeps variables are consecutive steps: each link of the chain goes on from its own values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +29,7 @@ from arm_ext.quantization.layers import Quantizer
 from arm_ext.quantization.samples import ONLY_INPUT, split_samples
 from arm_ext.quantization.tflite_layers import File, TfliteLayer, layers_of
 from relay_passes.canonicalize.define_division import divides_integers
-from relay_passes.ir.returning import fed, returning
+from relay_passes.ir.returning import fed, returned, returning
 from relay_passes.programs.control_flow import has_control_flow
 from schedules.numerics import qdq, tosa
 
@@ -44,6 +46,9 @@ class TfliteChain(Chain):
         against: The float model's file, if there is one.
     """
 
+    # Our states before the next step; LiteRT keeps its own.
+    _states: list[Array] = field(default_factory=list)
+
     model: ImportedModel
     file: File
     against: File | None
@@ -59,18 +64,24 @@ class TfliteChain(Chain):
             EnvError: LiteRT is not installed.
         """
         model, name = import_tflite(path, shapes, own_integers=not npu), path.stem
-        if model.states or has_control_flow(model.mod) or divides_integers(model.mod):
-            raise ModelError(
-                f"{name}: keeps states, has branches or loops, or divides integers; accuracy compares TFLite models "
-                "without"
-            )
         file, other = File(path), None
+        if has_control_flow(model.mod) or divides_integers(model.mod):
+            raise ModelError(
+                f"{name}: has branches or loops, or divides integers; accuracy compares TFLite models without"
+            )
+        if len(model.states) > len(file.variables):
+            named = ", ".join(state.input for state in model.states[len(file.variables) :])
+            raise ModelError(
+                f"{name}: keeps variables by name ({named}), whose values LiteRT does not show; accuracy compares "
+                "models with variable tensors, such as those of SVDF and LSTM, or with states as inputs and outputs"
+            )
         if against is not None:
             import_tflite(against, _by_place(shapes, file, against))  # which checks it
             other = File(against)
             for what, ours, theirs in (
                 ("inputs", file.inputs, other.inputs),
                 ("outputs", file.outputs, other.outputs),
+                ("states", file.variables, other.variables),
             ):
                 shapes_of = [[file.spec(n).shape for n in ours], [other.spec(n).shape for n in theirs]]
                 if shapes_of[0] != shapes_of[1]:
@@ -85,7 +96,7 @@ class TfliteChain(Chain):
         chain = cls(
             name=name,
             reference="LiteRT" if other is None else other.name,
-            outputs=tuple(spec.name for spec in model.outputs),
+            outputs=tuple(spec.name for spec in model.outputs[: len(file.outputs)]),
             middle="LiteRT",
             model=model,
             file=file,
@@ -103,13 +114,19 @@ class TfliteChain(Chain):
                 "that it was made of"
             )
         self.uncovered = tuple(left)
+        self._states = [state.initial for state in self.model.states]
         self._fake = Tensors(self.file.content, self.name)
         self._exact = None if self.against is None else Tensors(self.against.content, self.reference)
         self.runtime = self._fake.runtime
 
     def specs(self) -> tuple[TensorSpec, ...]:
         """Return the specs of the samples' arrays: the float model's inputs, or the model's own."""
-        return self.model.inputs if self.against is None else tuple(map(_in_float, self.model.inputs))
+        return self._taken if self.against is None else tuple(map(_in_float, self._taken))
+
+    @property
+    def _taken(self) -> tuple[TensorSpec, ...]:
+        """The inputs without the states, which come last."""
+        return self.model.inputs[: len(self.file.inputs)]
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
         """Return one feed per sample, in the model's own types or in those of the float model.
@@ -118,24 +135,25 @@ class TfliteChain(Chain):
             UsageError: As `split_samples`.
         """
         named = dict(arrays)
-        for place, spec in enumerate(self.model.inputs):
+        for place, spec in enumerate(self._taken):
             others = [] if self.against is None else [self.against.tensor_name(self.against.inputs[place])]
-            others += [ONLY_INPUT] if len(self.model.inputs) == 1 else []
+            others += [ONLY_INPUT] if len(self._taken) == 1 else []
             found = next((other for other in (spec.name, *others) if other in named), None)
             if found is not None:
                 named[spec.name] = named[found]
         own = [
             spec if spec.name in named and str(named[spec.name].dtype) == spec.dtype else _in_float(spec)
-            for spec in self.model.inputs
+            for spec in self._taken
         ]
         return split_samples(named, own, "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return the model's inputs for a sample, in its order."""
-        return [
+        """Return the model's inputs for a sample, in its order, with our states."""
+        taken = [
             _quantized(feed[spec.name], self.file.quantizer(number))
-            for spec, number in zip(self.model.inputs, self.file.inputs, strict=True)
+            for spec, number in zip(self._taken, self.file.inputs, strict=True)
         ]
+        return [*taken, *self._states]
 
     def imported(self) -> ImportedModel:
         """Return the model that regions for the NPU are cut from."""
@@ -146,7 +164,8 @@ class TfliteChain(Chain):
         """Return the function that runs the model as this project compiles it, for all layers."""
         numerics = tosa.NUMERICS if npu else qdq.NUMERICS
         inner = [each.variable for each in self._layers[len(self.file.inputs) :]]
-        whole = replace(self.model, mod=returning(self.model.mod, inner))
+        following = returned(self.model.mod)[len(self.file.outputs) :]
+        whole = replace(self.model, mod=returning(self.model.mod, [*inner, *following]))
         alone = replace(self.model, mod=fed(self.model.mod, inner, dequantized=self.against is not None))
         self._alone = host_runner(alone, numerics=numerics)
         self.layers = [LayerErrors(each.layer) for each in self._layers]
@@ -154,26 +173,25 @@ class TfliteChain(Chain):
 
     def add(self, feed: Feed, run: Run) -> None:
         """Compare one sample."""
-        given = self.inputs(feed)
-        numbers = [each.number for each in self._layers]
-        fake = self._fake(given, [*numbers, *self.file.outputs])
+        given, count = self.inputs(feed), len(self.file.inputs)
+        numbers, kept = [each.number for each in self._layers], self.file.variables
+        fake = self._fake(given[:count], [*numbers, *self.file.outputs], kept)
         exact = self._references(feed, fake)
         # In float, as far as there is a float model: else the layer before would have a part in its error.
-        floats = [] if self.against is None else [exact[number] for number in numbers]
+        floats = [exact[number] for number in (*numbers[:count], *kept, *numbers[count:])]
         integers = [
-            _quantized(exact[each.number], each.layer.quantizer)
-            for each in self._layers[len(self.file.inputs) :]
+            _quantized(exact[number], self.file.quantizer(number)) for number in (*kept, *numbers[count:])
         ]
+        found = run(given)
+        results, self._states = found[: len(numbers) - count], found[len(numbers) - count :]
         first = [fake[number] for number in self.file.inputs]
-        ours, alone = (
-            dict(zip(numbers, [*first, *found], strict=True))
-            for found in (run(given), self._alone([*given, *integers, *floats]))
-        )
+        own = self._alone([*given[:count], *integers, *([] if self.against is None else floats)])
+        ours, alone = (dict(zip(numbers, [*first, *values], strict=True)) for values in (results, own))
         for sums, each in zip(self.layers, self._layers, strict=True):
             number, quantizer = each.number, each.layer.quantizer
-            own, other, here = (_dequantized(of[number], quantizer) for of in (alone, fake, ours))
+            values = (_dequantized(of[number], quantizer) for of in (alone, fake, ours))
             whole = (None, None) if quantizer is None else (ours[number], fake[number])
-            sums.add(Values(exact[number], own, other, here, *whole))
+            sums.add(Values(exact[number], *values, *whole))
         links = {"source": exact, "fake": fake, "integers": ours}
         self.keep(
             **{
@@ -193,12 +211,13 @@ class TfliteChain(Chain):
             }
         given = [
             _dequantized(feed[spec.name], self.file.quantizer(number))
-            for spec, number in zip(self.model.inputs, self.file.inputs, strict=True)
+            for spec, number in zip(self._taken, self.file.inputs, strict=True)
         ]
+        kept = dict(zip(self.file.variables, self.against.variables, strict=True))
         twins = {each.number: each.twin for each in self._layers if each.twin is not None}
         twins |= dict(zip(self.file.outputs, self.against.outputs, strict=True))
-        found = self._exact(given, list(twins.values()))
-        return {number: found[twin] for number, twin in twins.items()}
+        found = self._exact(given, list(twins.values()), list(kept.values()))
+        return {number: found[twin] for number, twin in (twins | kept).items()}
 
 
 def checked_paths(model: Path, against: object) -> tuple[Path, Path | None]:

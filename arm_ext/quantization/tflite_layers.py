@@ -16,6 +16,7 @@ from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.specs import is_quantized, spec_of, tensor_name
 from arm_ext.frontends.tflite.supported import named_operators
+from arm_ext.frontends.tflite.variables import numbers_of
 from arm_ext.quantization.layers import Constant, Layer, Quantizer
 from relay_passes.ir.sources import bindings_of, sources_of
 
@@ -38,6 +39,7 @@ class File:
         inputs: Tensor numbers of the inputs.
         outputs: Tensor numbers of the outputs.
         operators: Unique name → operator.
+        variables: Tensor numbers of the variables that it keeps, in the order of the imported model's states.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,6 +49,7 @@ class File:
         self.operators: dict[str, Any] = named_operators(self._model)[0]
         self.inputs = [int(number) for number in self._graph.InputsAsNumpy()]
         self.outputs = [int(number) for number in self._graph.OutputsAsNumpy()]
+        self.variables = numbers_of(self._graph)
         self._numbers = {tensor_name(self._graph.Tensors(k)): k for k in range(self._graph.TensorsLength())}
 
     def code(self, operator: Any) -> str:

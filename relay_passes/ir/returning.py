@@ -11,6 +11,14 @@ from tvm_ffi import structural_map
 from relay_passes.ir.calls import name_of
 
 
+def returned(mod: tvm.IRModule) -> list[relax.Expr]:
+    """Return the results of `main` one by one."""
+    body = mod["main"].body
+    bound = {binding.var: binding.value for block in body.blocks for binding in block.bindings}
+    value = bound.get(body.body, body.body)
+    return list(value.fields) if isinstance(value, relax.Tuple) else [body.body]
+
+
 def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
     """Return the module with a `main` that returns these variables of its one dataflow block."""
     main = mod["main"]

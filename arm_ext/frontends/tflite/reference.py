@@ -115,9 +115,17 @@ class Tensors:
             self._sized: list[tuple[int, ...]] = []
 
     def __call__(
-        self, inputs: Sequence[npt.NDArray[Any]], numbers: Sequence[int]
+        self, inputs: Sequence[npt.NDArray[Any]], numbers: Sequence[int], before: Sequence[int] = ()
     ) -> dict[int, npt.NDArray[Any]]:
-        """Return tensors by their numbers, for inputs in the model's order."""
+        """Return tensors by their numbers, for inputs in the model's order.
+
+        What the model keeps goes on from the call before.
+
+        Args:
+            inputs: Values of the inputs.
+            numbers: Tensors to return.
+            before: Variables to return, too, with the values that they have before the run.
+        """
         with self._refusing():
             if (shapes := [value.shape for value in inputs]) != self._sized:
                 for detail, shape in zip(self._inputs, shapes, strict=True):
@@ -126,8 +134,9 @@ class Tensors:
                 self._sized = shapes
             for detail, value in zip(self._inputs, inputs, strict=True):
                 self._interpreter.set_tensor(detail["index"], value)
+            kept = {number: self._interpreter.get_tensor(number) for number in before}
             self._interpreter.invoke()
-            return {number: self._interpreter.get_tensor(number) for number in numbers}
+            return {number: self._interpreter.get_tensor(number) for number in numbers} | kept
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
