@@ -129,7 +129,8 @@ def accuracy(
     from arm_ext.api.accuracy import STEPS
     from arm_ext.api.accuracy import accuracy as measure
     from arm_ext.report.accuracy.gate import Gate
-    from arm_ext.report.accuracy.views import blame, comma_separated, html, npu_link, text
+    from arm_ext.report.accuracy.html import html
+    from arm_ext.report.accuracy.views import blame, comma_separated, npu_link, text
 
     gate = Gate(min_sqnr, least, max_drop)
     with progress("comparing", STEPS) as step:

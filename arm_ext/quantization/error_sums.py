@@ -2,7 +2,7 @@
 """Figures of the error of one tensor, added up over samples."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -101,6 +101,36 @@ class ErrorSums:
     def mean_shift(self) -> float:
         """The mean of the differences, with their signs."""
         return self.shift / self.count if self.count else 0.0
+
+
+@dataclass
+class ChannelSums:
+    """Sums over the elements of each channel of a tensor and its reference.
+
+    Attributes:
+        signal: Sum of squares of the reference, where it is finite.
+        noise: Sum of squares of the differences, where they are finite.
+    """
+
+    signal: Array = field(default_factory=lambda: np.zeros(0))
+    noise: Array = field(default_factory=lambda: np.zeros(0))
+
+    def add(self, value: Array, reference: Array, axis: int) -> None:
+        """Add one sample, whose channels are along an axis."""
+        rest = tuple(other for other in range(reference.ndim) if other != axis % reference.ndim)
+        exact = reference.astype(np.float64)
+        finite = np.isfinite(exact) & np.isfinite(value)
+        difference = np.where(finite, value, 0.0) - np.where(finite, exact, 0.0)
+        signal, noise = (np.sum(found**2, axis=rest) for found in (np.where(finite, exact, 0.0), difference))
+        self.signal = self.signal + signal if self.signal.size else signal
+        self.noise = self.noise + noise if self.noise.size else noise
+
+    def sqnr_db(self, weights: Array) -> float:
+        """Return the ratio with each channel's squares times a weight, as a sum over independent channels has it."""
+        if self.signal.shape != weights.shape:
+            return _BEST_DB
+        signal, noise = float(self.signal @ weights), float(self.noise @ weights)
+        return ErrorSums(signal=signal, noise=noise).sqnr_db
 
 
 def error_of(value: Array, reference: Array) -> ErrorSums:

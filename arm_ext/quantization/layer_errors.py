@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.quantization.error_sums import ErrorSums, error_of
+from arm_ext.quantization.error_sums import ChannelSums, ErrorSums, error_of
 from arm_ext.quantization.histogram import Histogram
 from arm_ext.quantization.layers import Constant, Layer, Quantizer
 from arm_ext.report.accuracy.record import LOW_DB, ErrorHistogram, Errors, LayerAccuracy, ValueHistogram
@@ -35,6 +35,10 @@ _WEIGHT_SHIFT_STEPS = 0.4
 # Largest value over the root mean square; above this, most of the range is for a few values. For a million values of a
 # normal distribution it is 5.
 _PEAK = 20.0
+# Least part of a mean shift in the power of the error: what is evenly spread has a small mean, too, of few values.
+_SHIFT_PART = 0.25
+# A tensor that keeps this much more than what its readers make of it has channels of very different ranges.
+_CHANNELS_DB = 6.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class LayerErrors:
     rounding: ErrorSums = field(default_factory=ErrorSums)
     values: Histogram = field(default_factory=lambda: Histogram.of(2))
     differences: Histogram = field(default_factory=lambda: Histogram.of(2))
+    channels: ChannelSums = field(default_factory=ChannelSums)
     saturated: int = 0
     zeros: int = 0
     source_zeros: int = 0
@@ -83,6 +88,8 @@ class LayerErrors:
         for sums, value in ((self.fake, values.fake), (self.ours, values.ours)):
             sums.add(value, exact)
         self.rounding.add(values.ours, values.fake)
+        if self.layer.readers:
+            self.channels.add(own, exact, self.layer.readers[0].axis)
         self.values.add(exact, values.ours)
         self.differences.add(_difference(own, exact), _difference(values.ours, exact))
         self.zeros += int(np.count_nonzero(values.ours == 0))
@@ -91,7 +98,9 @@ class LayerErrors:
         if (quantizer := self._quantizer) is not None:
             least, greatest = quantizer.limits
             half = self._step / 2
-            self.saturated += int(np.count_nonzero((exact < least - half) | (exact > greatest + half)))
+            with np.errstate(over="ignore"):  # a limit beyond what float32 holds is infinite
+                beyond = (exact < least - half) | (exact > greatest + half)
+            self.saturated += int(np.count_nonzero(beyond))
         if values.integers is not None and values.others is not None:
             different = int(np.count_nonzero(values.integers != values.others))
             self.differing = (self.differing or 0) + different
@@ -111,6 +120,7 @@ class LayerErrors:
             zero_point=None if quantizer is None else int(quantizer.zero_point.flat[0]),
             elements=self.own.count,
             own=errors(self.own),
+            read_db=self._read()[0],
             fake=errors(self.fake),
             integers=errors(self.ours),
             rounding=errors(self.rounding),
@@ -139,6 +149,7 @@ class LayerErrors:
         if self._quantizer is None or not self.own.count or self.layer.moved:
             return
         yield from self._range(self._quantizer)
+        yield from self._outliers()
         if not certain and self.own.sqnr_db < _FAIR_DB:
             yield from self._symptoms()
 
@@ -174,11 +185,31 @@ class LayerErrors:
                 "times too large"
             )
 
+    def _read(self) -> tuple[float | None, str]:
+        """Return the least SQNR that a product has of this layer's own error, and the product."""
+        found = (
+            (round(self.channels.sqnr_db(reader.power), 2), reader.name) for reader in self.layer.readers
+        )
+        return min(found, default=(None, ""))
+
+    def _outliers(self) -> Iterator[str]:
+        """Yield which channel takes the range from those that the products need."""
+        read_db, reader = self._read()
+        if read_db is None or read_db >= LOW_DB or read_db > self.own.sqnr_db - _CHANNELS_DB:
+            return
+        sizes = np.sqrt(self.channels.signal)
+        most, middle = int(np.argmax(sizes)), float(np.median(sizes[sizes > 0]))
+        yield (
+            f"{reader}, which reads it, is left with {read_db:.1f} dB: channel {most} is {sizes[most] / middle:.0f} "
+            "times as large as the median channel, and takes the range from the others"
+        )
+
     def _symptoms(self) -> Iterator[str]:
         """Yield symptoms: what follows from causes, too, and says less than they do."""
         count, step = self.own.count, self._step
         shift = self.own.mean_shift / step if step else 0.0
-        if abs(shift) > _SHIFT_STEPS and self.saturated <= _SATURATED * count:
+        part = count * self.own.mean_shift**2 / self.own.noise if self.own.noise else 0.0
+        if abs(shift) > _SHIFT_STEPS and part > _SHIFT_PART and self.saturated <= _SATURATED * count:
             yield f"its values are shifted by {shift:+.2f} steps in the mean: a zero point or a bias is off"
         lost = self.vanished / max(count - self.source_zeros, 1)
         if lost > _VANISHED:

@@ -116,6 +116,21 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Reader:
+    """A product of the source that reads a layer's tensor with constant weights.
+
+    Attributes:
+        name: Name of the node.
+        axis: Axis of the channels in the tensor.
+        power: Sum of the squares of the weights of each channel.
+    """
+
+    name: str
+    axis: int
+    power: Array
+
+
+@dataclass(frozen=True)
 class Layer:
     """A tensor of a QDQ model that stands for a tensor of the source model.
 
@@ -134,6 +149,7 @@ class Layer:
         dequantizer: Parameters of the DequantizeLinear that computes `value`.
         constants: Weights and biases that were quantised.
         moved: Whether the integers are those of the layer before, reordered or a part of them.
+        readers: Products that read the tensor, all along one axis of channels.
     """
 
     name: str
@@ -148,6 +164,7 @@ class Layer:
     dequantizer: Quantizer | None = None
     constants: tuple[Constant, ...] = ()
     moved: bool = False
+    readers: tuple[Reader, ...] = ()
 
 
 class Graph(DefUse):
@@ -337,9 +354,20 @@ class Matching:
                 continue
             reader = next((n.name for n in self.quantized.readers.get(value, [])), "") if seen else ""
             seen.add(key)
-            moved = self._moved(root, into)
             yield Layer(
-                name, operator, reader, inner, tensor, root, value, integers, into, outof, constants, moved
+                name,
+                operator,
+                reader,
+                inner,
+                tensor,
+                root,
+                value,
+                integers,
+                into,
+                outof,
+                constants,
+                self._moved(root, into),
+                self._readers(tensor),
             )
 
     def _moved(self, root: str, into: Quantizer | None) -> bool:
@@ -348,6 +376,16 @@ class Matching:
         if node is None or before is None or node.op_type not in _MOVES or before.op_type != DEQUANTIZE:
             return False
         return into is not None and into.equals(self.quantized.quantizer(before))
+
+    def _readers(self, tensor: str) -> tuple[Reader, ...]:
+        """Return the products that read a tensor of the source with constant weights."""
+        found = []
+        for node in self.source.readers.get(tensor, []):
+            weights = self.source.constants.get(node.input[1]) if node.op_type in ANCHORS else None
+            if weights is not None and weights.ndim > 1 and node.input[0] == tensor:
+                axis = 1 if node.op_type in ("Conv", "ConvTranspose") else -1
+                found.append(Reader(node.name, axis, _channel_power(node, weights.astype(np.float64) ** 2)))
+        return tuple(reader for reader in found if reader.axis == found[0].axis)
 
     def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
         """Return a layer's quantised constants with the source's, if it is a product with at most an activation."""
@@ -375,6 +413,17 @@ class Matching:
         if integers is None or quantizer is None or integers.shape != original.shape:
             return None
         return Constant(role, quantizer.dequantize(integers), original, quantizer)
+
+
+def _channel_power(node: NodeProto, squares: Array) -> Array:
+    """Return the sums of the squares of a product's weights by channel of its input."""
+    if node.op_type == "Conv":
+        groups = int(attribute(node, "group", 1))
+        grouped = squares.reshape(groups, squares.shape[0] // groups, squares.shape[1], -1)
+        return np.asarray(grouped.sum((1, 3)).reshape(-1))
+    last = squares.ndim - 1
+    along = 0 if node.op_type == "ConvTranspose" else last if attribute(node, "transB", 0) else last - 1
+    return np.asarray(squares.sum(tuple(axis for axis in range(squares.ndim) if axis != along)))
 
 
 def _halves(graph: Graph) -> set[str]:

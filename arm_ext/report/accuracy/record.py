@@ -66,6 +66,11 @@ class LayerAccuracy(_Record):
         description="The layer's own error: it alone is quantised and fed with the source's values, and its result "
         "is compared with the source's."
     )
+    read_db: float | None = Field(
+        default=None,
+        description="The least SQNR that a convolution or product which reads the layer has of the layer's own error, "
+        "from the errors of its channels and the weights that multiply them; null if none reads it.",
+    )
     fake: Errors = Field(
         description="Error of the quantised model in float (QDQ): the layer's own error and what earlier layers "
         "pass on."
@@ -93,6 +98,11 @@ class LayerAccuracy(_Record):
     def title(self) -> str:
         """The name, with the reader where it is one of several."""
         return f"{self.name} as {self.reader} reads it" if self.reader else self.name
+
+    @property
+    def kept_db(self) -> float:
+        """SQNR of the layer's own error, at the layer or at what reads it, whichever is less."""
+        return self.own.sqnr_db if self.read_db is None else min(self.own.sqnr_db, self.read_db)
 
     @property
     def is_to_blame(self) -> bool:
@@ -308,9 +318,14 @@ class AccuracyReport(_Record):
     )
     runtime: str = Field(description="Runtime that computed the source and the quantised model in float.")
 
+    @property
+    def has_readers(self) -> bool:
+        """Whether the errors of layers are known at the products that read them."""
+        return any(layer.read_db is not None for layer in self.layers)
+
     def worst(self) -> list[LayerAccuracy]:
         """Return the layers with the ones to blame first, then by their own error, largest first."""
-        return sorted(self.layers, key=lambda layer: (not layer.is_to_blame, layer.own.sqnr_db))
+        return sorted(self.layers, key=lambda layer: (not layer.is_to_blame, layer.kept_db))
 
     def to_blame(self) -> list[LayerAccuracy]:
         """Return the layers to blame, largest own error first."""

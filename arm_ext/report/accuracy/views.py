@@ -1,35 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An accuracy report as text, as CSV, and as one page in HTML."""
+"""An accuracy report as text and as CSV."""
 
-import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
 
 from arm_ext.common.text import clipped, columns, counted
 from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.accuracy.record import (
     AccuracyReport,
-    ErrorHistogram,
     Errors,
     LayerAccuracy,
     MixedPrecision,
     NpuDifference,
     NpuLink,
     PrecisionChoice,
-    ValueHistogram,
 )
 
 _TOP = 10
 _NAME, _WIDTH = 40, 110
-_BAR_DB = 60.0
-"""Decibels of a bar that is as wide as its cell."""
+_GOOD_DB = 40.0
+_SAME_DB = 1.0
+"""Two links of the chain whose outputs' SQNR is closer than this have the same error."""
 
 _NOTES = {
     "QDQ": "QDQ: the quantised model in float, with what the layers before it lost.",
     "LiteRT": "LiteRT: in its own integers, with what the layers before it lost.",
 }
-_MIDDLES = {"QDQ": "QDQ in float", "LiteRT": "LiteRT"}
+MIDDLES = {"QDQ": "QDQ in float", "LiteRT": "LiteRT"}
+"""What computes the link between the float model and our integers, in words."""
 
 
 def text(report: AccuracyReport, *, whole: bool = False) -> str:
@@ -47,38 +45,46 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
     )
     return "\n".join(
         [
-            *_head(report),
+            described(report),
+            *_outputs(report),
+            *where_lost(report),
             "",
-            *_pruned(report),
-            *([] if report.mixed is None else [*mixed_precision(report.mixed), ""]),
-            *([] if report.npu is None else [*npu_link(report.npu), ""]),
+            *_paragraph(pruned(report)),
             *blame(report, most=None if whole else _TOP),
             "",
+            *_paragraph([] if report.mixed is None else mixed_precision(report.mixed)),
+            *_paragraph([] if report.npu is None else npu_link(report.npu)),
             title,
-            *columns([_columns(report), *map(_row, layers)], "<<>>>>>"),
-            *_uncovered(report, whole=whole),
+            *columns(list(_rows(report, layers)), "<<>>>>>>"),
             "",
-            *textwrap.wrap(_note(report), _WIDTH),
+            *_paragraph(not_compared(report, most=None if whole else _TOP)),
+            *textwrap.wrap(note(report), _WIDTH),
         ]
     )
 
 
-def _note(report: AccuracyReport) -> str:
+def _paragraph(lines: list[str]) -> list[str]:
+    return [*lines, ""] if lines else []
+
+
+def note(report: AccuracyReport) -> str:
+    """Return what the columns of figures mean."""
+    read = "Read: what is left of it in the worst product that reads it. " if report.has_readers else ""
     return (
-        "SQNR in dB against the float model; 40 and more is good. Own: the layer alone, fed with the float model's "
-        f"values. {_NOTES[report.middle]} Integers: what the package computes."
+        f"SQNR in dB against the float model; {_GOOD_DB:g} and more is good. Own: the layer alone, fed with the float "
+        f"model's values. {read}{_NOTES[report.middle]} Integers: what the package computes."
     )
 
 
-def _pruned(report: AccuracyReport) -> list[str]:
-    """Return the lines on pruning, whose effect is part of the errors below."""
+def pruned(report: AccuracyReport) -> list[str]:
+    """Return which layers were pruned, whose effect is part of the errors."""
     if not report.pruned:
         return []
     said = (
         f"Half of the weights of {counted(len(report.pruned), 'layer')} are 0, the two smallest of each four (2:4): "
-        f"{', '.join(report.pruned)}. Errors below have that in them."
+        f"{', '.join(report.pruned)}. The errors have that in them."
     )
-    return [*textwrap.wrap(said, _WIDTH), ""]
+    return textwrap.wrap(said, _WIDTH)
 
 
 def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
@@ -86,9 +92,7 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
     found = report.to_blame()
     if not found:
         worst = report.worst()[:1]
-        least = (
-            f"; the largest own error is {worst[0].title}'s, {worst[0].own.sqnr_db:.1f} dB" if worst else ""
-        )
+        least = f"; the largest own error is {worst[0].title}'s, {worst[0].kept_db:.1f} dB" if worst else ""
         return [f"No layer is to blame{least}."]
     lines = [f"{counted(len(found), 'layer')} to blame:"]
     for layer in found[:most]:
@@ -191,17 +195,41 @@ def _begins(found: NpuDifference | None) -> str:
     )
 
 
-def _head(report: AccuracyReport) -> Iterator[str]:
+def described(report: AccuracyReport) -> str:
+    """Return what was compared, and where."""
     where = "this machine" if report.board == "host" else f"board {report.board}"
     stopped = f" (stopped, of {report.given})" if report.samples < report.given else ""
-    yield (
+    return (
         f"{report.model} against {report.reference}, {counted(report.samples, 'sample')}{stopped}; "
         f"our integers on {where}, the rest by {report.runtime}"
     )
+
+
+def where_lost(report: AccuracyReport) -> list[str]:
+    """Return at which link of the chain the worst output loses accuracy, where it loses much."""
+    worst = min(report.outputs, key=lambda output: output.integers.sqnr_db, default=None)
+    if worst is None or worst.integers.sqnr_db >= _GOOD_DB or report.reference == report.middle:
+        return []
+    more = worst.fake.sqnr_db - worst.integers.sqnr_db
+    if abs(more) < _SAME_DB:
+        said = f"The quantised model has this error by itself: {MIDDLES[report.middle]} loses as much as our integers."
+    elif more < 0:
+        said = (
+            f"Our integers lose less than {MIDDLES[report.middle]}, by {-more:.1f} dB at output {worst.name}."
+        )
+    else:
+        said = (
+            f"Our integers lose {more:.1f} dB more than {MIDDLES[report.middle]} at output {worst.name}: look for the "
+            f"first layer whose integers are worse than its {report.middle}."
+        )
+    return textwrap.wrap(said, _WIDTH)
+
+
+def _outputs(report: AccuracyReport) -> Iterator[str]:
     rows = [
         (
             f"output {each.name}",
-            f"{_MIDDLES[report.middle]} {each.fake.sqnr_db:.1f} dB",
+            f"{MIDDLES[report.middle]} {each.fake.sqnr_db:.1f} dB",
             f"our integers {each.integers.sqnr_db:.1f} dB, cosine {each.integers.cosine:.5f}, "
             f"max error {each.integers.max_error:.4g}",
         )
@@ -211,35 +239,40 @@ def _head(report: AccuracyReport) -> Iterator[str]:
         rows.append(
             (
                 f"{value.name} {value.source:.4g}",
-                f"{_MIDDLES[report.middle]} {value.fake:.4g}",
+                f"{MIDDLES[report.middle]} {value.fake:.4g}",
                 f"our integers {value.integers:.4g}",
             )
         )
     yield from columns(rows)
 
 
-def _columns(report: AccuracyReport) -> tuple[str, ...]:
-    return ("layer", "operator", "own", report.middle, "integers", "saturated", "zeros", "max error")
+def _rows(report: AccuracyReport, layers: Sequence[LayerAccuracy]) -> Iterator[tuple[str, ...]]:
+    """Yield the names of columns and the figures of layers; "read" only where there are such figures."""
+    read = report.has_readers
+    head = ("layer", "operator", "own", *(("read",) if read else ()), report.middle)
+    yield (*head, "integers", "saturated", "zeros", "max error")
+    for layer in layers:
+        yield (
+            clipped(layer.title, _NAME),
+            layer.operator,
+            f"{layer.own.sqnr_db:.1f}",
+            *(("" if layer.read_db is None else f"{layer.read_db:.1f}",) if read else ()),
+            f"{layer.fake.sqnr_db:.1f}",
+            f"{layer.integers.sqnr_db:.1f}",
+            f"{100 * layer.saturated:.2f} %",
+            f"{100 * layer.zeros:.1f} %",
+            f"{layer.integers.max_error:.3g}",
+        )
 
 
-def _row(layer: LayerAccuracy) -> tuple[str, ...]:
-    return (
-        clipped(layer.title, _NAME),
-        layer.operator,
-        *(f"{each.sqnr_db:.1f}" for each in (layer.own, layer.fake, layer.integers)),
-        f"{100 * layer.saturated:.2f} %",
-        f"{100 * layer.zeros:.1f} %",
-        f"{layer.integers.max_error:.3g}",
-    )
-
-
-def _uncovered(report: AccuracyReport, *, whole: bool) -> list[str]:
+def not_compared(report: AccuracyReport, most: int | None) -> list[str]:
+    """Return which nodes of the source no layer covers."""
     if not report.uncovered:
         return []
-    names = report.uncovered if whole else report.uncovered[:_TOP]
+    names = report.uncovered[:most]
     more = "" if len(names) == len(report.uncovered) else f" and {len(report.uncovered) - len(names)} more"
     said = f"Not compared, for nothing in the quantised model stands for it: {', '.join(names)}{more}"
-    return ["", *textwrap.wrap(said, _WIDTH, break_long_words=False)]
+    return textwrap.wrap(said, _WIDTH, break_long_words=False)
 
 
 def comma_separated(report: AccuracyReport) -> str:
@@ -254,86 +287,3 @@ def _flat(layer: LayerAccuracy) -> dict[str, object]:
     for link, errors in links.items():
         row |= {f"{link}_{field}": getattr(errors, field) for field in Errors.model_fields}
     return row | {"causes": "; ".join(layer.causes)}
-
-
-def html(report: AccuracyReport) -> str:
-    """Return one page, which needs no network: the layers to blame, and a bar a link of the chain for every layer."""
-    title = escape(f"{report.model} against {report.reference}")
-    head = "".join(f"<p>{escape(line)}</p>" for line in _head(report))
-    causes = "".join(
-        f"<li><b>{escape(layer.title)}</b>: {escape(layer.because())}</li>" for layer in report.to_blame()
-    )
-    told = f"<ul>{causes}</ul>" if causes else f"<p>{escape(blame(report)[0])}</p>"
-    cells = "".join(f"<th>{name}</th>" for name in (*_columns(report), *_CHARTS))
-    rows = "".join(map(_html_row, report.layers))
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"<h1>{title}</h1>{head}{_html_mixed(report)}{_html_npu(report)}<h2>To blame</h2>{told}"
-        f"<h2>Layers, in execution order</h2><table><tr>{cells}</tr>{rows}</table>"
-        f"<p>{escape(_note(report))}</p><p>{escape(_CHARTS_NOTE)}</p></html>\n"
-    )
-
-
-def _html_mixed(report: AccuracyReport) -> str:
-    return "" if report.mixed is None else _lines("Layers in int16 and float", mixed_precision(report.mixed))
-
-
-def _html_npu(report: AccuracyReport) -> str:
-    return "" if report.npu is None else _lines("NPU", npu_link(report.npu))
-
-
-def _lines(title: str, lines: Iterable[str]) -> str:
-    return "<h2>{}</h2><pre>{}</pre>".format(title, "\n".join(map(escape, lines)))
-
-
-_CHARTS = ("values", "errors")
-_CHARTS_NOTE = (
-    "Histograms count the elements of all samples; heights are logarithmic. Values: filled, the float model's; the "
-    "line, our integers'. Errors: filled, the layer's own; the line, our integers'."
-)
-_CHART_WIDTH, _CHART_HEIGHT = 128, 28
-
-_STYLE = (
-    "body{font:14px system-ui,sans-serif;margin:2em;color:#222}table{border-collapse:collapse}"
-    "td,th{padding:2px 8px;text-align:left;border-bottom:1px solid #ddd}tr.blamed{background:#fde8e4}"
-    "td.db{min-width:9em}td.db div{background:#9ec5e8;white-space:nowrap}"
-    "svg{display:block}svg .filled{fill:#c8c8c8}svg .line{fill:none;stroke:#1f6fb2}"
-)
-
-
-def _html_row(layer: LayerAccuracy) -> str:
-    name, operator, *figures = _row(layer)
-    bars = (layer.own, layer.fake, layer.integers)
-    cells = [f"<td>{escape(layer.title)}</td><td>{escape(operator)}</td>"]
-    cells += [_bar(each) for each in bars]
-    cells += [f"<td>{escape(figure)}</td>" for figure in figures[len(bars) :]]
-    values, errors = layer.values, layer.differences
-    cells.append("<td></td>" if values is None else _chart(values, values.source, values.integers))
-    cells.append("<td></td>" if errors is None else _chart(errors, errors.own, errors.integers))
-    return f'<tr{_blamed(layer)} title="{escape(", ".join(layer.nodes) or name)}">{"".join(cells)}</tr>'
-
-
-def _blamed(layer: LayerAccuracy) -> str:
-    return ' class="blamed"' if layer.is_to_blame else ""
-
-
-def _bar(errors: Errors) -> str:
-    width = max(0.0, min(errors.sqnr_db / _BAR_DB, 1.0))
-    return f'<td class="db"><div style="width:{100 * width:.0f}%">{errors.sqnr_db:.1f} dB</div></td>'
-
-
-def _chart(bins: ValueHistogram | ErrorHistogram, filled: Sequence[int], line: Sequence[int]) -> str:
-    """Return a cell with two histograms over the same bins, as inline SVG."""
-    most = math.log1p(max((*filled, *line), default=0)) or 1.0
-    step = _CHART_WIDTH / max(len(filled), 1)
-
-    def outline(counts: Sequence[int]) -> str:
-        heights = [_CHART_HEIGHT * (1 - math.log1p(count) / most) for count in counts]
-        tops = "".join(f"V{height:.1f}H{(i + 1) * step:.1f}" for i, height in enumerate(heights))
-        return f"M0 {_CHART_HEIGHT}{tops}V{_CHART_HEIGHT}"
-
-    said = f"{bins.start:.4g} to {bins.start + len(filled) * bins.width:.4g}, {len(filled)} bins of {bins.width:.4g}"
-    return (
-        f'<td><svg width="{_CHART_WIDTH}" height="{_CHART_HEIGHT}" role="img"><title>{said}</title>'
-        f'<path class="filled" d="{outline(filled)}"/><path class="line" d="{outline(line)}"/></svg></td>'
-    )

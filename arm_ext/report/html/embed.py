@@ -19,7 +19,7 @@ def embedded(package: str, data: Mapping[str, BaseModel | None]) -> str:
         data: Placeholder in page.html → its data, such as PROFILE for /*PROFILE*/.
     """
     parts = {
-        "STYLE": _text(__package__, "page.css"),
+        "STYLE": page_style(),
         "ECHARTS": _text(__package__, "echarts.min.js"),
         "COMMON": _text(__package__, "common.js"),
         "SCRIPT": _text(package, "page.js"),
@@ -27,6 +27,11 @@ def embedded(package: str, data: Mapping[str, BaseModel | None]) -> str:
     }
     # At one go: a node of a model may be called like a place.
     return _PLACE.sub(lambda place: parts[place[1]], _text(package, "page.html"))
+
+
+def page_style() -> str:
+    """Return the style that all pages share, light or dark as the reader's system is."""
+    return _text(__package__, "page.css")
 
 
 def _text(package: str, name: str) -> str:

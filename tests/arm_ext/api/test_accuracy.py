@@ -27,9 +27,11 @@ from arm_ext.quantization.histogram import BINS
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.static import quantize
 from arm_ext.report.accuracy.gate import Gate
+from arm_ext.report.accuracy.html import html
 from arm_ext.report.accuracy.record import AccuracyReport, accuracy_schema
-from arm_ext.report.accuracy.views import comma_separated, html, text
+from arm_ext.report.accuracy.views import comma_separated, text
 from tests.arm_ext.models import model
+from tests.arm_ext.quantization import uneven
 
 COUNT = 24
 CHANNELS = 8
@@ -228,6 +230,18 @@ def test_own_error_is_told_apart_from_what_layers_before_lost() -> None:
     assert layers["project"].fake.sqnr_db < sound["project"].fake.sqnr_db - 6
 
 
+def test_the_link_that_loses_is_told() -> None:
+    broken = Broken()
+    _scaled("deep_active", 1 / 4)(broken)
+    report = broken.report()
+    assert "The quantised model has this error by itself" in text(report)
+    assert "The quantised model has this error by itself" in html(report)
+    (output,) = report.outputs
+    worse = output.integers.model_copy(update={"sqnr_db": output.fake.sqnr_db - 5})
+    other = report.model_copy(update={"outputs": (output.model_copy(update={"integers": worse}),)})
+    assert "Our integers lose 5.0 dB more than QDQ in float at output probabilities" in text(other)
+
+
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_layer_that_was_broken_is_named_first(name: str) -> None:
     change, layer, cause = BREAKS[name]
@@ -249,6 +263,20 @@ def test_one_huge_channel_is_named_with_its_number() -> None:
     assert first.name == "depthwise"
     assert "channel 2 is" in first.because()
     assert "quantise them per channel" in first.because()
+
+
+def test_channels_that_take_the_range_are_named_where_they_are_computed() -> None:
+    """The SQNR of their tensor is good, as they are most of its signal; what reads it needs the other channels."""
+    source = uneven.feed_forward()
+    rng = np.random.default_rng(1)
+    data = {"x": rng.standard_normal((8, 1, 6, uneven.WIDTH)).astype(np.float32)}
+    report = arm_ext.accuracy(quantize(source, data), source, data)
+    first, layers = report.worst()[0], {layer.name: layer for layer in report.layers}
+    assert first.name == "norm"
+    assert first.own.sqnr_db > 30
+    assert f"channel {uneven.OUTLIERS[0]} is " in first.because()
+    # What the product is left with, by channels' sums, is what it has in the chain.
+    assert first.read_db == pytest.approx(layers["up"].fake.sqnr_db, abs=1)
 
 
 @pytest.fixture

@@ -14,12 +14,13 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.api.accuracy import accuracy
 from arm_ext.cli import invoke
-from arm_ext.common.errors import EnvError, ModelError, UsageError
+from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.ethosu.model import convolution
 from arm_ext.ethosu.model.machine import Machine
 from arm_ext.frontends.tflite import reference
+from arm_ext.report.accuracy.html import html
 from arm_ext.report.accuracy.record import AccuracyReport, LayerAccuracy
-from arm_ext.report.accuracy.views import html, text
+from arm_ext.report.accuracy.views import text
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 
 SHARED = Path(__file__).parents[4] / "shared" / "models"
@@ -242,14 +243,90 @@ def test_without_litert_the_message_says_how_to_get_it(tmp_path: Path, monkeypat
         arm_ext.accuracy(int8, source, {"t0": samples()})
 
 
-def test_a_model_that_keeps_a_state_is_refused(tmp_path: Path):
+FRAMES, UNITS, STEPS = 3, 6, 7
+STEP_SCALES = {"x": 0.03, "state": 0.002, "y": 0.015, "scores": 0.02}
+SCORES = 7
+"""Number of the last tensor of `streaming`."""
+
+
+def streaming(folder: Path, *, quantized: bool, state: float = 1.0) -> Path:
+    """An SVDF, which keeps the frames before, and a linear layer; `state` is a factor of the kept frames' scale."""
+    scales = STEP_SCALES | {"state": STEP_SCALES["state"] * state}
+    weights = {"features": draw(11, UNITS, 5), "time": draw(12, UNITS, FRAMES), "linear": draw(13, 4, UNITS)}
     m = TfliteBuilder()
-    x, state = m.take("float32", 1, 4), m.variable(1, 3 * 4)
-    weight = [m.hold(draw(8, 3, 4), "float32"), m.hold(draw(9, 3, 4), "float32")]
-    m.op("SVDF", [x, *weight, -1, state], [m.tensor("float32", 1, 3)], rank=1)
-    (tmp_path / "svdf.tflite").write_bytes(m.build())
-    with pytest.raises(ModelError, match="keeps states"):
-        accuracy(tmp_path / "svdf.tflite", None, {"inputs": np.zeros((2, 1, 4), np.float32)})
+
+    def tensor(name: str, *shape: int) -> int:
+        scale = scales[name] if quantized else None
+        # Its ReLU is the range of the integers.
+        zero = -128 if quantized and name == "y" else 0
+        return m.tensor("int8" if quantized else "float32", *shape, scale=scale, zero=zero, name=name)
+
+    def hold(name: str, dtype: str) -> int:
+        if not quantized:
+            return m.hold(weights[name], "float32")
+        step = float(np.abs(weights[name]).max()) / np.iinfo(dtype).max
+        scales[name] = step
+        return m.hold(np.rint(weights[name] / step), dtype, scale=step)
+
+    x = m.take("int8", 1, 5, scale=scales["x"]) if quantized else m.take("float32", 1, 5)
+    features, time = hold("features", "int8"), hold("time", "int16")
+    kept = m.variable(
+        1, UNITS * FRAMES, **({"dtype": "int16", "scale": scales["state"]} if quantized else {})
+    )
+    zeros = np.zeros(UNITS)
+    bias = m.bias(UNITS, scales["state"] * scales["time"]) if quantized else m.hold(zeros, "float32")
+    m.buffers[m.tensors[bias].buffer].data = list(
+        (zeros.astype(np.int32 if quantized else np.float32)).tobytes()
+    )
+    y = tensor("y", 1, UNITS)
+    m.op("SVDF", [x, features, time, bias, kept], [y], rank=1, fusedActivationFunction=RELU)
+    m.op("FULLY_CONNECTED", [y, hold("linear", "int8"), -1], [tensor("scores", 1, 4)])
+    path = folder / f"{'int8' if quantized else 'source'}.tflite"
+    path.write_bytes(m.build())
+    return path
+
+
+def steps() -> np.ndarray:
+    return np.random.default_rng(14).standard_normal((STEPS, 1, 5)).astype(np.float32)
+
+
+def test_samples_of_a_model_with_variables_are_steps(tmp_path: Path):
+    int8, source = streaming(tmp_path, quantized=True), streaming(tmp_path, quantized=False)
+    report = accuracy(int8, source, {"inputs": steps()})
+    assert report.to_blame() == []
+    (output,) = report.outputs
+    assert output.integers.sqnr_db > 25
+    # LiteRT goes on from its variables by itself: one interpreter through all steps.
+    interpreter = reference.Tensors(source.read_bytes(), "source")
+    exact = np.stack([interpreter([step], [SCORES])[SCORES] for step in steps()])
+    assert report.layers[-1].elements == exact.size
+    values = by_name(report)["scores"].values
+    assert values is not None
+    assert values.start <= exact.min()
+    assert exact.max() <= values.start + values.width * len(values.source)
+    # A step alone knows nothing of the frames before: the chain is worse from the second step on.
+    alone = accuracy(int8, source, {"inputs": steps()[-1:]})
+    assert alone.outputs[0].integers != output.integers
+
+
+def test_kept_frames_that_saturate_are_named(tmp_path: Path):
+    int8, source = streaming(tmp_path, quantized=True, state=1 / 64), streaming(tmp_path, quantized=False)
+    report = accuracy(int8, source, {"inputs": steps()})
+    first = report.worst()[0]
+    assert (first.name, first.operator) == ("y", "SVDF")
+    assert first.is_to_blame
+
+
+def test_variables_of_the_two_models_must_agree(tmp_path: Path):
+    int8 = streaming(tmp_path, quantized=True)
+    m = TfliteBuilder()
+    x = m.take("float32", 1, 5)
+    m.op("FULLY_CONNECTED", [x, m.hold(draw(15, 4, 5), "float32"), -1], [m.tensor("float32", 1, 4)])
+    (tmp_path / "other.tflite").write_bytes(m.build())
+    with pytest.raises(
+        UsageError, match=r"the states of int8 and --against other are .* not of the same model"
+    ):
+        accuracy(int8, tmp_path / "other.tflite", {"inputs": steps()})
 
 
 TRAINED = {

@@ -11,8 +11,9 @@ import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
 from arm_ext.api.npu_division import DividedEstimate
+from arm_ext.report.accuracy.html import html
 from arm_ext.report.accuracy.record import AccuracyReport, accuracy_schema
-from arm_ext.report.accuracy.views import html, text
+from arm_ext.report.accuracy.views import text
 from tests.arm_ext.quantization.uneven import uneven_digits
 
 FLOAT = str(digits.model_path("fp32"))

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An accuracy report as one HTML file that needs no network and no server."""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from arm_ext.report.accuracy.record import (
+    AccuracyReport,
+    ErrorHistogram,
+    LayerAccuracy,
+    ValueHistogram,
+)
+from arm_ext.report.accuracy.views import (
+    MIDDLES,
+    blame,
+    described,
+    mixed_precision,
+    not_compared,
+    note,
+    npu_link,
+    pruned,
+    where_lost,
+)
+from arm_ext.report.html.embed import page_style
+
+_BAR_DB = 60.0
+"""Decibels of a bar that is as wide as its cell."""
+
+_CHARTS_NOTE = (
+    "Histograms count the elements of all samples; heights are logarithmic. Values: filled, the float model's; the "
+    "line, our integers'. Errors: filled, the layer's own; the line, our integers'."
+)
+_CHART_WIDTH, _CHART_HEIGHT = 128, 28
+
+_STYLE = """
+main h2 { margin-top: 20px; }
+tbody tr { cursor: auto; }
+tr.blamed { background: color-mix(in srgb, var(--worse) 14%, transparent); }
+td.db { min-width: 7em; }
+td.db div { background: rgba(var(--heat), 0.35); }
+li { margin: 4px 0; overflow-wrap: anywhere; }
+svg .filled { fill: color-mix(in srgb, var(--faint) 45%, transparent); }
+svg .line { fill: none; stroke: var(--accent); }
+.outputs { width: auto; }
+"""
+
+
+def html(report: AccuracyReport) -> str:
+    """Return the page: the outputs, the layers to blame, and a bar a link of the chain for every layer."""
+    title = escape(f"{report.model} against {report.reference}")
+    found = report.to_blame()
+    causes = "".join(f"<li><b>{escape(layer.title)}</b>: {escape(layer.because())}</li>" for layer in found)
+    told = f"<ul>{causes}</ul>" if found else _paragraphs(blame(report))
+    mixed, npu = report.mixed, report.npu
+    body = [
+        _outputs(report),
+        _paragraphs(where_lost(report)),
+        f"<h2>To blame</h2>{told}",
+        _paragraphs(pruned(report)),
+        "" if mixed is None else _lines("Layers in int16 and float", mixed_precision(mixed)),
+        "" if npu is None else _lines("NPU", npu_link(npu)),
+        _layers(report),
+        *(f'<p class="hint">{escape(said)}</p>' for said in (note(report), _CHARTS_NOTE)),
+        _paragraphs(not_compared(report, most=None)),
+    ]
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{page_style()}{_STYLE}</style><header><h1>{title}</h1><p>{escape(described(report))}</p></header>"
+        f"<main>{''.join(body)}</main></html>\n"
+    )
+
+
+def _outputs(report: AccuracyReport) -> str:
+    """Return a table of the outputs, with the metric below them."""
+    middle = MIDDLES[report.middle]
+    rows: list[tuple[str, ...]] = [
+        (
+            f"output {each.name}",
+            "",
+            f"{each.fake.sqnr_db:.1f} dB",
+            f"{each.integers.sqnr_db:.1f} dB",
+            f"{each.integers.cosine:.5f}",
+            f"{each.integers.max_error:.4g}",
+        )
+        for each in report.outputs
+    ]
+    if (value := report.metric) is not None:
+        rows.append((value.name, *(f"{v:.4g}" for v in (value.source, value.fake, value.integers)), "", ""))
+    head = ("", "float model", middle, "our integers", "cosine", "max error")
+    return _table(head, (f"<tr>{_cells(row)}</tr>" for row in rows), "outputs")
+
+
+def _layers(report: AccuracyReport) -> str:
+    # fmt: off
+    head = ("layer", "operator", "own", "read", report.middle, "integers", "cosine", "mean error", "max error",
+            "saturated", "zeros", "values", "errors")
+    # fmt: on
+    return f"<h2>Layers, in execution order</h2>{_table(head, map(_layer, report.layers))}"
+
+
+def _layer(layer: LayerAccuracy) -> str:
+    blamed = ' class="blamed"' if layer.is_to_blame else ""
+    values, differences = layer.values, layer.differences
+    cells = [
+        f'<td class="name">{escape(layer.title)}</td><td>{escape(layer.operator)}</td>',
+        *map(_bar, (layer.own.sqnr_db, layer.read_db, layer.fake.sqnr_db, layer.integers.sqnr_db)),
+        _cells(
+            [
+                f"{layer.integers.cosine:.5f}",
+                f"{layer.integers.mean_error:.3g}",
+                f"{layer.integers.max_error:.3g}",
+                f"{100 * layer.saturated:.2f} %",
+                f"{100 * layer.zeros:.1f} %",
+            ]
+        ),
+        "<td></td>" if values is None else _chart(values, values.source, values.integers),
+        "<td></td>" if differences is None else _chart(differences, differences.own, differences.integers),
+    ]
+    nodes = escape(", ".join(layer.nodes) or layer.title)
+    return f'<tr{blamed} title="{nodes}">{"".join(cells)}</tr>'
+
+
+def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
+    cells = "".join(f"<th>{escape(name)}</th>" for name in head)
+    return f'<table class="{kind}"><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def _cells(values: Iterable[str]) -> str:
+    return "".join(f"<td>{escape(value)}</td>" for value in values)
+
+
+def _paragraphs(lines: Sequence[str]) -> str:
+    said = " ".join(line.strip() for line in lines if line)
+    return f"<p>{escape(said)}</p>" if said else ""
+
+
+def _lines(title: str, lines: Iterable[str]) -> str:
+    return "<h2>{}</h2><pre>{}</pre>".format(title, "\n".join(map(escape, lines)))
+
+
+def _bar(sqnr_db: float | None) -> str:
+    if sqnr_db is None:
+        return '<td class="db"></td>'
+    width = max(0.0, min(sqnr_db / _BAR_DB, 1.0))
+    return f'<td class="db"><div style="width:{100 * width:.0f}%">{sqnr_db:.1f} dB</div></td>'
+
+
+def _chart(bins: ValueHistogram | ErrorHistogram, filled: Sequence[int], line: Sequence[int]) -> str:
+    """Return a cell with two histograms over the same bins, as inline SVG."""
+    most = math.log1p(max((*filled, *line), default=0)) or 1.0
+    step = _CHART_WIDTH / max(len(filled), 1)
+
+    def outline(counts: Sequence[int]) -> str:
+        heights = [_CHART_HEIGHT * (1 - math.log1p(count) / most) for count in counts]
+        tops = "".join(f"V{height:.1f}H{(i + 1) * step:.1f}" for i, height in enumerate(heights))
+        return f"M0 {_CHART_HEIGHT}{tops}V{_CHART_HEIGHT}"
+
+    said = f"{bins.start:.4g} to {bins.start + len(filled) * bins.width:.4g}, {len(filled)} bins of {bins.width:.4g}"
+    return (
+        f'<td><svg width="{_CHART_WIDTH}" height="{_CHART_HEIGHT}" role="img"><title>{said}</title>'
+        f'<path class="filled" d="{outline(filled)}"/><path class="line" d="{outline(line)}"/></svg></td>'
+    )
