@@ -5,6 +5,7 @@ import platform
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +23,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.refuse import reason_of
+from arm_ext.frontends.onnx.unsigned import with_unsigned_activations
 from arm_ext.frontends.onnx.weights import Serialised
 
 _NONE: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
@@ -128,14 +130,21 @@ def open_session(model: Serialised, *, integers: bool) -> LimitedSession:
         # float32: by default, a product with weights of 4 bits rounds its data to 8 bits, which no model says.
         options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         if platform.machine() == "x86_64" and not _has_vnni():
-            # Without VNNI, u8 x s8 pairs saturate in int16. With both settings, onnxruntime 1.31 finds no kernel for
-            # some signed models.
+            # Without VNNI, u8 x s8 pairs saturate in int16.
             options.add_session_config_entry("session.x64quantprecision", "1")
     else:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     held = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in model.weights.values()]
     options.add_external_initializers(list(model.weights), held)
-    session = onnxruntime.InferenceSession(model.model, options, providers=["CPUExecutionProvider"])
+    start = partial(onnxruntime.InferenceSession, sess_options=options, providers=["CPUExecutionProvider"])
+    try:
+        session = start(model.model)
+    except REFUSALS:
+        # With both settings of signed models, onnxruntime has no Gemm for int8 data; it has one for uint8.
+        unsigned = with_unsigned_activations(model.model) if integers else None
+        if unsigned is None:
+            raise
+        session = start(unsigned)
     return LimitedSession(session, model.model)
 
 
