@@ -136,9 +136,12 @@ def _check_labels(name: str, arrays: Mapping[str, Array], count: int, rank: int)
         )
     labels = arrays[LABELS]
     wanted = ("a list of integers", "a row of integers for each sample", "a map of integers for each sample")
-    if labels.ndim != rank or not np.issubdtype(labels.dtype, np.integer):
+    integers = np.issubdtype(labels.dtype, np.integer)
+    if labels.ndim != rank or not integers:
+        others = [other for other, kind in METRICS.items() if integers and kind.rank == labels.ndim]
+        hint = f"; --metric {' or '.join(others)} takes such labels" if others else ""
         raise UsageError(
-            f"--metric {name}: labels are {labels.dtype}{list(labels.shape)}; expected {wanted[rank - 1]}"
+            f"--metric {name}: labels are {labels.dtype}{list(labels.shape)}; expected {wanted[rank - 1]}{hint}"
         )
     if len(labels) != count:
         raise UsageError(f"--metric {name}: {count} samples with {len(labels)} labels; expected as many")

@@ -426,6 +426,11 @@ BAD_DATA = {
         (),
         "labels go to 10, and output 'logits' has 10 classes",
     ),
+    "labels of pixels": (
+        {"inputs": np.zeros((2, 1, 8, 8), np.float32), "labels": np.zeros((2, 8, 8), np.int64)},
+        (),
+        "expected a list of integers; --metric iou takes such labels",
+    ),
     "too few samples": (
         {"inputs": np.zeros((2, 1, 8, 8), np.float32), "labels": np.array([3, 4])},
         ("--max-drop", "1%"),
