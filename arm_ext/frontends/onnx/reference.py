@@ -5,7 +5,6 @@ import platform
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +22,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.refuse import reason_of
-from arm_ext.frontends.onnx.unsigned import with_unsigned_activations
 from arm_ext.frontends.onnx.weights import Serialised
 
 _NONE: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
@@ -121,30 +119,35 @@ def run_onnxruntime(
 
 def open_session(model: Serialised, *, integers: bool) -> LimitedSession:
     """Return a session on one thread; `integers` as for `run_onnxruntime`."""
+    if integers and platform.machine() == "x86_64" and not _has_vnni():
+        # u8 x s8 pairs saturate in int16 there, so weights become u8. Data of QDQ form follows, but s8 data of QLinear
+        # operators does not, and onnxruntime has no kernel of s8 x u8; its sums of s8 x s8 do not saturate.
+        try:
+            return _session(model, {"session.x64quantprecision": "1"} | _INTEGERS)
+        except NotImplemented:
+            pass
+    # Without this, x86 computes s8 convolutions in float.
+    return _session(model, {"session.qdqisint8allowed": "1"} | _INTEGERS if integers else None)
+
+
+_INTEGERS = {
+    # float32: by default, a product with weights of 4 bits rounds its data to 8 bits, which no model says.
+    "session.qdq_matmulnbits_accuracy_level": "1",
+}
+
+
+def _session(model: Serialised, settings: Mapping[str, str] | None) -> LimitedSession:
+    """Return a session with these settings and all optimisations, or without both."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = _FATAL
-    if integers:
-        # Without this, x86 computes signed convolutions in float.
-        options.add_session_config_entry("session.qdqisint8allowed", "1")
-        # float32: by default, a product with weights of 4 bits rounds its data to 8 bits, which no model says.
-        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
-        if platform.machine() == "x86_64" and not _has_vnni():
-            # Without VNNI, u8 x s8 pairs saturate in int16.
-            options.add_session_config_entry("session.x64quantprecision", "1")
-    else:
+    if settings is None:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for name, value in (settings or {}).items():
+        options.add_session_config_entry(name, value)
     held = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in model.weights.values()]
     options.add_external_initializers(list(model.weights), held)
-    start = partial(onnxruntime.InferenceSession, sess_options=options, providers=["CPUExecutionProvider"])
-    try:
-        session = start(model.model)
-    except REFUSALS:
-        # With both settings of signed models, onnxruntime has no Gemm for int8 data; it has one for uint8.
-        unsigned = with_unsigned_activations(model.model) if integers else None
-        if unsigned is None:
-            raise
-        session = start(unsigned)
+    session = onnxruntime.InferenceSession(model.model, options, providers=["CPUExecutionProvider"])
     return LimitedSession(session, model.model)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in onnxruntime whose loop does not end is ended, by name; models without loops have no limit."""
+"""onnxruntime as a reference: its integers do not saturate on the way, and a loop that does not end is ended."""
 
 from pathlib import Path
 
@@ -83,3 +83,44 @@ def test_models_without_loops_have_no_limit(endless: onnx.ModelProto, monkeypatc
         endless.SerializeToString(), [np.ones(SHAPE, np.float32)], integers=False
     )
     assert (found == 1).all()
+
+
+def extremes(data: str, *, qdq: bool) -> tuple[onnx.ModelProto, np.ndarray, np.ndarray]:
+    """Return a product of 64 extreme values a sum, in QDQ or QLinear form, its input and its output as defined."""
+    rng, scale = np.random.default_rng(5), np.float32(0.25)
+    limits, zero = np.iinfo(data), np.array(3, data)
+    w = rng.choice([-127, 127], (64, 5)).astype(np.int8)
+    x = rng.choice([limits.min, limits.max], (9, 64)).astype(data)
+    weights = {"s": scale, "z": zero, "to": np.float32(256), "w": w, "sw": np.float32(0.5), "zw": np.int8(0)}
+    ends = ["s", "z"], ["sw", "zw"], ["to", "z"]
+    if qdq:
+        nodes = [
+            helper.make_node("DequantizeLinear", ["x", *ends[0]], ["xd"]),
+            helper.make_node("DequantizeLinear", ["w", *ends[1]], ["wd"]),
+            helper.make_node("MatMul", ["xd", "wd"], ["yd"]),
+            helper.make_node("QuantizeLinear", ["yd", *ends[2]], ["y"]),
+        ]
+    else:
+        nodes = [helper.make_node("QLinearMatMul", ["x", *ends[0], "w", *ends[1], *ends[2]], ["y"])]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(data))
+    held = [numpy_helper.from_array(np.array(value), name) for name, value in weights.items()]
+    inputs, outputs = (
+        [helper.make_tensor_value_info(name, kind, shape)] for name, shape in (("x", [9, 64]), ("y", [9, 5]))
+    )
+    graph = helper.make_graph(nodes, "extremes", inputs, outputs, held)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    sums = (x.astype(np.int64) - 3) @ w.astype(np.int64)
+    y = np.clip(np.rint(sums * (0.25 * 0.5 / 256)) + 3, limits.min, limits.max)
+    return proto, x, y.astype(data)
+
+
+@pytest.mark.parametrize("vnni", [True, False], ids=["as here", "without VNNI"])
+@pytest.mark.parametrize("qdq", [True, False], ids=["QDQ", "QLinear"])
+@pytest.mark.parametrize("data", ["int8", "uint8"])
+def test_integers_do_not_saturate(data: str, qdq: bool, vnni: bool, monkeypatch: pytest.MonkeyPatch):
+    if not vnni:
+        monkeypatch.setattr(reference, "_has_vnni", lambda: False)
+    proto, x, y = extremes(data, qdq=qdq)
+    (found,) = reference.run_onnxruntime(proto.SerializeToString(), [x], integers=True)
+    assert len(np.unique(y)) > 9
+    np.testing.assert_array_equal(found, y)
