@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,54 +11,43 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.api.arguments import check_choice, check_type
+from arm_ext.api.build_options import BuildOptions
 from arm_ext.api.model_source import Source
-from arm_ext.api.packing import Packing, write_models
-from arm_ext.api.plugins import load_plugins, with_plugins
+from arm_ext.api.packing import write_models
+from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
 from arm_ext.clibrary.library import Weights
-from arm_ext.clibrary.memory import ARENA, parse_regions
+from arm_ext.clibrary.memory import ARENA, Region, parse_regions
 from arm_ext.common.cache import without_entries
-from arm_ext.common.errors import ModelError, UsageError
-from arm_ext.common.names import near
+from arm_ext.common.errors import UsageError
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
-from arm_ext.ethosu.options import NpuOptions, require_packages
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import export_module, prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
-from arm_ext.package.manifest import Memory, Method, Numerics, Precision
+from arm_ext.package.manifest import Method, Precision
 from arm_ext.package.writing import writing
 from arm_ext.pipeline.kernel_cache import KernelCache
-from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import PHASES, SCRIPTS, PhaseOptions
+from arm_ext.pipeline.phases import PHASES, SCRIPTS
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.bounded_length import refuse_with_length
 from arm_ext.shapes.given import Bucket, Given, buckets_of
-from arm_ext.shapes.variants import Variant, unite
-from arm_ext.target.profiles import Profile, resolve
-from arm_ext.tune.tuned import Tuned
 from relay_passes import Rule
 from schedules.kernels.common.contract import Kernel
-from schedules.kernels.winograd import winograd_f32
-from schedules.numerics import qdq, tosa
-from schedules.select import KERNELS
 
 if TYPE_CHECKING:
     from jax.export import Exported
     from torch import nn
     from torch.export import ExportedProgram
 
-    from arm_ext.ethosu.partition.divider import Divider, Offloaded
-
 Emit = Literal["package", "c-library"]
 """Kind of output that `compile` writes."""
 
 # PHASES and the steps around them, for a progress display.
 STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
-
-NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS}
 
 
 @dataclass(frozen=True)
@@ -186,26 +175,26 @@ def compile(
     check_choice("calibration", calibration, Method)
     if example_inputs is not None:
         model = export_module(model, example_inputs)
-    brought = load_plugins(plugins)
-    rules, kernels = (*rules, *brought.rules), (*kernels, *brought.kernels)
-    refuse_names_of_ours(kernels)
-    refuse_unknown_kernels(without)
-    profile = resolve(target, mattr)
-    numerics: Numerics = "qdq" if npu is None else "tosa"
-    divider = None if npu is None else divider_of(npu)
+    build = BuildOptions.checked(
+        target,
+        mattr,
+        precision,
+        without,
+        tuned,
+        plugins,
+        winograd=winograd,
+        rules=rules,
+        kernels=kernels,
+        npu=npu,
+        memory_budget=memory_budget,
+    )
     buckets = buckets_of(shapes)
     refuse_with_length(buckets, **{"--npu": npu})
-    if emit == "package" and weights != "embedded":
-        raise UsageError("--weights file is for --emit c-library; a package's weights are in model.so")
-    if threads < 1 or (emit == "package" and threads > 1):
-        raise UsageError(
-            "--threads is for --emit c-library, and 1 or more; a package takes TVM_NUM_THREADS when it runs"
-        )
-    if emit == "package" and memory is not None:
-        raise UsageError("--memory is for --emit c-library; a package's runtime allocates one arena")
-    regions = ARENA if memory is None else parse_regions(memory)
     if emit == "c-library":
         refuse_for_library(buckets)
+    else:
+        _refuse_for_package(weights, threads, memory)
+    regions = regions_of(threads, memory)
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
     files = (model, preprocess, state_init, quantize, tuned, vela_config)
     read = [Path(each) for each in (*files, *plugins) if isinstance(each, str | Path)]
@@ -213,31 +202,17 @@ def compile(
     uses = nullcontext() if cache else without_entries()
     with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
-        unused, known = kernel_choice(profile, without, tuned, winograd=winograd)
         given = prepared(model, values, trust=trust)
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
-        options = PhaseOptions(
-            profile,
-            precision,
-            unused,
-            NUMERICS[numerics],
-            known,
-            rules,
-            kernels,
-            serial=emit == "c-library" and threads == 1,
-            # What a C library, an NPU's division and a dump read is bodies.
-            kernel_cache=KernelCache() if emit == "package" and npu is None and dump is None else None,
-        )
+        # What a C library, an NPU's division and a dump read is bodies of kernels.
+        kernel_cache = KernelCache() if emit == "package" and npu is None and dump is None else None
+        options = build.of_phases(serial=emit == "c-library" and threads == 1, kernel_cache=kernel_cache)
         with section("import"):
             variants, calibrated = source.variants(buckets, options)
-        if divider is not None:
-            require_divisible(variants)
-        offloaded = run_variants(variants, divider, dump, progress)
-        united = unite(variants)
-        check_budget(united.memory, memory_budget)
-        packing = Packing(folder, united, profile, numerics, calibrated, known, offloaded)
+        build.refuse_indivisible(variants)
+        packing = build.run(variants, calibrated, folder, dump, progress)
         if emit == "package":
             linked = packing.link(cc, progress)
         else:
@@ -250,6 +225,23 @@ def compile(
     return CompileResult(Package(Path(output), manifest), report)
 
 
+def regions_of(threads: int, memory: str | None) -> tuple[Region, ...]:
+    """Return the memory regions of a C library; also check its number of threads."""
+    if threads < 1:
+        raise UsageError(f"--threads {threads}: 1 or more threads share a kernel")
+    return ARENA if memory is None else parse_regions(memory)
+
+
+def _refuse_for_package(weights: Weights, threads: int, memory: str | None) -> None:
+    """Refuse options that only C libraries have."""
+    if weights != "embedded":
+        raise UsageError("--weights file is for --emit c-library; a package's weights are in model.so")
+    if threads != 1:
+        raise UsageError("--threads is for --emit c-library; a package takes TVM_NUM_THREADS when it runs")
+    if memory is not None:
+        raise UsageError("--memory is for --emit c-library; a package's runtime allocates one arena")
+
+
 def refuse_for_library(buckets: Sequence[Bucket]) -> None:
     """Refuse options and models that C libraries do not support yet."""
     if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
@@ -260,27 +252,6 @@ def refuse_for_library(buckets: Sequence[Bucket]) -> None:
         )
 
 
-def refuse_names_of_ours(kernels: Sequence[Kernel]) -> None:
-    """Refuse kernels of the user's with names of ours."""
-    if taken := sorted({kernel.NAME for kernel in kernels} & {kernel.NAME for kernel in KERNELS}):
-        raise UsageError(f"kernels: {taken[0]} is the name of a kernel of arm-ext; choose another NAME")
-
-
-def kernel_choice(
-    profile: Profile, without: Sequence[str], tuned: str | Path | None, *, winograd: bool
-) -> tuple[tuple[str, ...], Tuned | None]:
-    """Return the names of kernels that are not to be used, and the tuning database, if there is one."""
-    unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
-    return unused, None if tuned is None else Tuned(tuned, profile, unused)
-
-
-def refuse_unknown_kernels(without: Sequence[str]) -> None:
-    """Refuse names that no kernel has."""
-    names = [kernel.NAME for kernel in KERNELS]
-    if unknown := [name for name in without if name not in names]:
-        raise UsageError(f"--without-kernel {unknown[0]}: there is no such kernel; {near(unknown[0], names)}")
-
-
 def _dump(
     folder: str | Path, output: Path, read: Sequence[Path], buckets: Sequence[Bucket], force: bool
 ) -> OutputFolder:
@@ -289,56 +260,3 @@ def _dump(
     for bucket in buckets:
         dump.check_like(str(Path(bucket.label, SCRIPTS)))
     return dump
-
-
-def divider_of(npu: NpuOptions | str) -> "Divider":
-    """Return what divides models between an NPU and the CPU."""
-    require_packages()
-    # Not above: the packages that it needs may be missing where there is no NPU.
-    from arm_ext.ethosu.partition.divider import Divider
-
-    return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
-
-
-def require_divisible(variants: Sequence[Variant]) -> None:
-    """Check that all variants of a model are quantised and without control flow, as --npu needs them."""
-    from arm_ext.ethosu.partition.divider import check_divisible
-
-    for variant in variants:
-        check_divisible(variant.model)
-
-
-def run_variants(
-    variants: Sequence[Variant],
-    divider: "Divider | None",
-    dump: OutputFolder | None,
-    progress: Callable[[str], None],
-) -> "list[Offloaded]":
-    """Run the phases of all variants; returns the NPU's part of each, if there is an NPU."""
-    if divider is None:
-        for variant in variants:
-            variant.run(dump, progress)
-        return []
-    from arm_ext.ethosu.partition.divider import Offloaded
-    from arm_ext.ethosu.partition.phase import Partitioner
-
-    found: list[Offloaded] = []
-    for variant in variants:
-        first = sum(len(each.offload.regions) for each in found)
-        partitioner = Partitioner(divider, variant.model, count_macs(variant.model.mod), first)
-        variant.options = replace(variant.options, divide=partitioner)
-        variant.run(dump, progress)
-        assert isinstance(variant.result.division, Offloaded)
-        found.append(variant.result.division)
-    return found
-
-
-def check_budget(memory: Memory, budget: int | None) -> None:
-    """Check that a model keeps within --memory-budget."""
-    if budget is None or memory.peak_activation_bytes <= budget:
-        return
-    widest = "\n".join(layer.describe() for layer in memory.widest)
-    raise ModelError(
-        f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
-        f"alive at the widest layers:\n{widest}"
-    )

@@ -12,24 +12,13 @@ import onnx
 
 from arm_ext import package
 from arm_ext.api.arguments import check_choice, check_type
-from arm_ext.api.compile import (
-    NUMERICS,
-    CompileResult,
-    check_budget,
-    divider_of,
-    kernel_choice,
-    refuse_for_library,
-    refuse_names_of_ours,
-    refuse_unknown_kernels,
-    require_divisible,
-    run_variants,
-)
+from arm_ext.api.build_options import BuildOptions
+from arm_ext.api.compile import CompileResult, refuse_for_library, regions_of
 from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Linked, Packing, write_models
-from arm_ext.api.plugins import load_plugins, with_plugins
+from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.clibrary.library import Weights, check_names
-from arm_ext.clibrary.memory import ARENA, parse_regions
 from arm_ext.clibrary.text import file_identifier
 from arm_ext.common.cache import without_entries
 from arm_ext.common.errors import UsageError
@@ -38,13 +27,10 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
-from arm_ext.package.manifest import LibraryEntry, LibraryManifest, Method, Numerics, Precision
+from arm_ext.package.manifest import LibraryEntry, LibraryManifest, Method, Precision
 from arm_ext.package.writing import writing
-from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.bounded_length import refuse_with_length
 from arm_ext.shapes.given import Given, buckets_of
-from arm_ext.shapes.variants import unite
-from arm_ext.target.profiles import resolve
 from relay_passes import Rule
 from schedules.kernels.common.contract import Kernel
 
@@ -125,8 +111,8 @@ def compile_library(
     rules: Sequence[Rule] = (),
     kernels: Sequence[Kernel] = (),
     memory_budget: int | None = None,
-    force: bool = False,
     cc: str | None = None,
+    force: bool = False,
     cache: bool = True,
     progress: Callable[[str], None] = lambda step: None,
 ) -> LibraryResult:
@@ -153,8 +139,8 @@ def compile_library(
         rules: Graph rewrites of your own.
         kernels: Kernels of your own.
         memory_budget: Largest peak of activation memory allowed of any model, in bytes.
-        force: Whether to write to a folder where other files are, too, which stay.
         cc: Compiler driver that compiles the C of the library, instead of the pinned ziglang.
+        force: Whether to write to a folder where other files are, too, which stay.
         cache: Whether kernels that were compiled before are taken from the user's cache, and new ones kept there.
         progress: Called with each step of `compile` as it begins; those up to "plan" come again for each model.
 
@@ -165,44 +151,42 @@ def compile_library(
     check_choice("weights", weights, Weights)
     check_choice("precision", precision, Precision)
     given = [each if isinstance(each, LibraryModel) else LibraryModel(each) for each in _listed(models)]
-    brought = load_plugins(plugins)
-    rules, kernels = (*rules, *brought.rules), (*kernels, *brought.kernels)
-    refuse_names_of_ours(kernels)
-    refuse_unknown_kernels(without)
-    profile = resolve(target, mattr)
+    build = BuildOptions.checked(
+        target,
+        mattr,
+        precision,
+        without,
+        tuned,
+        plugins,
+        winograd=winograd,
+        rules=rules,
+        kernels=kernels,
+        npu=npu,
+        memory_budget=memory_budget,
+    )
     buckets = [buckets_of(each.shapes) for each in given]
     for of_model in buckets:
         refuse_for_library(of_model)
         refuse_with_length(of_model, **{"--npu": npu})
-    numerics: Numerics = "qdq" if npu is None else "tosa"
-    divider = None if npu is None else divider_of(npu)
-    if threads < 1:
-        raise UsageError("--threads is 1 or more")
-    regions = ARENA if memory is None else parse_regions(memory)
-    read = [*(file for each in given for file in each.files), *map(Path, plugins)]
+    regions = regions_of(threads, memory)
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
-    read += [Path(each) for each in (tuned, vela_config) if each is not None]
+    files = [Path(each) for each in (*plugins, tuned, vela_config) if each is not None]
+    read = [*(file for each in given for file in each.files), *files]
     uses = nullcontext() if cache else without_entries()
     with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
-        unused, known = kernel_choice(profile, without, tuned, winograd=winograd)
-        options = PhaseOptions(
-            profile, precision, unused, NUMERICS[numerics], known, rules, kernels, serial=threads == 1
-        )
+        options = build.of_phases(serial=threads == 1)
         with section("import"):
             imported = [
                 each.source(trust=trust, npu=npu is not None).variants(of_model, options)
                 for each, of_model in zip(given, buckets, strict=True)
             ]
         check_names([variants[0].model.name for variants, _ in imported])
-        for variants, _ in imported if divider is not None else ():
-            require_divisible(variants)
-        packings = []
-        for variants, calibrated in imported:
-            offloaded = run_variants(variants, divider, None, progress)
-            united = unite(variants)
-            check_budget(united.memory, memory_budget)
-            packings.append(Packing(folder, united, profile, numerics, calibrated, known, offloaded))
+        for variants, _ in imported:
+            build.refuse_indivisible(variants)
+        packings = [
+            build.run(variants, calibrated, folder, None, progress) for variants, calibrated in imported
+        ]
         archive = file_identifier(Path(output).resolve().name)
         linked = write_models(packings, weights, threads, regions, progress, archive, cc)
         progress("package")

@@ -6,19 +6,17 @@ from pathlib import Path
 
 import numpy.typing as npt
 
-from arm_ext.api.compile import kernel_choice
+from arm_ext.api.build_options import BuildOptions
 from arm_ext.api.model_source import Source
-from arm_ext.api.plugins import load_plugins, with_plugins
+from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import Method, Precision
-from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, SourceNodes
 from arm_ext.shapes.given import Given, buckets_of
 from arm_ext.shapes.variants import unite
-from arm_ext.target.profiles import resolve
 
 
 @serial
@@ -45,12 +43,9 @@ def estimated_calls(
     Raises:
         UsageError, ModelError, EnvError: As `compile`, as far as it gets without generating code.
     """
-    profile = resolve(target, mattr)
-    unused, known = kernel_choice(profile, without, tuned, winograd=winograd)
-    brought = load_plugins(plugins)
-    options = PhaseOptions(
-        profile, precision, unused, choose=known, more_rules=brought.rules, more_kernels=brought.kernels
-    )
+    options = BuildOptions.checked(
+        target, mattr, precision, without, tuned, plugins, winograd=winograd
+    ).of_phases()
     source = Source(
         prepared(model, values, trust=trust), preprocess, quantize=quantize, calibration=calibration
     )

@@ -3,6 +3,7 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -24,7 +25,7 @@ from arm_ext.shapes.given import Dim, static_shapes
 
 if TYPE_CHECKING:
     from arm_ext.api.compile import CompileResult, Emit
-    from arm_ext.api.compile_library import LibraryResult
+    from arm_ext.api.compile_library import LibraryModel, LibraryResult
     from arm_ext.clibrary.library import Weights
 
 SCHEMA_VERSION = 1
@@ -183,7 +184,7 @@ def compile(
     # Not above: they load TVM, onnx and torch, for which --help need not wait.
     from arm_ext.api.compile import STEPS
     from arm_ext.api.compile import compile as compile_model
-    from arm_ext.api.compile_library import LibraryModel, compile_library
+    from arm_ext.api.compile_library import compile_library
     from arm_ext.cli.save_node import save
 
     source = model or digits.model_path()
@@ -209,14 +210,7 @@ def compile(
         "cache": cache,
     }
     if len(models) > 1:
-        said = (
-            by_model(f"--{option}", pairs, models)
-            for option, pairs in {"shape": shapes, "value": values, "state": states}.items()
-        )
-        parts = [
-            LibraryModel(path, given_shapes(a), given_values(b), state=given_states(c))
-            for path, a, b, c in zip(models, *said, strict=True)
-        ]
+        parts = _library_models(models, shapes, values, states)
         with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
             library = compile_library(parts, target, folder, progress=step, **of_each)
         _show_library(library, spent if timings else None, as_json=as_json)
@@ -239,23 +233,46 @@ def compile(
             dump_phases=dump_phases,
             progress=step,
         )
+    _show(result, spent if timings else None, as_json=as_json)
+    if model is None and not as_json and emit == "package":
+        click.echo(_accuracy_hint(folder))
+
+
+def _library_models(
+    models: Sequence[Path],
+    shapes: Sequence[tuple[str, tuple[Dim, ...]]],
+    values: Sequence[tuple[str, str]],
+    states: Sequence[tuple[str, str]],
+) -> "list[LibraryModel]":
+    """Return the models of a library, each with those options that name its inputs."""
+    from arm_ext.api.compile_library import LibraryModel
+
+    options = {"shape": shapes, "value": values, "state": states}
+    said = (by_model(f"--{option}", pairs, models) for option, pairs in options.items())
+    return [
+        LibraryModel(path, given_shapes(a), given_values(b), state=given_states(c))
+        for path, a, b, c in zip(models, *said, strict=True)
+    ]
+
+
+def _show(result: "CompileResult", spent: Section | None, *, as_json: bool) -> None:
+    """Print what became of a model, and the next command."""
     _warn(result)
     if as_json:
-        _print_json(_document(result), spent if timings else None)
+        _print_json(_document(result), spent)
         return
     click.echo(_table(result))
-    if timings:
+    if spent is not None:
         click.echo(f"\n{_timings(spent)}")
-    if emit == "c-library":
-        click.echo(_build_hint(folder, here=target == "host"))
+    package = result.package
+    here = package.manifest.target.profile == "host"
+    if package.manifest.library is not None:
+        click.echo(_build_hint(package.path, here=here))
         return
-    here = target == "host"
     click.echo(
         f"\nRun it{'' if here else ', on an emulated board if there is none'}:\n"
-        f"  {command('run')} {shlex.quote(str(folder))} --board {'local' if here else 'virtual'} --check"
+        f"  {command('run')} {shlex.quote(str(package.path))} --board {'local' if here else 'virtual'} --check"
     )
-    if model is None:
-        click.echo(_accuracy_hint(folder))
 
 
 def _show_library(result: "LibraryResult", spent: Section | None, *, as_json: bool) -> None:

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that hold for every model of a compile, checked, and what they do with a model: phases, then packing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arm_ext.api.packing import Packing
+from arm_ext.api.plugins import load_plugins
+from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.names import near
+from arm_ext.common.output_folder import OutputFolder
+from arm_ext.ethosu.options import NpuOptions, require_packages
+from arm_ext.package.manifest import Calibration, Memory, Numerics, Precision
+from arm_ext.pipeline.kernel_cache import KernelCache
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.phases import PhaseOptions
+from arm_ext.shapes.variants import Variant, unite
+from arm_ext.target.profiles import Profile, resolve
+from arm_ext.tune.tuned import Tuned
+from relay_passes import Rule
+from schedules.kernels.common.contract import Kernel
+from schedules.kernels.winograd import winograd_f32
+from schedules.numerics import qdq, tosa
+from schedules.select import KERNELS
+
+if TYPE_CHECKING:
+    from arm_ext.ethosu.partition.divider import Divider, Offloaded
+
+NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS}
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What every model of a compile is built for, and with.
+
+    Attributes:
+        profile: The target.
+        precision: What float operators compute in.
+        without: Names of kernels that are not to be used.
+        tuned: The tuning database, if one was given.
+        rules: Graph rewrites beside ours.
+        kernels: Kernels beside ours.
+        divider: Divides models between an NPU and the CPU, if there is an NPU.
+        memory_budget: Largest peak of activation memory allowed, in bytes.
+    """
+
+    profile: Profile
+    precision: Precision
+    without: tuple[str, ...]
+    tuned: Tuned | None
+    rules: tuple[Rule, ...]
+    kernels: tuple[Kernel, ...]
+    divider: "Divider | None" = None
+    memory_budget: int | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        target: str,
+        mattr: str | None,
+        precision: Precision,
+        without: Sequence[str],
+        tuned: str | Path | None,
+        plugins: Sequence[str | Path],
+        *,
+        winograd: bool,
+        rules: Sequence[Rule] = (),
+        kernels: Sequence[Kernel] = (),
+        npu: NpuOptions | str | None = None,
+        memory_budget: int | None = None,
+    ) -> "BuildOptions":
+        """Check arguments of `compile`, and return the options that they make.
+
+        Raises:
+            UsageError: A name is unknown, or a kernel of the user's is called as one of ours; a plugin or the database
+                cannot be read.
+            EnvError: There is an NPU, and the packages that it needs are missing.
+        """
+        brought = load_plugins(plugins)
+        rules, kernels = (*rules, *brought.rules), (*kernels, *brought.kernels)
+        ours = [kernel.NAME for kernel in KERNELS]
+        if taken := sorted({kernel.NAME for kernel in kernels} & set(ours)):
+            raise UsageError(f"kernels: {taken[0]} is the name of a kernel of arm-ext; choose another NAME")
+        if unknown := [name for name in without if name not in ours]:
+            raise UsageError(
+                f"--without-kernel {unknown[0]}: there is no such kernel; {near(unknown[0], ours)}"
+            )
+        profile = resolve(target, mattr)
+        unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
+        divider = None if npu is None else _divider(npu)
+        records = None if tuned is None else Tuned(tuned, profile, unused)
+        return cls(profile, precision, unused, records, rules, kernels, divider, memory_budget)
+
+    @property
+    def numerics(self) -> Numerics:
+        """Return the numerics of quantised operators: those of the NPU throughout, if there is one."""
+        return "qdq" if self.divider is None else "tosa"
+
+    def of_phases(self, *, serial: bool = False, kernel_cache: KernelCache | None = None) -> PhaseOptions:
+        """Return the options of the phases.
+
+        Args:
+            serial: Whether kernels run on the calling thread alone.
+            kernel_cache: Choices of kernels that are cached, for what reads no bodies of kernels: no C library, no
+                division between an NPU and the CPU, no dump.
+        """
+        return PhaseOptions(
+            self.profile,
+            self.precision,
+            self.without,
+            NUMERICS[self.numerics],
+            self.tuned,
+            self.rules,
+            self.kernels,
+            serial=serial,
+            kernel_cache=kernel_cache,
+        )
+
+    def refuse_indivisible(self, variants: Sequence[Variant]) -> None:
+        """With an NPU, check that all variants of a model are quantised and without control flow, as it needs them."""
+        if self.divider is not None:
+            from arm_ext.ethosu.partition.divider import check_divisible
+
+            for variant in variants:
+                check_divisible(variant.model)
+
+    def run(
+        self,
+        variants: Sequence[Variant],
+        calibrated: Calibration | None,
+        folder: Path,
+        dump: OutputFolder | None,
+        progress: Callable[[str], None],
+    ) -> Packing:
+        """Run the phases of all variants of a model; return what links them and writes them to a folder.
+
+        Args:
+            variants: The model for each of its shapes.
+            calibrated: How it was quantised here, if it was.
+            folder: Folder of the package or library, which is not complete yet.
+            dump: Folder for each phase's module as TVMScript.
+            progress: Called with the name of each phase as it begins.
+
+        Raises:
+            ModelError: Activations need more than the memory budget; or as the phases.
+        """
+        offloaded = self._offloaded(variants, dump, progress)
+        united = unite(variants)
+        _check_budget(united.memory, self.memory_budget)
+        return Packing(folder, united, self.profile, self.numerics, calibrated, self.tuned, offloaded)
+
+    def _offloaded(
+        self, variants: Sequence[Variant], dump: OutputFolder | None, progress: Callable[[str], None]
+    ) -> "list[Offloaded]":
+        """Run the phases of all variants; return the NPU's part of each, if there is an NPU."""
+        if self.divider is None:
+            for variant in variants:
+                variant.run(dump, progress)
+            return []
+        from arm_ext.ethosu.partition.divider import Offloaded
+        from arm_ext.ethosu.partition.phase import Partitioner
+
+        found: list[Offloaded] = []
+        for variant in variants:
+            first = sum(len(each.offload.regions) for each in found)
+            partitioner = Partitioner(self.divider, variant.model, count_macs(variant.model.mod), first)
+            variant.options = replace(variant.options, divide=partitioner)
+            variant.run(dump, progress)
+            assert isinstance(variant.result.division, Offloaded)
+            found.append(variant.result.division)
+        return found
+
+
+def _divider(npu: NpuOptions | str) -> "Divider":
+    require_packages()
+    # Not above: the packages that it needs may be missing where there is no NPU.
+    from arm_ext.ethosu.partition.divider import Divider
+
+    return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
+
+
+def _check_budget(memory: Memory, budget: int | None) -> None:
+    if budget is None or memory.peak_activation_bytes <= budget:
+        return
+    widest = "\n".join(layer.describe() for layer in memory.widest)
+    raise ModelError(
+        f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
+        f"alive at the widest layers:\n{widest}"
+    )
