@@ -123,8 +123,21 @@ def make_program(
         # Runs here are few: they do not pay for optimising what they run.
         executable = build(marked, profile, initial, optimised=not runs_here, own_allocator=True)
     target = profile.tvm_target(optimised=not runs_here)
-    objects = _objects(kernels, target, _packed, kernel_cache)
+    objects = packed_objects(kernels, target, kernel_cache)
     return Program(executable, (*objects, _allocator(profile.triple)), profile.triple)
+
+
+def packed_objects(
+    functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, kernel_cache: KernelCache | None = None
+) -> list[bytes]:
+    """Compile kernels to objects that define their symbols as functions of the runtime's calling convention.
+
+    Args:
+        functions: Symbol → kernel.
+        target: Target for LLVM.
+        kernel_cache: Completes the kernels that the phases left without a body.
+    """
+    return _objects(functions, target, _packed, kernel_cache)
 
 
 def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[bytes]:
@@ -149,8 +162,7 @@ def _objects(
     def object_of(symbol: str, func: tirx.PrimFunc) -> bytes:
         with section("kernels"):
             named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
-            made_from = "\0".join((_maker(), build.__name__, str(target), tvm.ir.save_json(named)))
-            key = hashlib.sha256(made_from.encode()).hexdigest()
+            key = code_key(build.__name__, named, target)
             return KERNELS.get(key, lambda: _compiled(build(completed(named), target)))
 
     try:
@@ -159,6 +171,18 @@ def _objects(
             return [each.result() for each in pending]
     finally:
         KERNELS.tidy()
+
+
+def code_key(form: str, func: tirx.PrimFunc, target: tvm.target.Target) -> str:
+    """Return the hash of all that decides the machine code of a kernel.
+
+    Args:
+        form: Name of what is made of it.
+        func: The kernel with its `global_symbol`.
+        target: Target for LLVM.
+    """
+    made_from = "\0".join((_maker(), form, str(target), tvm.ir.save_json(func)))
+    return hashlib.sha256(made_from.encode()).hexdigest()
 
 
 def _whole(func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -10,9 +10,12 @@ import tvm
 from tvm import relax, tirx
 from tvm.s_tir.stmt import SBlockRealize
 
+from arm_ext.common.scratch import temporary
 from arm_ext.pipeline import codegen
+from arm_ext.pipeline.caches import KERNELS
+from arm_ext.pipeline.machine_code import code_key, packed_objects
 from arm_ext.target.profiles import resolve
-from arm_ext.target.toolchain import Linker
+from arm_ext.target.toolchain import Linker, link_plain
 from schedules.composites.vocabulary import LINEAR
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.cores import CORES
@@ -34,26 +37,37 @@ DOTPROD = {**BASELINE, "mattr": ["+dotprod"]}
 
 
 def host() -> tvm.target.Target:
-    """This machine with all that its CPU has: FMA in hardware, where the generic x86 target calls libm."""
-    return tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})
+    """This machine with all that its CPU has: FMA in hardware, where the generic x86 target calls libm.
+
+    LLVM does not optimise: the values are the same, and sooner there.
+    """
+    cpu = tvm.target.codegen.llvm_get_system_cpu()
+    return tvm.target.Target({"kind": "llvm", "opt-level": 0, "mcpu": cpu})
 
 
 def run_on_host(func: tirx.PrimFunc, inputs: Sequence[Array], shape: Sequence[int], dtype: str) -> Array:
     """Runs a PrimFunc whose last argument is its output, which starts as what no test expects."""
-    kernel = library(func, host())[func.attrs["global_symbol"]]
+    symbol = str(func.attrs["global_symbol"])
+    with temporary() as folder:
+        (code,) = packed_objects({symbol: as_lowered(func)}, host())
+        (folder / "kernel.o").write_bytes(code)
+        link_plain([folder / "kernel.o"], folder / "kernel.so")
+        kernel = tvm.runtime.load_module(str(folder / "kernel.so"))[symbol]
     output = tvm.runtime.tensor(np.full(shape, 99, dtype))
     kernel(*(tvm.runtime.tensor(np.asarray(array, order="C")) for array in inputs), output)
     return output.numpy()
 
 
 def assembly(func: tirx.PrimFunc, target: dict[str, Any]) -> str:
-    return str(library(func, tvm.target.Target(target)).inspect_source("asm"))
+    """Return the assembly of a kernel by the passes that are used for packages; from the cache, if it is there."""
+    func, on = as_lowered(func), tvm.target.Target(target)
 
+    def compiled() -> bytes:
+        mod = tvm.IRModule({func.attrs["global_symbol"]: func})
+        built = tvm.tirx.build(mod, target=on, pipeline=codegen.registered())
+        return str(built.inspect_source("asm")).encode()
 
-def library(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
-    """Compile a kernel to machine code by the passes that are used for packages."""
-    mod = tvm.IRModule({func.attrs["global_symbol"]: as_lowered(func)})
-    return tvm.tirx.build(mod, target=target, pipeline=codegen.registered())
+    return KERNELS.get(code_key("assembly", func, on), compiled).decode()
 
 
 def as_lowered(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -66,7 +80,7 @@ def model_so(
     calls: Sequence[tuple[tirx.PrimFunc, Sequence[Array], Sequence[int], str]],
     target: dict[str, Any],
 ) -> Path:
-    """A model.so of several PrimFuncs side by side.
+    """A model.so of several PrimFuncs side by side; machine code that is cached is taken from there, as for packages.
 
     Args:
         path: The file to write.
@@ -74,7 +88,8 @@ def model_so(
             inputs in order and returns all outputs.
         target: What to build for.
     """
-    builder = relax.BlockBuilder()
+    builder, on = relax.BlockBuilder(), tvm.target.Target(target)
+    kernels: dict[str, tirx.PrimFunc] = {}
     params = [
         [relax.Var(f"x{c}_{i}", relax.TensorType(a.shape, str(a.dtype))) for i, a in enumerate(inputs)]
         for c, (_, inputs, _, _) in enumerate(calls)
@@ -82,12 +97,17 @@ def model_so(
     with builder.function("main", [param for group in params for param in group]):
         outputs = []
         for index, (func, _, shape, dtype) in enumerate(calls):
-            gvar = builder.add_func(as_lowered(func).without_attr("global_symbol"), f"kernel_{index}")
+            symbol = f"kernel_{index}"
+            kernels[symbol] = as_lowered(func).without_attr("global_symbol")
+            gvar = builder.add_func(kernels[symbol].with_attr(codegen.APART, True), symbol)
             call = relax.call_tir(gvar, params[index], relax.TensorType(shape, dtype))
             outputs.append(builder.emit(call))
         builder.emit_func_output(relax.Tuple(outputs))
-    built = relax.build(builder.get(), tvm.target.Target(target), tir_pipeline=codegen.registered())
-    built.export_library(str(path), fcompile=Linker(TRIPLE))
+    built = relax.build(builder.get(), on, tir_pipeline=codegen.registered(), exec_mode="compiled")
+    objects = [path.with_name(f"{path.stem}-{symbol}.o") for symbol in kernels]
+    for file, code in zip(objects, packed_objects(kernels, on), strict=True):
+        file.write_bytes(code)
+    built.export_library(str(path), fcompile=Linker(TRIPLE, objects=tuple(objects)))
     return path
 
 
