@@ -12,9 +12,11 @@ if [[ $extra == test ]]; then
     # The emulator, the arm64 C and C++ libraries it maps, llvm-mca for the cycle estimates, a compiler with sanitizers,
     # one for microcontrollers; what users build C libraries with, a machine without an operating system, and a browser.
     for package in qemu-user libc6-arm64-cross libstdc++6-arm64-cross llvm-19 g++ gcc-arm-none-eabi cmake pkg-config \
-        qemu-system-arm chromium chromium-driver; do
+        qemu-system-arm; do
         [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
     done
+    # Ubuntu has no package of a browser, only a snap; GitHub's machines come with Chrome and its driver.
+    command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
 fi
 
 if ((${#missing[@]})); then

@@ -281,7 +281,7 @@ def _for(tasks: int | str, places: list[Place]) -> list[Place]:
 
 
 class Constants:
-    """Constants one after the other, equal ones once."""
+    """The constants of a library in one array, in which equal constants are stored once."""
 
     def __init__(self, shared: Mapping[bytes, Place] = MappingProxyType({})) -> None:
         """Takes the places of constants that are not added to these, as other models of the library read them, too."""

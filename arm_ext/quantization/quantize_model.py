@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A float ONNX model and calibration samples in, an `ImportedModel` in QDQ form out."""
+"""Import of a float ONNX model that is quantised into QDQ form by calibration samples."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels of a float model's activations brought to like ranges, so that one scale of int8 fits them all.
+"""Rescaling of activation channels to similar ranges (equalisation, SmoothQuant), so that one int8 scale fits all.
 
     t = Conv(x, W1, b1);  y = Conv(Relu(t), W2)    →    t/s = Conv(x, W1/s, b1/s);  y = Conv(Relu(t/s), W2*s)
 

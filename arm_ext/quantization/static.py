@@ -428,7 +428,7 @@ def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequ
 
 
 class _Reader:
-    """Feeds, as onnxruntime's CalibrationDataReader."""
+    """Samples in the form of onnxruntime's CalibrationDataReader."""
 
     def __init__(self, feeds: Iterator[Feed]) -> None:
         self._feeds = feeds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 convolutions and linear layers on SDOT: implicit GEMM on rows as they lie, requantised in registers.
+"""int8 convolutions and linear layers on SDOT: implicit GEMM on unpacked rows, requantised in registers.
 
 A register tile loads 16 k of each of its rows as one vector and takes them by lane, so nothing of A is packed; see
 `gemm_s8`.

@@ -53,7 +53,7 @@ def _as_it_is(value: ir.Expr) -> ir.Expr:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of lines by an instruction, which take the zero points of matrices of run time off.
+    """The sums of lines by an instruction, by which the zero points of run-time matrices are taken into account.
 
     Attributes:
         row: (sum, vector of rows, weights) to the sum.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers that walk a sequence step by step."""
+"""Recurrent layers (LSTM, GRU, RNN): kernels that compute all steps of a sequence in one loop."""
