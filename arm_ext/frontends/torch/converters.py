@@ -106,15 +106,21 @@ def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[st
 
 
 def _clamp(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Bounds that are numbers, either of which may be missing; upstream's is infinite then, which no integer is."""
-    emit, x = importer.block_builder.emit, a["self"]
-    dtype = _dtype(node.meta["val"].dtype)
-    if "float" in str(x.ty.dtype):
-        return importer._clamp(node)
-    x = emit(relax.op.astype(x, dtype))
+    """Bounds that are numbers or tensors; upstream's is infinite where one is missing, which no integer is."""
+    emit, dtype = importer.block_builder.emit, _dtype(node.meta["val"].dtype)
+    x = emit(relax.op.astype(a["self"], dtype))
     for bound, limited in ((a["min"], relax.op.maximum), (a["max"], relax.op.minimum)):
-        x = x if bound is None else emit(limited(x, relax.const(bound, dtype)))
+        if isinstance(bound, relax.Expr):
+            x = emit(limited(x, emit(relax.op.astype(bound, dtype))))
+        elif bound is not None:
+            x = emit(limited(x, relax.const(bound, dtype)))
     return x
+
+
+def _clamp_by_numbers(
+    importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]
+) -> relax.Expr:
+    return importer._clamp(node) if "float" in str(a["self"].ty.dtype) else _clamp(importer, node, a)
 
 
 def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
@@ -137,6 +143,10 @@ def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Ex
 
 def _with_arguments(convert: Callable[..., relax.Expr]) -> Convert:
     return lambda importer, node: convert(importer, node, arguments_of(importer, node))
+
+
+def _overloads(*shifts: str) -> list[str]:
+    return [f"{shift}.{kind}" for shift in shifts for kind in ("Scalar", "Tensor", "Tensor_Scalar")]
 
 
 def _dtype(dtype: torch.dtype) -> str:
@@ -164,7 +174,8 @@ CONVERTERS: dict[str, Convert] = {
     "slice_scatter.default": _with_arguments(slice_scattered),
     "while_loop": while_loop,
     **dict.fromkeys(NAMES, recurrent),
-    "clamp.default": _with_arguments(_clamp),
+    "clamp.default": _with_arguments(_clamp_by_numbers),
+    "clamp.Tensor": _with_arguments(_clamp),
     "exp2.default": _with_arguments(elementwise.exp2),
     "erfc.default": _with_arguments(elementwise.erfc),
     "softplus.default": _with_arguments(elementwise.softplus),
@@ -173,8 +184,12 @@ CONVERTERS: dict[str, Convert] = {
     **dict.fromkeys(("arange.default", "arange.start", "arange.start_step"), _range),
     "hypot.default": _with_arguments(elementwise.hypot),
     "_cdist_forward.default": _with_arguments(elementwise.distances),
-    **dict.fromkeys(("__lshift__.Scalar", "__lshift__.Tensor"), _with_arguments(elementwise.shifted_left)),
-    **dict.fromkeys(("__rshift__.Scalar", "__rshift__.Tensor"), _with_arguments(elementwise.shifted_right)),
+    **dict.fromkeys(
+        _overloads("__lshift__", "bitwise_left_shift"), _with_arguments(elementwise.shifted_left)
+    ),
+    **dict.fromkeys(
+        _overloads("__rshift__", "bitwise_right_shift"), _with_arguments(elementwise.shifted_right)
+    ),
     **dict.fromkeys(resample.ANTIALIASED, _with_arguments(resample.resampled)),
     **dict.fromkeys(
         (f"max_pool{rank}d_with_indices.default" for rank in (2, 3)), _with_arguments(pool.maxima)
@@ -184,6 +199,8 @@ CONVERTERS: dict[str, Convert] = {
     "amin.default": _with_arguments(reductions.extremum(relax.op.min)),
     "max.dim": _with_arguments(reductions.extremum_and_place(relax.op.max, relax.op.argmax)),
     "min.dim": _with_arguments(reductions.extremum_and_place(relax.op.min, relax.op.argmin)),
+    "var_mean.correction": _with_arguments(reductions.variance_and_mean),
+    "prod.dim_int": _with_arguments(reductions.product),
     "any.default": _with_arguments(reductions.any_of_all),
     **dict.fromkeys(random.NAMES, _with_arguments(random.refuse_random)),
     **dict.fromkeys(random.DROPOUTS, _with_arguments(random.dropout)),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Torch reductions that upstream's importer lacks."""
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,26 @@ def extremum_and_place(reduce: Callable[..., relax.Expr], place: Callable[..., r
         return [emit(operator(a["self"], a["dim"], keepdims=a["keepdim"])) for operator in (reduce, place)]
 
     return convert
+
+
+def product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
+    """Convert prod.dim_int."""
+    return importer.block_builder.emit(R.prod(a["self"], [a["dim"]], a["keepdim"]))
+
+
+def variance_and_mean(
+    importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments
+) -> list[relax.Expr]:
+    """Convert var_mean.correction."""
+    emit, x, axes = importer.block_builder.emit, a["self"], list(a["dim"] or []) or None
+    mean = emit(R.mean(x, axes, keepdims=True))
+    difference = emit(R.subtract(x, mean))
+    total = emit(R.sum(emit(R.multiply(difference, difference)), axes, a["keepdim"]))
+    correction = 1 if a["correction"] is None else a["correction"]
+    variance, known = node.meta["val"]
+    count = math.prod(map(int, x.ty.shape)) // max(1, variance.numel())
+    scale = relax.const(max(0, count - correction), str(x.ty.dtype))
+    return [emit(R.divide(total, scale)), mean if a["keepdim"] else emit(R.reshape(mean, list(known.shape)))]
 
 
 def any_of_all(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:

@@ -19,8 +19,8 @@ from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
 DECIDING = ("cond", while_loop.NAME)
 """Operators that are control flow."""
 
-WITHOUT_CODE = ("atan2.default",)
-"""Operators that upstream converts to calls for which TVM generates no code."""
+NOT_COMPILED = ("atan2.default", "masked_select.default")
+"""Operators that upstream converts, to what TVM generates no code for or to a shape that depends on the data."""
 
 
 def operator_of(node: torch.fx.Node) -> str:
@@ -55,7 +55,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
         custom = {node.target.__name__ for node in _all_calls(program.graph_module) if _is_custom(node)}
         self.update_convert_map({name: self._custom_or(self.convert_map.get(name)) for name in custom})
-        for name in WITHOUT_CODE:
+        for name in NOT_COMPILED:
             self.convert_map.pop(name, None)
         self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
 

@@ -15,7 +15,21 @@ from tests.arm_ext.frontends.torch.compared import compare, imported
 def test_values():
     def function(x: Tensor, y: Tensor, n: Tensor) -> tuple[Tensor, ...]:
         shifted = n << 2, n >> 1
-        return *shifted, x.exp2(), x.erfc(), x.hypot(y), torch.cdist(x, y), n.clamp(max=3), n.clamp(min=-2)
+        shifted = *shifted, torch.bitwise_left_shift(n.abs(), n.abs()), torch.bitwise_right_shift(n, 1)
+        bounded = n.clamp(max=n + n), x.clamp(y, y + 1), n.clamp(n - n, n + 1)
+        return (
+            *shifted,
+            *bounded,
+            *torch.var_mean(x, 1),
+            *torch.std_mean(x, keepdim=True),
+            x.prod(1),
+            x.exp2(),
+            x.erfc(),
+            x.hypot(y),
+            torch.cdist(x, y),
+            n.clamp(max=3),
+            n.clamp(min=-2),
+        )
 
     torch.manual_seed(0)
     compare(function, torch.randn(3, 7), torch.randn(3, 7), torch.arange(-4, 5))
@@ -49,9 +63,11 @@ def test_tensors_without_axes_have_one():
     compare(function, torch.tensor(1.5), torch.tensor(0))
 
 
-def test_angles_are_refused():
+def test_operators_that_upstream_converts_in_vain_are_refused():
     with pytest.raises(ModelError, match=r"aten\.atan2\.default \(1x\): atan2"):
         imported(torch.atan2, torch.randn(3), torch.randn(3))
+    with pytest.raises(ModelError, match=r"aten\.masked_select\.default \(1x\): masked_select"):
+        imported(lambda x: x.masked_select(x > 0), torch.randn(3))
 
 
 @pytest.mark.parametrize(
