@@ -52,8 +52,11 @@ def variance_and_mean(
     correction = 1 if a["correction"] is None else a["correction"]
     variance, known = node.meta["val"]
     count = math.prod(map(int, x.ty.shape)) // max(1, variance.numel())
-    scale = relax.const(max(0, count - correction), str(x.ty.dtype))
-    return [emit(R.divide(total, scale)), mean if a["keepdim"] else emit(R.reshape(mean, list(known.shape)))]
+    # A quotient by the constant 0 cannot be lowered.
+    scale = relax.const(1 / (count - correction) if count > correction else math.inf, str(x.ty.dtype))
+    if not a["keepdim"]:
+        mean = emit(R.reshape(mean, list(known.shape)))
+    return [emit(R.multiply(total, scale)), mean]
 
 
 def any_of_all(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:

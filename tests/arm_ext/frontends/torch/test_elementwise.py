@@ -3,12 +3,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from arm_ext.common.errors import ModelError
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.torch.compared import compare, imported
 
 
@@ -61,6 +63,13 @@ def test_tensors_without_axes_have_one():
         return *alone, *several, x.gather(0, place), x.index_select(0, place), x.unsqueeze(0) * 2
 
     compare(function, torch.tensor(1.5), torch.tensor(0))
+
+
+def test_a_variance_of_one_element_is_no_number():
+    model = imported(lambda x: torch.var_mean(x, 1), torch.ones(3, 1))
+    variance, mean = run_on_host(model.mod, [np.ones((3, 1), np.float32)])
+    assert np.isnan(variance).all()
+    assert (mean == 1).all()
 
 
 def test_operators_that_upstream_converts_in_vain_are_refused():
