@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -17,12 +18,20 @@ from arm_ext.api.arguments import check_type
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board.spec import parse_spec
 from arm_ext.common.errors import ArmExtError, ModelError, UsageError
+from arm_ext.common.scratch import temporary
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Method
 from arm_ext.quantization.float_operators import with_quantized_nodes
 from arm_ext.quantization.samples import read_calibration
-from arm_ext.report.advice.alternatives import alternatives, exclude, is_part, is_quantized, united
+from arm_ext.report.advice.alternatives import (
+    alternatives,
+    exclude,
+    int8_alternative,
+    is_part,
+    is_quantized,
+    united,
+)
 from arm_ext.report.advice.failure import Failure, told
 from arm_ext.report.advice.prediction import predicted_gain
 from arm_ext.report.advice.record import (
@@ -137,16 +146,22 @@ def advise(
     found = alternatives(present.profile, present.report, features, int8, records)
     predicted = [advisor.predicted(alternative) for alternative in found]
     tried = [advisor.tried(each) for each in sorted(predicted, key=_promise)]
+    if quantize is None:
+        tried += advisor.int8_without_samples(calibration)
     progress(STEPS[2])
     together = advisor.together(tried)
     progress(STEPS[3])
     layers: list[LayerAlternative] = []
     if not any(_helps(each) for each in tried if "quantize" in each.options):
         layers += advisor.int8_layers(samples, calibration)
-    if npu is not None:
-        layers += advisor.npu_regions(NpuOptions(npu) if isinstance(npu, str) else npu, int8 or {})
+    regions = None if npu is None else advisor.with_npu(npu, int8 or {})
+    if regions is not None:
+        layers += advisor.npu_regions(regions)
     progress(STEPS[4])
-    return advisor.report(tried, together, layers, advisor.changes())
+    changes = advisor.changes()
+    if regions is not None and not any(each.failure for each in layers):
+        changes += advisor.npu_operators(regions)
+    return advisor.report(tried, together, layers, changes)
 
 
 def _int8(samples: str | Path, calibration: Method) -> dict[str, str]:
@@ -189,7 +204,7 @@ class _Advisor:
             recommended=options,
             gain=(together and together.gain) or 0.0,
             error=(together and together.error) or 0.0,
-            advice=tuple(each for each in changes if isinstance(each, Advice)),
+            advice=tuple(sorted((each for each in changes if isinstance(each, Advice)), key=_saved_most)),
             declined=tuple(each for each in changes if isinstance(each, Declined)),
             note=measured.note,
         )
@@ -226,6 +241,22 @@ class _Advisor:
         }
         return alternative.model_copy(update=found)
 
+    def int8_without_samples(self, calibration: Method) -> Iterator[Alternative]:
+        """Yield int8 with its predicted gain, for a float ONNX model of which there are no calibration samples.
+
+        The prediction takes the self-test's inputs for them, which tell the cost of int8 and not its error.
+        """
+        if not is_onnx(self.bench.model) or is_quantized(self.present.report) or not self._feed:
+            return
+        row = int8_alternative({"quantize": "FILE.npz"}).model_copy(update={"note": "give samples of yours"})
+        with temporary() as folder:
+            samples = folder / "samples.npz"
+            np.savez(samples, **{name: value[np.newaxis] for name, value in self._feed.items()})
+            options = row.options | _int8(samples, calibration)
+            found = self.predicted(row.model_copy(update={"options": options}))
+        if found.status != "failed":  # such as that nothing of it can be quantised
+            yield row.model_copy(update={"predicted": found.predicted})
+
     def _objection(self, gain: float, error: float) -> str:
         """Return why an alternative is not recommended; empty if it is."""
         if gain < self._least_gain:
@@ -258,13 +289,18 @@ class _Advisor:
         gain = self._gain(build)
         return found.model_copy(update={"gain": gain, "note": self._objection(gain, found.error or 0.0)})
 
-    def npu_regions(self, npu: NpuOptions, quantize: Mapping[str, str]) -> Iterator[LayerAlternative]:
+    def with_npu(self, npu: NpuOptions | str, quantize: Mapping[str, str]) -> NpuRegions:
+        """Return the model with an NPU, quantised by these options where it is float."""
+        options = NpuOptions(npu) if isinstance(npu, str) else npu
+        quantized = is_quantized(self.present.report)
+        return NpuRegions(self.bench, self.present, options, {} if quantized else quantize)
+
+    def npu_regions(self, regions: NpuRegions) -> Iterator[LayerAlternative]:
         """Yield the regions that an NPU would take, or one row that tells why there are none."""
+        npu = regions.npu
         if self.bench.spent:
             yield _no_regions(npu, self.present, "not built", "", _SPENT)
             return
-        quantized = is_quantized(self.present.report)
-        regions = NpuRegions(self.bench, self.present, npu, {} if quantized else quantize)
         try:
             for found in regions.measured():
                 if found.status != "measured":
@@ -292,9 +328,7 @@ class _Advisor:
 
     def changes(self) -> list[Advice | Declined]:
         """Return changes of the model that gain, and those that do not; measured if a rule can make the change."""
-        bench, present = self.bench, self.present
-        model = bench.onnx_model()
-        feed = present.inputs if bench.options["preprocess"] is None else {}
+        present, model, feed = self.present, self._model, self._feed
 
         def quantized(nodes: Collection[str]) -> onnx.ModelProto | None:
             if model is None or not feed:
@@ -306,6 +340,22 @@ class _Advisor:
 
         subject = Subject(present.profile, present.report, model, tuple(feed), quantized)
         return [self._change(finding) for finding in findings(subject)]
+
+    def npu_operators(self, regions: NpuRegions) -> list[Advice | Declined]:
+        """Return what would help operators that stay on the CPU beside an NPU."""
+        # Not above: the packages that it needs may be missing where there is no NPU.
+        from arm_ext.api.advise_npu_operators import NpuOperators
+
+        return list(NpuOperators(regions, self._model, self._feed).found())
+
+    @cached_property
+    def _model(self) -> onnx.ModelProto | None:
+        return self.bench.onnx_model()
+
+    @property
+    def _feed(self) -> Arrays:
+        """Inputs of the model itself; none where preprocessing gives it others."""
+        return self.present.inputs if self.bench.options["preprocess"] is None else {}
 
     def _change(self, finding: Finding) -> Advice | Declined:
         gain = at_outputs = None
@@ -391,6 +441,11 @@ def _promise(alternative: Alternative) -> float:
 
 def _helps(alternative: Alternative) -> bool:
     return alternative.status == "measured" and not alternative.note
+
+
+def _saved_most(advice: Advice) -> float:
+    """Sort by it what saves most first."""
+    return -(advice.gain if advice.gain is not None else advice.estimated or 0.0)
 
 
 def _declined(finding: Finding, reason: str, failure: Failure = "") -> Declined:

@@ -86,9 +86,9 @@ class Bench:
         """Compile the model with options of `compile`, by their names on the command line, and measure the package."""
         return self._measured(self.model, options)
 
-    def measure_model(self, model: onnx.ModelProto) -> Build:
-        """Measure another model with the same inputs as `onnx_model` returns it."""
-        return self._measured(model, self._held)
+    def measure_model(self, model: onnx.ModelProto, options: Mapping[str, Any] | None = None) -> Build:
+        """Measure another model with the same inputs as `onnx_model` returns it, with further options of `compile`."""
+        return self._measured(model, {**self._held, **(options or {})})
 
     def measure_changed(self, changed: Changed, present: Build) -> Build:
         """Measure a changed model on the inputs of the present build; outputs are in the layout of the present ones.

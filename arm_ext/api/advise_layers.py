@@ -27,6 +27,7 @@ from arm_ext.quantization.session import Session
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.advice.record import CostlyCall, LayerAlternative
 from arm_ext.report.npu import NpuRegion, fallback_name
+from arm_ext.report.profile.record import ProfiledCall
 
 _LAYERS = 3
 """Costliest layers that are tried in int8; each is a build."""
@@ -122,6 +123,12 @@ def _cost_of_any(anchors: Collection[str], build: Build) -> float:
     return sum(cost_of_call(call) for call in build.profile.calls if call.anchor in anchors)
 
 
+def calls_of_region(region: NpuRegion, build: Build) -> list[ProfiledCall]:
+    """Return the calls that compute a region on the CPU."""
+    fallback = fallback_name(region.index)
+    return [call for call in build.profile.calls if fallback in call.function.split("/")]
+
+
 @dataclass(frozen=True)
 class NpuRegions:
     """The regions that `compile --npu` makes of a quantised model, each against its fallback on the CPU.
@@ -138,13 +145,27 @@ class NpuRegions:
     npu: NpuOptions
     quantize: Mapping[str, Any]
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of `compile` that make the regions."""
+        return {**self.quantize, "npu": self.npu}
+
+    @cached_property
+    def build(self) -> Build:
+        """The model with the NPU, measured on the CPU.
+
+        Raises:
+            UsageError, ModelError, EnvError: As `compile` with `--npu`, and as `profile`.
+        """
+        return self.bench.measure(self.options)
+
     def measured(self) -> Iterator[LayerAlternative]:
         """Yield the regions, or one row that tells why there are none; `note` of a region is for the caller to fill in.
 
         Raises:
             UsageError, ModelError, EnvError: As `compile` with `--npu`, and as `profile`.
         """
-        build = self.bench.measure({**self.quantize, "npu": self.npu})
+        build = self.build
         found = build.report.npu
         if found is None:
             return
@@ -164,8 +185,7 @@ class NpuRegions:
             yield self._row(region, found.cpu_mhz, build, error)
 
     def _row(self, region: NpuRegion, cpu_mhz: float, build: Build, error: float) -> LayerAlternative:
-        fallback = fallback_name(region.index)
-        own = [call for call in build.profile.calls if fallback in call.function.split("/")]
+        own = calls_of_region(region, build)
         now = sum(cost_of_call(call) for call in own)
         then = region.npu_us * cpu_mhz
         heaviest = max(own, key=lambda call: (call.macs, -call.index), default=None)

@@ -29,6 +29,7 @@ from arm_ext.native.build import call_times_module
 from arm_ext.package import REPORT_JSON, AnyPackage, Package, package_of
 from arm_ext.report.advice.failure import told
 from arm_ext.report.calls import CallRow, KernelCall
+from arm_ext.report.npu import NpuReport
 from arm_ext.report.profile.record import (
     Around,
     BrokenOff,
@@ -239,7 +240,6 @@ def _load(board: Board, package: Package) -> LoadedModel:
 def _of_package(package: Package, report: CompileReport, board: str) -> dict[str, Any]:
     """Fields of a profile that the package tells."""
     manifest = package.manifest
-    regions = report.npu.regions if report.npu else ()
     return {
         "model": manifest.model.name,
         "target": manifest.target.profile,
@@ -247,11 +247,20 @@ def _of_package(package: Package, report: CompileReport, board: str) -> dict[str
         "macs": manifest.macs,
         "peak_bytes": manifest.memory.peak_activation_bytes,
         "weight_bytes": manifest.memory.weight_bytes,
-        "npu_regions": tuple(
-            NpuRegionCost(index=r.index, sources=r.sources, cycles=r.cycles, us=r.npu_us, cpu_us=r.cpu_us)
-            for r in regions
-        ),
+        "npu_regions": () if report.npu is None else tuple(_regions(report.npu)),
     }
+
+
+def _regions(npu: NpuReport) -> Iterator[NpuRegionCost]:
+    for region in npu.regions:
+        yield NpuRegionCost(
+            index=region.index,
+            sources=region.sources,
+            cycles=region.cycles,
+            us=region.npu_us,
+            cpu_us=region.cpu_us,
+            cpu_clock_cycles=round(npu.cpu_mhz * region.npu_us),
+        )
 
 
 def _counts(cost: CallCost) -> Counts:

@@ -68,6 +68,16 @@ def whole() -> onnx.ModelProto:
     return chain.model({"depthwise_q": TensorProto.INT8})
 
 
+def normalized() -> onnx.ModelProto:
+    """Return `whole` with a layer norm over the rows of an image, which no NPU has, before the last convolution."""
+    chain = Chain()
+    y = convolutions(chain)
+    chain.weights["gain"] = np.linspace(0.5, 2, SIDE, dtype=np.float32)
+    y = chain.op("norm", "LayerNormalization", y, "gain", axis=-1)
+    chain.op("depthwise", "Conv", y, chain.weight("depthwise", CHANNELS, 1, 3, 3), group=CHANNELS)
+    return chain.model({"depthwise_q": TensorProto.INT8})
+
+
 def mixed() -> onnx.ModelProto:
     """Return convolutions, layer norm, attention, and a head in float."""
     chain = Chain()

@@ -23,7 +23,7 @@ from arm_ext.ethosu.partition.parts import Part, Wishes
 from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.partition.region_values import region_values
 from arm_ext.ethosu.partition.two_of_four import sparsity
-from arm_ext.ethosu.partition.unsupported import CONVERSIONS, IN_64_BITS
+from arm_ext.ethosu.partition.unsupported import CONVERSIONS, IN_64_BITS, QUANTIZE_IT
 from arm_ext.ethosu.vela.compiler import Compiled, MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela.config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
@@ -201,8 +201,8 @@ def _fallbacks(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[D
     for operator, why in divided.refused.items():
         yield replace(why, nodes=operator.nodes, operator=operator.kind)
     for call in left_float:
-        hint = "quantise it, or what it reads"
-        yield replace(call, limit=call.limit or "integers", actual=call.actual or "float", hint=hint)
+        limit, actual = call.limit or "integers", call.actual or "float"
+        yield replace(call, limit=limit, actual=actual, hint=QUANTIZE_IT)
     told = {node for call in left_float for node in call.nodes}
     for unread in divided.unread:
         if unread.operator in CONVERSIONS:

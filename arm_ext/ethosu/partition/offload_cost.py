@@ -37,7 +37,8 @@ class Clocks:
     handover: float = HANDOVER_US
 
 
-_ESTIMATES = "estimates of Vela and of the kernels"
+ESTIMATES = "estimates of Vela and of the kernels"
+"""Who is asked whether an operator or a region is faster on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Worth:
             "the hand-over costs more than its region saves",
             f"below {1e6 * self.here:.1f} us, as on the CPU",
             f"{1e6 * self.there:.1f} us",
-            asked=_ESTIMATES,
+            asked=ESTIMATES,
             hint="offload its neighbours too, or name it in --npu-ops",
         )
 
@@ -78,7 +79,7 @@ def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Diagnostic | N
         "it takes longer on the NPU, where its region does not gain",
         f"at most {here:.1f} us, as on the CPU",
         f"{there:.1f} us",
-        asked=_ESTIMATES,
+        asked=ESTIMATES,
         hint="name it in --npu-ops",
     )
 

@@ -14,6 +14,8 @@ from relay_passes.ir.sources import sources_of
 from schedules.diagnostic import Diagnostic
 
 IN_64_BITS = "its integers have 64 bits"
+QUANTIZE_IT = "quantise it, or what it reads"
+"""Advice for an operator that computes in float."""
 CONVERSIONS = ("quantize", "dequantize")
 """Operators between float and quantised values, which no NPU has."""
 
@@ -34,7 +36,7 @@ def unread(
     dtypes = sorted({str(getattr(x.ty, "dtype", "")) for x in (*read_by(value), var)})
     floats, long = [d for d in dtypes if d.startswith("float")], [d for d in dtypes if d in LONG]
     if floats:
-        advice = "have integers on both sides" if name in CONVERSIONS else "quantise it, or what it reads"
+        advice = "have integers on both sides" if name in CONVERSIONS else QUANTIZE_IT
         why = Diagnostic("it computes in float", "integers", ", ".join(floats), hint=advice)
         macs = 0
     elif long:

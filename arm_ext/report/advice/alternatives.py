@@ -76,11 +76,16 @@ def _precisions(features: Collection[str], int8: Mapping[str, str] | None) -> It
             why="an instruction has four times the products, and weights half the bytes",
         )
     if int8 is not None:
-        yield Alternative(
-            name="int8",
-            options=dict(int8),
-            why="tensors have a quarter of the bytes, and an instruction more products",
-        )
+        yield int8_alternative(int8)
+
+
+def int8_alternative(options: Mapping[str, str]) -> Alternative:
+    """Return the quantisation of the whole model by these options."""
+    return Alternative(
+        name="int8",
+        options=dict(options),
+        why="tensors have a quarter of the bytes, and an instruction more products",
+    )
 
 
 def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Alternative]:

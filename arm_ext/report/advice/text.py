@@ -16,18 +16,22 @@ _OTHERS = 2
 
 
 def text(report: AdviceReport) -> str:
-    """Return what the model costs, what each alternative costs, and what its author can change."""
+    """Return what the model costs, what is recommended, each alternative, and what the model's author can change."""
     head = [
         f"{report.model} for {report.target}, on board {report.board}",
         f"one inference  {_amount(report.cost, report.unit)} on {report.core}",
     ]
-    parts = ["\n".join(head), _alternatives(report)]
-    if report.calls:
-        parts.append(_calls(report))
-    if report.layers:
-        parts.append(_layers(report))
-    parts += [_recommended(report), _changes(report), *([_declined(report)] if report.declined else [])]
-    return "\n\n".join([*parts, _wrapped(report.note)])
+    parts = [
+        "\n".join(head),
+        _recommended(report),
+        _alternatives(report),
+        _layers(report) if report.layers else "",
+        _changes(report),
+        _calls(report) if report.calls else "",
+        _declined(report) if report.declined else "",
+        _wrapped(report.note),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def config(report: AdviceReport) -> str:
@@ -120,9 +124,38 @@ def _recommended(report: AdviceReport) -> str:
             f"recommended: {' '.join(options(report.recommended))}\n"
             f"measured together: {_percent(report.gain)} less, error at the outputs {report.error:.1e}"
         )
-    else:
+    elif any(each.status == "measured" for each in report.alternatives):
         said = f"recommended: none; no option saves anything within an error of {report.max_error:g}"
-    return "\n".join([said, *_beyond_the_error(report)])
+    else:
+        said = "recommended: none; no option was measured"
+    return "\n".join([said, *_beyond_the_error(report), *_without_samples(report), *_best_layer(report)])
+
+
+def _without_samples(report: AdviceReport) -> list[str]:
+    """Return what int8 may save if there were calibration samples, where that is more than is recommended."""
+    found = [
+        each
+        for each in report.alternatives
+        if each.name == "int8" and each.status == "not built" and (each.predicted or 0) > max(report.gain, 0)
+    ]
+    return [
+        _wrapped(
+            f"int8 is predicted to save {_percent(each.predicted or 0)}: give calibration samples by --quantize "
+            "FILE.npz to measure it"
+        )
+        for each in found
+    ]
+
+
+def _best_layer(report: AdviceReport) -> list[str]:
+    """Return the single layer that helps most, where that is more than is recommended."""
+    helping = [each for each in report.layers if each.helps and (each.gain or 0) > report.gain]
+    if not helping:
+        return []
+    best = max(helping, key=lambda each: each.gain or 0)
+    return [
+        _wrapped(f"{best.name} for {best.anchor} alone saves {_percent(best.gain or 0)}; see single layers")
+    ]
 
 
 def _beyond_the_error(report: AdviceReport) -> list[str]:

@@ -30,12 +30,24 @@ function figures(entries) {
 }
 
 function draw(place, option) {
+  const earlier = echarts.getInstanceByDom(place);
+  if (earlier) earlier.dispose();
   const made = echarts.init(place, null, { renderer: "svg" });
   made.setOption({
     textStyle: { color: style("--text") }, aria: { enabled: true }, animation: false, backgroundColor: "transparent",
     ...option,
   });
   return made;
+}
+
+// Calls `redraw` before the page is printed and behind it: charts keep the size and the colours of their time.
+function onPrint(redraw) {
+  for (const [event, printed] of [["beforeprint", true], ["afterprint", false]]) {
+    window.addEventListener(event, () => {
+      document.documentElement.classList.toggle("paper", printed);
+      redraw(printed);
+    });
+  }
 }
 
 const axis = (name, more = {}) => ({

@@ -5,7 +5,7 @@ const profile = data("profile");
 const before = data("before");
 const calls = profile.calls;
 const counted = profile.kind === "counts";
-const ROW = 26, LANE = 12;
+const ROW = 26, LANE = 12, NAMED = 56; // pixels: a row, a lane of the graph, a box of the timeline that has room for a name
 
 const costOf = (call) => (call.counts ? call.counts.cycles_with_caches : call.times.median_us);
 const cost = (value) => (counted ? number(value) : micro(value));
@@ -85,27 +85,29 @@ const alive = aliveAt(lanes.last);
 let order = "index";
 let chosen = calls.length ? [...calls].sort((a, b) => b.share - a.share)[0].index : 0;
 
+// Those that matter most first, which a narrow window shows without scrolling.
 const COLUMNS = [
   ["", "graph", null],
   ["layer", "name", (call) => [call.anchor, ...call.operators].join(" + ")],
-  ["output", "", (call) => call.output],
-  ["kernel", "", (call) => call.kernel],
-  [unit, "number", (call) => cost(costOf(call))],
   ["share", "number", (call) => percent(call.share)],
+  [unit, "number", (call) => cost(costOf(call))],
   ...(counted
     ? [
         ["bound by", "", (call) => call.counts.bound],
-        ["of its limit", "number", (call) => percent(call.counts.limit_cycles / call.counts.cycles_with_caches)],
+        ["of its limit", "number", (call) => percent(call.counts.limit_cycles / call.counts.cycles_with_caches),
+          "The cycles that the busiest of vector pipes, dispatch, L2 and memory needs at least, as a share of the cycles"],
       ]
-    : [["spread", "number", (call) => percent(call.times.spread)]]),
+    : [["spread", "number", (call) => percent(call.times.spread), "How far the times of several runs are apart"]]),
+  ["kernel", "", (call) => call.kernel],
+  ["output", "", (call) => call.output],
 ];
 
 function drawCalls() {
   const table = byId("calls");
   const most = Math.max(...calls.map((call) => call.share), 1e-9);
   const line = element("tr");
-  for (const [name, kind] of COLUMNS) {
-    const cell = element("th", undefined, { class: kind, scope: "col" });
+  for (const [name, kind, , about] of COLUMNS) {
+    const cell = element("th", undefined, { class: kind, scope: "col", ...(about ? { title: about } : {}) });
     const sorts = { layer: "index", share: "share" }[name];
     if (sorts) {
       const button = element("button", `${name}${order === sorts ? " ▾" : ""}`, { title: `Sort by ${sorts}` });
@@ -128,7 +130,7 @@ function drawCalls() {
       if (text) cell.title = cell.textContent;
       row.append(cell);
     }
-    row.style.background = `rgba(${style("--heat")}, ${0.45 * (call.share / most)})`;
+    row.style.background = `rgba(var(--heat), ${0.45 * (call.share / most)})`;
     row.addEventListener("click", () => choose(call.index));
     row.addEventListener("focus", () => choose(call.index));
     body.append(row);
@@ -198,7 +200,7 @@ function countDetails(call) {
   const intensity = counts.l2_bytes ? (call.macs / counts.l2_bytes).toFixed(2) : "all in L1";
   const rows = [
     ["instructions", number(counts.instructions)], ["estimated cycles", number(counts.estimated_cycles)],
-    ["least for these", number(counts.limit_cycles)], ["read and written", size(counts.moved_bytes)],
+    ["least cycles for these instructions", number(counts.limit_cycles)], ["read and written", size(counts.moved_bytes)],
     ["from L2", size(counts.l2_bytes)], ["from memory", size(counts.memory_bytes)],
     ["MAC per byte from L2", intensity],
   ];
@@ -231,30 +233,33 @@ function timeline() {
   let at = 0;
   const gap = (counted ? profile.around.cycles_with_caches : profile.around.us) / Math.max(1, calls.length);
   for (const call of calls) {
-    boxes.push({ name: call.anchor, call: call.index, value: [0, at, at + costOf(call)], share: call.share });
+    boxes.push({ name: call.anchor, label: call.anchor, call: call.index, value: [0, at, at + costOf(call)], share: call.share });
     at += costOf(call) + gap;
   }
-  // A region stands where its first node's fallback does; its length is an estimate in the same unit only for times.
+  // A region stands where its first node's fallback does.
   for (const region of profile.npu_regions) {
     const first = calls.find((call) => call.sources.some((source) => region.sources.includes(source)));
     const begin = first ? boxes[first.index].value[1] : 0;
-    const length = counted ? region.cycles : region.us;
-    boxes.push({ name: `NPU region ${region.index}, estimated by Vela`, value: [1, begin, begin + length], share: 1 });
+    const length = counted ? region.cpu_clock_cycles : region.us;
+    const label = `NPU region ${region.index}`;
+    boxes.push({ name: `${label} with its hand-over, estimated by Vela`, label, value: [1, begin, begin + length], share: 1 });
   }
-  const lanesShown = profile.npu_regions.length ? ["CPU", counted ? "NPU (its own cycles)" : "NPU"] : ["CPU"];
-  const box = (_params, api) => {
+  const lanesShown = profile.npu_regions.length ? ["CPU", counted ? "NPU, in cycles\nof the CPU's clock" : "NPU"] : ["CPU"];
+  const box = (params, api) => {
     const [left, right] = [api.coord([api.value(1), api.value(0)]), api.coord([api.value(2), api.value(0)])];
-    const height = Math.min(90, api.size([0, 1])[1] * 0.6);
-    return {
-      type: "rect", style: api.style(),
-      shape: { x: left[0], y: left[1] - height / 2, width: Math.max(0.5, right[0] - left[0]), height },
-    };
+    const height = Math.min(90, api.size([0, 1])[1] * 0.6), width = Math.max(0.5, right[0] - left[0]);
+    const rect = { type: "rect", style: api.style(), shape: { x: left[0], y: left[1] - height / 2, width, height } };
+    if (width < NAMED) return rect;
+    const text = { text: boxes[params.dataIndex].label, fill: style("--text"), width: width - 8, overflow: "truncate" };
+    return { ...rect, textContent: { type: "text", style: text }, textConfig: { position: "inside" } };
   };
-  const colour = (entry) => `rgba(${style("--heat")}, ${0.2 + 0.8 * Math.min(1, entry.share * 8)})`;
+  // Text on the darkest one can still be read.
+  const most = Math.max(...calls.map((call) => call.share), 1e-9);
+  const colour = (entry) => `rgba(${style("--heat")}, ${0.12 + 0.43 * Math.min(1, entry.share / most)})`;
   chart("timeline", {
     grid: { left: 150, right: 30, top: 20, bottom: 100 },
     xAxis: axis(unit, { type: "value", max: Math.ceil(Math.max(...boxes.map((entry) => entry.value[2]))) }),
-    yAxis: { type: "category", data: lanesShown, axisLabel: { color: style("--text") } },
+    yAxis: { type: "category", data: lanesShown, inverse: true, axisLabel: { color: style("--text"), lineHeight: 16 } },
     dataZoom: [{ type: "slider", bottom: 10, filterMode: "weakFilter" }, { type: "inside", filterMode: "weakFilter" }],
     tooltip: { formatter: ({ data }) => `${echarts.format.encodeHTML(data.name)}<br>${cost(data.value[2] - data.value[1])} ${unit}` },
     series: [{ type: "custom", renderItem: box, encode: { x: [1, 2], y: 0 },
@@ -310,17 +315,19 @@ function memory() {
     return { held, bytes: held.reduce((sum, from) => sum + calls[from].written, 0) };
   });
   const peak = live.reduce((best, entry, index) => (entry.bytes > live[best].bytes ? index : best), 0);
+  const most = live.length ? live[peak].bytes : 0;
+  const step = 2 ** Math.ceil(Math.log2(Math.max(most, 8) / 6)); // whole KiB
   chart("memory", {
     grid: { left: 90, right: 30, top: 20, bottom: 90 },
     xAxis: axis("kernel call", { type: "category", data: calls.map((call) => call.anchor) }),
-    yAxis: axis("bytes of results that are alive", { type: "value", nameGap: 65, axisLabel: { formatter: size, color: style("--faint") } }),
+    yAxis: axis("results that are held", { type: "value", interval: step, max: step * Math.ceil(most / step), nameGap: 65, axisLabel: { formatter: size, color: style("--faint") } }),
     dataZoom: [{ type: "slider", bottom: 10 }, { type: "inside" }],
     tooltip: { trigger: "axis", formatter: ([item]) => `${echarts.format.encodeHTML(item.name)}<br>${size(item.value)}` },
     series: [{ type: "line", step: "middle", areaStyle: {}, showSymbol: false,
       data: live.map((entry, index) => ({ value: entry.bytes, call: index })), itemStyle: { color: style("--accent") } }],
   });
   const rows = live[peak].held.map((from) => [calls[from].anchor, `${calls[from].output}, ${size(calls[from].written)}`]);
-  byId("peak").append(
+  byId("peak").replaceChildren(
     element("h3", `At the peak, while ${calls[peak].anchor} runs: ${size(live[peak].bytes)} of results`), facts(rows));
 }
 
@@ -340,8 +347,11 @@ function compare() {
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
   const total = (report) => (report.kind === "counts" ? report.cycles_with_caches : report.median_us);
   rows.unshift({ name: "whole inference", old: total(before), now: total(profile), change: total(profile) - total(before) });
+  const about = (report) => `${report.model} for ${report.target}, on ${report.board} (${report.core})`;
+  byId("compare").querySelector(".hint").textContent =
+    `In ${unit}, the greatest change first. Before: ${about(before)}. Now: ${about(profile)}.`;
   const top = element("tr");
-  for (const [name, kind] of [["layer", "name"], [`before, ${unit}`, "number"], [`now, ${unit}`, "number"], ["change", "number"], ["ratio", "number"]])
+  for (const [name, kind] of [["layer", "name"], ["before", "number"], ["now", "number"], ["change", "number"], ["now / before", "number"]])
     top.append(element("th", name, { class: kind, scope: "col" }));
   const body = element("tbody");
   for (const row of rows) {
@@ -356,7 +366,7 @@ function compare() {
   }
   const head = element("thead");
   head.append(top);
-  byId("difference").append(head, body);
+  byId("difference").replaceChildren(head, body);
 }
 
 // ---- Tabs; a chart is drawn when it is first seen, since it needs a size.
@@ -364,18 +374,34 @@ function compare() {
 const VIEWS = { layers: "Layers", timeline: "Timeline", roofline: "Roofline", memory: "Memory", ...(before ? { compare: "Compare" } : {}) };
 const DRAW = { timeline, roofline, memory, compare };
 const drawn = new Set();
+let shown = "layers";
 
 function show(view) {
+  shown = view;
   for (const name of ["layers", "timeline", "roofline", "memory", "compare"]) byId(name).hidden = name !== view;
   for (const tab of byId("tabs").children) tab.setAttribute("aria-selected", String(tab.dataset.view === view));
+  drawOnce(view);
+}
+
+function drawOnce(view) {
   if (DRAW[view] && !drawn.has(view)) { drawn.add(view); DRAW[view](); }
 }
+
+onPrint((printed) => {
+  drawn.clear();
+  if (!printed) { show(shown); return; }
+  for (const view of Object.keys(VIEWS)) { byId(view).hidden = false; drawOnce(view); }
+});
 
 head();
 drawCalls();
 for (const [view, name] of Object.entries(VIEWS)) {
-  const tab = element("button", name, { role: "tab", "data-view": view });
+  const tab = element("button", name, { role: "tab", "data-view": view, "aria-controls": view });
   tab.addEventListener("click", () => show(view));
+  tab.addEventListener("keydown", (event) => {
+    const next = { ArrowRight: tab.nextElementSibling, ArrowLeft: tab.previousElementSibling }[event.key];
+    if (next) { next.focus(); next.click(); }
+  });
   byId("tabs").append(tab);
 }
 show("layers");

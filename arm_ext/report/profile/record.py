@@ -146,6 +146,7 @@ class NpuRegionCost(_Record):
         description="Microseconds at the clock that the package was compiled for, with the hand-over."
     )
     cpu_us: float = Field(description="Microseconds of the CPU's fallback at its clock, by estimate.")
+    cpu_clock_cycles: int = Field(description="`us` in cycles of the CPU's clock.")
 
 
 class BrokenOff(_Record):

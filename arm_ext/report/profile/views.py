@@ -4,7 +4,7 @@
 import json
 from typing import Any
 
-from arm_ext.common.text import columns
+from arm_ext.common.text import columns, wrapped
 from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 
@@ -41,7 +41,7 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
             "",
             *([_bounds(profile), ""] if counted else []),
             *_npu(profile),
-            profile.note,
+            *wrapped("", profile.note),
         ]
     )
 
@@ -138,7 +138,7 @@ def trace(profile: ProfileReport) -> str:
         at += length + between
     for region in profile.npu_regions:
         begin = min((begins[name] for name in region.sources if name in begins), default=0.0)
-        length = region.cycles if profile.kind == "counts" else region.us
+        length = region.cpu_clock_cycles if profile.kind == "counts" else region.us
         events.append(_event(1, f"region {region.index}", begin, length, {"cycles": region.cycles}))
     return json.dumps({"traceEvents": events, "otherData": {"note": profile.note}}) + "\n"
 

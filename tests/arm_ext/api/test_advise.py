@@ -72,8 +72,12 @@ def test_gains_are_predicted_from_the_kernels_that_a_build_would_have(tmp_path: 
     onnx.save(model(nodes, {"x": [1, 32, 16, 16]}, ["y"], {"w0": weights[0], "w1": weights[1]}), path)
     found = advise(path, "cortex-a76")
     assert {call.kernel for call in found.calls if call.share > 0.1} == {"winograd_f32"}
-    assert {each.name for each in found.alternatives} == {"fp16", "no winograd"}
-    for each in found.alternatives:
+    fp16, no_winograd, int8 = found.alternatives
+    assert (fp16.name, no_winograd.name, int8.name) == ("fp16", "no winograd", "int8")
+    assert (int8.status, int8.note) == ("not built", "give samples of yours")
+    assert int8.predicted is not None
+    assert f"int8 is predicted to save {100 * int8.predicted:.1f} %" in text(found)
+    for each in (fp16, no_winograd):
         assert each.gain is not None
         assert each.predicted is not None
         assert each.gain < -0.3
@@ -89,7 +93,7 @@ def test_predicted_gains_of_a_model_of_products_are_near_the_measured(of_digits:
 
 def test_an_error_above_the_bound_is_not_recommended() -> None:
     found = advise(digits.model_path("fp32"), "cortex-a76", max_error=1e-6)
-    (fp16,) = found.alternatives
+    fp16, _ = found.alternatives
     assert fp16.note == "error above 1e-06"
     assert found.recommended == {}
 
@@ -155,6 +159,22 @@ def test_a_changed_layout_is_measured(of_both: AdviceReport) -> None:
     assert border.error < 1e-5  # the same numbers at other places; another kernel may sum in another order
 
 
+def test_moves_that_a_model_can_do_without_are_measured(of_both: AdviceReport) -> None:
+    (moved,) = (each for each in of_both.advice if each.rule == "moved-data")
+    assert moved.sources == ("there", "back")
+    assert moved.gain is not None
+    assert 0.01 < moved.gain < 1.5 * moved.at_most  # their neighbours find more in the caches, too
+    assert moved.error is None  # the outputs are other ones
+
+
+def test_a_smaller_size_that_saves_no_more_than_its_work_is_not_advised(of_both: AdviceReport) -> None:
+    (size,) = (each for each in of_both.declined if each.rule == "size-above-block")
+    assert size.sources == ("t",)
+    # Kernels compute 33 rows in little more than 33/32 of the time of 32.
+    assert "sequence size 33 is 1 above 32" in size.reason
+    assert "built and measured, it saves" in size.reason
+
+
 def test_a_single_layer_in_int8_is_measured(of_both: AdviceReport) -> None:
     conv = next(each for each in of_both.layers if each.anchor == "conv")
     assert (conv.name, conv.status, conv.sources) == ("int8", "measured", ("conv", "relu"))
@@ -181,9 +201,10 @@ def test_nothing_that_is_slower_is_advised(of_both: AdviceReport, of_digits: Adv
 
 def test_a_region_of_an_npu_is_compared_with_its_fallback(tmp_path: Path) -> None:
     path = tmp_path / "whole.onnx"
-    onnx.save(npu_models.whole(), path)
+    onnx.save(npu_models.normalized(), path)
     found = advise(path, "cortex-a55", npu=NpuOptions("ethos-u55-128", handover_us=1))
-    (region,) = found.layers
+    region, _ = found.layers
+    _tell_of_layer_norm(found)
     assert (region.name, region.status, region.note, region.layer_error) == (
         "ethos-u55-128",
         "measured",
@@ -195,10 +216,23 @@ def test_a_region_of_an_npu_is_compared_with_its_fallback(tmp_path: Path) -> Non
     assert 0 < region.cost < region.now
     assert region.gain == pytest.approx((region.now - region.cost) / found.cost, rel=0.2)
     assert "Vela's estimate" in region.how
+    onnx.save(npu_models.whole(), path)
     slow = advise(path, "cortex-a55", npu=NpuOptions("ethos-u55-128", handover_us=1e6))
     (none,) = slow.layers
     assert (none.status, none.failure, none.helps) == ("not built", "", False)
     assert "stays on the CPU" in none.note
+
+
+def _tell_of_layer_norm(found: AdviceReport) -> None:
+    (norm,) = (each for each in found.advice if each.rule == "npu-operators")
+    assert norm.sources == ("norm",)
+    assert norm.gain is None  # nothing is measured on an NPU
+    assert norm.estimated is not None
+    assert norm.estimated > 0.01
+    assert "no TOSA form" in norm.evidence
+    assert "there is 1 region with" in norm.evidence
+    assert "on the NPU; now there are 2 regions" in norm.evidence
+    assert "take batch normalisation in the place of LayerNormalization" in norm.how
 
 
 def test_an_npu_is_not_compared_on_a_real_board() -> None:

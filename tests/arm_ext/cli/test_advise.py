@@ -39,7 +39,7 @@ def test_a_board_that_is_gone_leaves_what_was_measured(
     monkeypatch.setattr(api, "profile", gone)
     assert cli.invoke(["advise", str(digits.model_path("fp32")), "--target", "cortex-a76", "--json"]) == 3
     said = capsys.readouterr()
-    (fp16,) = json.loads(said.out)["alternatives"]
+    fp16, _ = json.loads(said.out)["alternatives"]
     assert (fp16["status"], fp16["note"]) == ("failed", "the board does not answer")
     assert "the others hold" in said.err
 

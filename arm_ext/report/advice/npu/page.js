@@ -105,3 +105,4 @@ function plot() {
 head();
 drawTable();
 plot();
+onPrint(plot);

@@ -86,7 +86,11 @@ def report(size: int, faster: int = 1) -> ProfileReport:
             l1d_bytes=32768,
             l2_bytes=262144,
         ),
-        npu_regions=(NpuRegionCost(index=0, sources=("block2/conv",), cycles=500, us=1.0, cpu_us=9.0),),
+        npu_regions=(
+            NpuRegionCost(
+                index=0, sources=("block2/conv",), cycles=500, us=1.0, cpu_us=9.0, cpu_clock_cycles=800
+            ),
+        ),
         note="made up",
     )
 
@@ -197,6 +201,43 @@ def test_the_table_is_one_stop_of_the_tab_key(browser: webdriver.Chrome, tmp_pat
     )
     browser.switch_to.active_element.send_keys(Keys.HOME)
     assert browser.switch_to.active_element.get_attribute("aria-selected") == "true"
+
+
+def test_views_are_chosen_by_arrow_keys(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    opened(browser, tmp_path, html(report(3)))
+    tab(browser, "layers").send_keys(Keys.ARROW_RIGHT)
+    assert browser.find_element(By.ID, "timeline").is_displayed()
+    assert browser.switch_to.active_element == tab(browser, "timeline")
+    browser.switch_to.active_element.send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    assert browser.find_element(By.ID, "layers").is_displayed()
+
+
+def test_regions_of_the_npu_are_in_cycles_of_the_cpu(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    made = report(50)
+    opened(browser, tmp_path, html(made))
+    (boxes,) = series(browser, "timeline")
+    *calls, region = boxes["data"]
+    assert [box["call"] for box in calls] == [call.index for call in made.calls]
+    lane, begin, end = region["value"]
+    assert (lane, begin, end - begin) == (1, calls[2]["value"][1], made.npu_regions[0].cpu_clock_cycles)
+
+
+def test_all_views_are_printed_in_light_colours(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    media = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        opened(browser, tmp_path, html(report(50), report(50, faster=2)))
+        for event, shown, dark in (("beforeprint", list(VIEWS), False), ("afterprint", ["layers"], True)):
+            browser.execute_script("window.dispatchEvent(new Event(arguments[0]))", event)  # type: ignore[no-untyped-call]
+            assert [name for name in VIEWS if browser.find_element(By.ID, name).is_displayed()] == shown
+            text = browser.find_element(By.TAG_NAME, "body").value_of_css_property("color")
+            assert (_brightness(text) > 128) == dark
+            if not browser.find_element(By.ID, "timeline").is_displayed():
+                tab(browser, "timeline").click()
+            for label in browser.find_elements(By.CSS_SELECTOR, "#timeline svg text")[:3]:
+                assert (_brightness(label.value_of_css_property("fill")) > 128) == dark
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that keep a part of a quantised model off an NPU, and the nearest ones that would not.
+
+The model with the other operators is built, too. One inference is then compared: Vela's estimate of the regions with
+their hand-overs, and the measured calls of all that stays on the CPU.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import onnx
+
+from arm_ext.api.advise_builds import Build, cost_of_call
+from arm_ext.api.advise_layers import NpuRegions, calls_of_region
+from arm_ext.common.text import counted
+from arm_ext.ethosu.ops.constraints import LEAVE
+from arm_ext.ethosu.partition.offload_cost import ESTIMATES
+from arm_ext.ethosu.partition.unsupported import QUANTIZE_IT
+from arm_ext.frontends.onnx.shapes import infer_shapes
+from arm_ext.quantization.float_operators import with_quantized_nodes
+from arm_ext.report.advice.failure import told
+from arm_ext.report.advice.onnx_changes import Changed
+from arm_ext.report.advice.onnx_npu import NEAREST, replaced
+from arm_ext.report.advice.record import Advice, Declined
+from arm_ext.report.advice.rules import LEAST_GAIN
+from arm_ext.report.npu import NpuReport
+from schedules.diagnostic import Diagnostic
+
+RULE = "npu-operators"
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """A change of the model that may bring an operator to the NPU.
+
+    Attributes:
+        operator: What stays on the CPU.
+        instead: What is computed in its place.
+        how: The change to make.
+        changed: The changed model.
+    """
+
+    operator: str
+    instead: str
+    how: str
+    changed: Changed
+
+
+@dataclass(frozen=True)
+class NpuOperators:
+    """The operators that an NPU does not take.
+
+    Attributes:
+        regions: The model with the NPU.
+        model: The ONNX model, whose nodes all have names; None for a model of another format.
+        feed: A sample, which the ranges of new operators in a quantised model are taken from.
+    """
+
+    regions: NpuRegions
+    model: onnx.ModelProto | None
+    feed: Mapping[str, npt.NDArray[Any]]
+
+    def found(self) -> Iterator[Advice | Declined]:
+        """Yield what would help the operators that stay on the CPU for another reason than cost.
+
+        Raises:
+            UsageError, ModelError, EnvError: As `compile` with `--npu`, and as `profile`.
+        """
+        kept = _kept(self.regions.build)
+        tried: set[str] = set()
+        for proposal in self._proposals(kept):
+            tried.update(proposal.changed.sources)
+            if not self.regions.bench.spent:
+                yield self._tried(proposal)
+        yield from self._with_hints([found for found in kept if not tried.intersection(found.nodes)])
+
+    def _proposals(self, kept: Collection[Diagnostic]) -> Iterator[_Proposal]:
+        """Yield the changes that can be made in the model, each for all operators of a kind."""
+        if self.model is None:
+            return
+        names = {name for found in kept for name in found.nodes}
+        for nearest in NEAREST:
+            changed = replaced(self.model, names, nearest)
+            if changed is not None:
+                infer_shapes(changed.model, changed.model.graph.name)
+                names -= set(changed.sources)
+                how = f"take {nearest.instead} in the place of {nearest.operator}, and train the model again"
+                yield _Proposal(nearest.operator, nearest.instead, how, self._in_integers(changed) or changed)
+        floats = [found for found in kept if found.hint == QUANTIZE_IT and names.issuperset(found.nodes)]
+        if floats:
+            nodes = tuple(dict.fromkeys(name for found in floats for name in found.nodes))
+            operators = ", ".join(sorted({found.operator for found in floats}))
+            in_integers = self._in_integers(Changed(self.model, nodes, "quantised", comparable=False))
+            if in_integers is not None:
+                yield _Proposal(
+                    operators, "the same in int8", "quantise what it reads and gives", in_integers
+                )
+
+    def _in_integers(self, changed: Changed) -> Changed | None:
+        """Return a quantised model with its changed nodes in integers, too; None if they are so, or cannot be."""
+        if self.regions.quantize or not self.feed:
+            return None  # `compile` quantises the whole model
+        made = with_quantized_nodes(changed.model, changed.sources, [dict(self.feed)])
+        return None if made is None else Changed(made, changed.sources, changed.what, comparable=False)
+
+    def _tried(self, proposal: _Proposal) -> Advice | Declined:
+        """Return what is said of a changed model, which is built and measured."""
+        before, name, sources = self.regions.build, self.regions.npu.accelerator, proposal.changed.sources
+        try:
+            build = self.regions.bench.measure_model(proposal.changed.model, self.regions.options)
+        except Exception as error:
+            fault, said = told(error)
+            return Declined(rule=RULE, sources=sources, reason=said, failure=fault)
+        gain = 1 - cost_with_npu(build) / cost_with_npu(before)
+        evidence = (
+            f"{proposal.operator} stays on the CPU with {name}: {_reasons(before, sources)}. "
+            f"With {proposal.instead}, there {_regions(build)} on the NPU; now there {_regions(before)}"
+        )
+        still = _reasons(build, sources)
+        if still or gain < LEAST_GAIN:
+            why = f"stays on the CPU, too: {still}" if still else f"saves {100 * gain:.1f} % by estimate"
+            return Declined(rule=RULE, sources=sources, reason=f"{evidence}; built, this {why}")
+        return Advice(
+            rule=RULE,
+            sources=sources,
+            evidence=evidence,
+            at_most=self._share(sources),
+            estimated=gain,
+            basis=f"built; Vela's estimate for {name}, and the measured calls on the CPU",
+            how=proposal.how,
+        )
+
+    def _with_hints(self, kept: Iterable[Diagnostic]) -> Iterator[Advice]:
+        """Yield the operators that cost enough and break a limit that the model could keep to."""
+        groups: dict[tuple[str, str, str], list[str]] = {}
+        for found in kept:
+            if found.hint not in ("", LEAVE):
+                groups.setdefault((found.operator, _said(found), found.hint), []).extend(found.nodes)
+        for (operator, why, hint), nodes in groups.items():
+            share = self._share(nodes)
+            if share >= LEAST_GAIN:
+                yield Advice(
+                    rule=RULE,
+                    sources=tuple(dict.fromkeys(nodes)),
+                    evidence=f"{operator} stays on the CPU with {self.regions.npu.accelerator}: {why}",
+                    at_most=share,
+                    estimated=share,
+                    basis="all that these calls cost on the CPU, in an inference with the NPU",
+                    how=hint,
+                )
+
+    def _share(self, sources: Collection[str]) -> float:
+        """Return the share that calls on the CPU have of an inference with the NPU."""
+        build, wanted = self.regions.build, set(sources)
+        on_npu = {call.index for region in _npu(build).regions for call in calls_of_region(region, build)}
+        calls = [call for call in build.profile.calls if wanted & set(call.sources)]
+        return sum(cost_of_call(call) for call in calls if call.index not in on_npu) / cost_with_npu(build)
+
+
+def cost_with_npu(build: Build) -> float:
+    """Return the cost of one inference in which the NPU computes its regions, in cycles of the CPU's clock."""
+    found = _npu(build)
+    on_cpu = sum(cost_of_call(call) for region in found.regions for call in calls_of_region(region, build))
+    return build.cost - on_cpu + found.cpu_mhz * sum(region.npu_us for region in found.regions)
+
+
+def _npu(build: Build) -> NpuReport:
+    assert build.report.npu is not None  # it was built with --npu
+    return build.report.npu
+
+
+def _kept(build: Build) -> list[Diagnostic]:
+    """Return the operators that stay on the CPU, but for those that are faster there."""
+    return [found for found in _npu(build).fallbacks if not found.unfit and found.asked != ESTIMATES]
+
+
+def _said(found: Diagnostic) -> str:
+    return found.reason + (f" (allowed: {found.limit}; found: {found.actual})" if found.limit else "")
+
+
+def _reasons(build: Build, sources: Collection[str]) -> str:
+    """Return why any of these nodes stays on the CPU; empty if none does but for its cost."""
+    kept = [found for found in _kept(build) if set(sources) & set(found.nodes)]
+    return "; ".join(dict.fromkeys(found.reason for found in kept))
+
+
+def _regions(build: Build) -> str:
+    regions = _npu(build).regions
+    share = sum(region.macs for region in regions) / max(build.report.macs, 1)
+    verb = "is" if len(regions) == 1 else "are"
+    return f"{verb} {counted(len(regions), 'region')} with {100 * min(share, 1):.0f} % of the MACs"
