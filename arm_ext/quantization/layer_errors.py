@@ -11,12 +11,17 @@ import numpy.typing as npt
 from arm_ext.quantization.error_sums import ChannelSums, ErrorSums, error_of
 from arm_ext.quantization.histogram import Histogram
 from arm_ext.quantization.layers import Constant, Layer, Quantizer
-from arm_ext.report.accuracy.record import LOW_DB, ErrorHistogram, Errors, LayerAccuracy, ValueHistogram
+from arm_ext.report.accuracy.record import (
+    LOW_DB,
+    SATURATED,
+    ErrorHistogram,
+    Errors,
+    LayerAccuracy,
+    ValueHistogram,
+)
 
 Array = npt.NDArray[Any]
 
-# Ranges of samples leave out a little on purpose: of percentile 0.001 %, of entropy more.
-_SATURATED = 0.01
 # Rounding errors are spread evenly around 0, within half a step.
 _SHIFT_STEPS = 0.3
 # Share of the levels that values use: a ReLU in signed symmetric int8 uses a half, and a range that is twice too wide
@@ -30,6 +35,8 @@ _FAIR_DB = 30.0
 _WEIGHTS_DB = {8: 20.0, 4: 8.0}
 _PRUNED = 0.01
 _GAIN = 0.05
+# Quantised weights have a cosine of 0.99 and more with the source's, in 4 bits too.
+_ALIKE = 0.5
 _BIAS_STEPS = 0.5
 _WEIGHT_SHIFT_STEPS = 0.4
 # Largest value over the root mean square; above this, most of the range is for a few values. For a million values of a
@@ -97,9 +104,10 @@ class LayerErrors:
         self.vanished += int(np.count_nonzero((values.own == 0) & (exact != 0)))
         if (quantizer := self._quantizer) is not None:
             least, greatest = quantizer.limits
-            half = self._step / 2
+            # Within a step, as the 1 of a softmax whose integers go to 255 / 256, little is lost.
+            step = self._step
             with np.errstate(over="ignore"):  # a limit beyond what float32 holds is infinite
-                beyond = (exact < least - half) | (exact > greatest + half)
+                beyond = (exact < least - step) | (exact > greatest + step)
             self.saturated += int(np.count_nonzero(beyond))
         if values.integers is not None and values.others is not None:
             different = int(np.count_nonzero(values.integers != values.others))
@@ -169,7 +177,7 @@ class LayerErrors:
     def _range(self, quantizer: Quantizer) -> Iterator[str]:
         count, step = self.own.count, self._step
         share = self.saturated / count
-        if share > _SATURATED:
+        if share > SATURATED:
             limits = "{:.4g} to {:.4g}".format(*quantizer.limits)
             yield (
                 f"{percent(share)} of its values saturate: the scale is too small for {self.own.least:.4g} to "
@@ -209,7 +217,7 @@ class LayerErrors:
         count, step = self.own.count, self._step
         shift = self.own.mean_shift / step if step else 0.0
         part = count * self.own.mean_shift**2 / self.own.noise if self.own.noise else 0.0
-        if abs(shift) > _SHIFT_STEPS and part > _SHIFT_PART and self.saturated <= _SATURATED * count:
+        if abs(shift) > _SHIFT_STEPS and part > _SHIFT_PART and self.saturated <= SATURATED * count:
             yield f"its values are shifted by {shift:+.2f} steps in the mean: a zero point or a bias is off"
         lost = self.vanished / max(count - self.source_zeros, 1)
         if lost > _VANISHED:
@@ -227,7 +235,14 @@ def _weights(constant: Constant) -> Iterator[str]:
     if pruned > _PRUNED:
         yield f"{percent(pruned)} of its weights are 0 that are not small in the source: they were pruned"
         return
-    if (factor := error_of(constant.value, source).gain) and abs(factor - 1) > _GAIN:
+    whole = error_of(constant.value, source)
+    if whole.cosine < _ALIKE and source.size > 1:
+        yield (
+            f"its weights have a cosine of {whole.cosine:.2f} with the source's: they are in another order, or of "
+            "another training"
+        )
+        return
+    if (factor := whole.gain) and abs(factor - 1) > _GAIN:
         yield f"its weights come out {factor:.3g} times the source's: their scale is wrong"
         return
     step = float(np.mean(quantizer.scale))

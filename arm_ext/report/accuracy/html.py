@@ -13,6 +13,7 @@ from arm_ext.report.accuracy.record import (
 )
 from arm_ext.report.accuracy.views import (
     MIDDLES,
+    beyond_calibration,
     blame,
     described,
     mixed_precision,
@@ -51,7 +52,9 @@ def html(report: AccuracyReport) -> str:
     title = escape(f"{report.model} against {report.reference}")
     found = report.to_blame()
     causes = "".join(f"<li><b>{escape(layer.title)}</b>: {escape(layer.because())}</li>" for layer in found)
-    told = f"<ul>{causes}</ul>" if found else _paragraphs(blame(report))
+    told = (
+        f"<ul>{causes}</ul>{_paragraphs(beyond_calibration(report))}" if found else _paragraphs(blame(report))
+    )
     mixed, npu = report.mixed, report.npu
     body = [
         _outputs(report),

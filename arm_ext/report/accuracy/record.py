@@ -11,6 +11,11 @@ LOW_DB = 20.0
 """A layer whose own error is above a tenth of its values (by amplitude) is to blame, whatever the cause."""
 
 
+SATURATED = 0.01
+"""Share of a layer's values beyond its integers that is a cause: ranges of samples leave out a little on purpose, of
+percentile 0.001 %, of entropy more."""
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -83,7 +88,9 @@ class LayerAccuracy(_Record):
         description="Number of our integers that differ from onnxruntime's, told to compute in integers, or from "
         "LiteRT's; null if it cannot, and for a float layer."
     )
-    saturated: float = Field(description="Share of the source's values beyond what the integers can hold.")
+    saturated: float = Field(
+        description="Share of the source's values more than a step beyond what the integers can hold."
+    )
     zeros: float = Field(description="Share of our values that are zero.")
     source_zeros: float = Field(description="Share of the source's values that are zero.")
     values: ValueHistogram | None = Field(

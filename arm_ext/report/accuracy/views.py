@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from arm_ext.common.text import clipped, columns, counted
 from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.accuracy.record import (
+    SATURATED,
     AccuracyReport,
     Errors,
     LayerAccuracy,
@@ -17,6 +18,8 @@ from arm_ext.report.accuracy.record import (
 )
 
 _TOP = 10
+_MANY = 4
+"""Layers that saturate, above which it is more likely the samples than each of these."""
 _NAME, _WIDTH = 40, 110
 _GOOD_DB = 40.0
 _SAME_DB = 1.0
@@ -99,7 +102,21 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
         said = f"  {layer.title}: {layer.because()}"
         lines += textwrap.wrap(said, _WIDTH, subsequent_indent="    ", break_long_words=False)
     left = len(found) - len(found[:most])
+    lines += beyond_calibration(report)
     return lines + ([f"  and {left} more; --all lists them"] if left else [])
+
+
+def beyond_calibration(report: AccuracyReport) -> list[str]:
+    """Return that the samples are at fault rather than layers, where half of the layers and more saturate."""
+    quantized = [layer for layer in report.layers if layer.scale is not None]
+    beyond = sum(layer.saturated > SATURATED for layer in quantized)
+    if beyond < _MANY or 2 * beyond < len(quantized):
+        return []
+    said = (
+        f"{beyond} of {counted(len(quantized), 'layer')} saturate, each fed with the float model's values: the samples "
+        "may not be what the model was calibrated on, such as of another scale or another preprocessing."
+    )
+    return textwrap.wrap(said, _WIDTH)
 
 
 def mixed_precision(mixed: MixedPrecision) -> list[str]:

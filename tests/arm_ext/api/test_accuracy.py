@@ -185,6 +185,11 @@ BREAKS: dict[str, tuple[Callable[[Broken], None], str, str]] = {
     ),
     "a truncated bias": (_clipped_bias, "stem", "its bias of channel"),
     "a wrong weight scale": (_scaled("classes/w", 2), "classes", "come out 2 times"),
+    "filters in another order": (
+        lambda b: b.put("depthwise/w_quantized", b.get("depthwise/w_quantized")[::-1]),
+        "depthwise",
+        "in another order, or of another training",
+    ),
     "weight scales of other channels": (_reversed, "depthwise", "weights"),
     "a weight zero point off by one": (
         lambda b: b.put("project/w_zero_point", b.get("project/w_zero_point") + np.int8(1)),
@@ -263,6 +268,16 @@ def test_one_huge_channel_is_named_with_its_number() -> None:
     assert first.name == "depthwise"
     assert "channel 2 is" in first.because()
     assert "quantise them per channel" in first.because()
+
+
+def test_samples_of_another_scale_are_told_from_broken_layers() -> None:
+    report = Broken().report(8 * _images())
+    said = "saturate, each fed with the float model's values: the samples may"
+    assert said in " ".join(text(report).split())
+    assert said in html(report).replace("&#x27;", "'")
+    broken = Broken()
+    _scaled("deep_active", 1 / 4)(broken)
+    assert "the samples may" not in text(broken.report())
 
 
 def test_channels_that_take_the_range_are_named_where_they_are_computed() -> None:
