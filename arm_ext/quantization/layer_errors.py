@@ -242,20 +242,23 @@ def _weights(constant: Constant) -> Iterator[str]:
             "another training"
         )
         return
-    if (factor := whole.gain) and abs(factor - 1) > _GAIN:
-        yield f"its weights come out {factor:.3g} times the source's: their scale is wrong"
-        return
-    step = float(np.mean(quantizer.scale))
-    shift = float(np.mean((constant.value - source).astype(np.float64))) / step if step else 0.0
-    if abs(shift) > _WEIGHT_SHIFT_STEPS:
-        yield f"its weights are shifted by {shift:+.2f} steps in the mean: their zero point is off"
-        return
     # Channels are along the quantiser's axis; with one scale, along the first axis, as in a convolution.
     axis = quantizer.axis if quantizer.scale.size > 1 else 0 if source.ndim > 2 else source.ndim - 1
     channels = range(source.shape[axis]) if source.ndim else ()
     pairs = [(constant.value.take(i, axis), source.take(i, axis)) for i in channels]
-    found = [(error_of(*pair).sqnr_db, i) for i, pair in enumerate(pairs) if np.any(pair[1])]
-    worst, channel = min(found, default=(np.inf, 0))
+    found = [(error_of(*pair), i) for i, pair in enumerate(pairs) if np.any(pair[1])]
+    # Of most channels: one that is wrong by itself is named below.
+    factor = float(np.median([sums.gain for sums, _ in found])) if found else whole.gain
+    usual = float(np.median([sums.mean_shift for sums, _ in found])) if found else whole.mean_shift
+    if factor and abs(factor - 1) > _GAIN:
+        yield f"its weights come out {factor:.3g} times the source's: their scale is wrong"
+        return
+    step = float(np.mean(quantizer.scale))
+    shift = float(np.mean((constant.value - source).astype(np.float64))) / step if step else 0.0
+    if min(abs(shift), abs(usual) / (step or 1.0)) > _WEIGHT_SHIFT_STEPS:
+        yield f"its weights are shifted by {shift:+.2f} steps in the mean: their zero point is off"
+        return
+    worst, channel = min(((sums.sqnr_db, i) for sums, i in found), default=(np.inf, 0))
     if worst >= _WEIGHTS_DB.get(quantizer.bits, 20.0):
         return
     largest = [float(np.max(np.abs(pair[1]))) for pair in pairs]
@@ -267,7 +270,7 @@ def _weights(constant: Constant) -> Iterator[str]:
             f"{largest[huge] / max(largest[channel], 1e-30):.0f} times as large; quantise them per channel"
         )
     else:
-        yield f"{where}: their scale does not fit them"
+        yield f"{where}: their scale does not fit them, or they are not the source's"
 
 
 def _bias(constant: Constant, step: float) -> Iterator[str]:

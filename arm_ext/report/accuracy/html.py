@@ -95,19 +95,20 @@ def _outputs(report: AccuracyReport) -> str:
 
 
 def _layers(report: AccuracyReport) -> str:
-    # fmt: off
-    head = ("layer", "operator", "own", "read", report.middle, "integers", "cosine", "mean error", "max error",
-            "saturated", "zeros", "values", "errors")
-    # fmt: on
-    return f"<h2>Layers, in execution order</h2>{_table(head, map(_layer, report.layers))}"
+    read = report.has_readers
+    links = ("own", *(("read",) if read else ()), report.middle, "integers")
+    figures = ("cosine", "mean error", "max error", "saturated", "zeros", "values", "errors")
+    rows = (_layer(each, read=read) for each in report.layers)
+    return f"<h2>Layers, in execution order</h2>{_table(('layer', 'operator', *links, *figures), rows)}"
 
 
-def _layer(layer: LayerAccuracy) -> str:
+def _layer(layer: LayerAccuracy, *, read: bool) -> str:
     blamed = ' class="blamed"' if layer.is_to_blame else ""
     values, differences = layer.values, layer.differences
     cells = [
         f'<td class="name">{escape(layer.title)}</td><td>{escape(layer.operator)}</td>',
-        *map(_bar, (layer.own.sqnr_db, layer.read_db, layer.fake.sqnr_db, layer.integers.sqnr_db)),
+        *map(_bar, (layer.own.sqnr_db, *([layer.read_db] if read else []))),
+        *map(_bar, (layer.fake.sqnr_db, layer.integers.sqnr_db)),
         _cells(
             [
                 f"{layer.integers.cosine:.5f}",

@@ -97,12 +97,11 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
         worst = report.worst()[:1]
         least = f"; the largest own error is {worst[0].title}'s, {worst[0].kept_db:.1f} dB" if worst else ""
         return [f"No layer is to blame{least}."]
-    lines = [f"{counted(len(found), 'layer')} to blame:"]
+    lines = [*beyond_calibration(report), f"{counted(len(found), 'layer')} to blame:"]
     for layer in found[:most]:
         said = f"  {layer.title}: {layer.because()}"
         lines += textwrap.wrap(said, _WIDTH, subsequent_indent="    ", break_long_words=False)
     left = len(found) - len(found[:most])
-    lines += beyond_calibration(report)
     return lines + ([f"  and {left} more; --all lists them"] if left else [])
 
 

@@ -185,6 +185,14 @@ BREAKS: dict[str, tuple[Callable[[Broken], None], str, str]] = {
     ),
     "a truncated bias": (_clipped_bias, "stem", "its bias of channel"),
     "a wrong weight scale": (_scaled("classes/w", 2), "classes", "come out 2 times"),
+    "a filter of another sign": (
+        lambda b: b.put(
+            "stem/w_quantized",
+            np.where(np.arange(8)[:, None, None, None] == 5, -1, 1) * b.get("stem/w_quantized"),
+        ),
+        "stem",
+        "channel 5 of its weights keeps -6.0 dB",
+    ),
     "filters in another order": (
         lambda b: b.put("depthwise/w_quantized", b.get("depthwise/w_quantized")[::-1]),
         "depthwise",
