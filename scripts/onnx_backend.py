@@ -216,8 +216,8 @@ def difference(got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any
 class Runner:
     """Runs cases in a process of its own, whose libraries may print what they like."""
 
-    def __init__(self, as_they_are: bool) -> None:
-        self._run = compile_case if as_they_are else run_case
+    def __init__(self, run: Callable[[str], Outcome]) -> None:
+        self._run = run
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
@@ -235,17 +235,31 @@ _STAGES: dict[Lost, str] = {"died": "crash", "timeout": "hang"}
 
 
 def run_all(
-    names: Sequence[str], jobs: int, console: Console, as_they_are: bool, log: TextIO | None
+    names: Sequence[str],
+    run: Callable[[str], Outcome],
+    operator: Callable[[str], str],
+    jobs: int,
+    console: Console,
+    log: TextIO | None,
 ) -> list[Outcome]:
-    """Run cases in several processes, and return what became of them in their order; crashes and hangs are outcomes."""
+    """Run cases in several processes, and return what became of them in their order; crashes and hangs are outcomes.
+
+    Args:
+        names: The cases.
+        run: Runs one; can be pickled.
+        operator: Returns the operator that a case is about, of one that crashed.
+        jobs: Number of processes.
+        console: Where progress is shown.
+        log: File that gets a line of JSON for each case.
+    """
     outcomes: dict[int, Outcome] = {}
-    workers: Workers[str, Outcome] = Workers(partial(Runner, as_they_are), jobs, TIMEOUT_SECONDS)
+    workers: Workers[str, Outcome] = Workers(partial(Runner, run), jobs, TIMEOUT_SECONDS)
     with Progress(console=console) as progress:
         shown = progress.add_task("cases", total=len(names))
 
         def note(index: int, answer: Outcome | Lost) -> None:
             if not isinstance(answer, Outcome):
-                answer = Outcome(names[index], operator_of(every_case()[names[index]]), _STAGES[answer])
+                answer = Outcome(names[index], operator(names[index]), _STAGES[answer])
             outcomes[index] = answer
             if log is not None:
                 print(json.dumps(asdict(answer)), file=log, flush=True)
@@ -262,6 +276,23 @@ def _line_of(why: str) -> str:
     """The line that tells most: the last, but of a list of operators the first of them."""
     lines = why.strip().splitlines() or [""]
     return lines[1].strip() if "cannot be compiled:" in lines[0] else lines[-1]
+
+
+def report(outcomes: Sequence[Outcome], verbose: bool) -> int:
+    """Print why cases do not pass, and how many do; returns that number."""
+    failed = [o for o in outcomes if o.stage != "passed"]
+    counts = Counter((o.operator, o.stage) for o in failed)
+    table = Table("operator", "fails at", "cases", "first reason")
+    for (operator, stage), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        why = next(o.why for o in failed if (o.operator, o.stage) == (operator, stage))
+        table.add_row(operator, stage, str(times), _line_of(why)[:_SHOWN_WIDTH])
+    Console(width=180).print(table)
+    if verbose:
+        for outcome in failed:
+            click.echo(f"{outcome.case}: {outcome.stage}: {outcome.why}")
+    passed = len(outcomes) - len(failed)
+    click.echo(f"{passed} of {len(outcomes)} cases pass")
+    return passed
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
@@ -288,19 +319,11 @@ def main(
         for n, case in (every_case() if as_they_are else cases()).items()
         if (wanted is None or operator_of(case) in wanted) and (not names or n in names)
     ]
-    outcomes = run_all(chosen, jobs, Console(stderr=True), as_they_are, log)
-    failed = [o for o in outcomes if o.stage != "passed"]
-    counts = Counter((o.operator, o.stage) for o in failed)
-    table = Table("operator", "fails at", "cases", "first reason")
-    for (operator, stage), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        why = next(o.why for o in failed if (o.operator, o.stage) == (operator, stage))
-        table.add_row(operator, stage, str(times), _line_of(why)[:_SHOWN_WIDTH])
-    Console(width=180).print(table)
-    if verbose:
-        for outcome in failed:
-            click.echo(f"{outcome.case}: {outcome.stage}: {outcome.why}")
-    click.echo(f"{len(outcomes) - len(failed)} of {len(outcomes)} cases pass")
-    sys.exit(len(outcomes) - len(failed) < at_least)
+    run = compile_case if as_they_are else run_case
+    outcomes = run_all(
+        chosen, run, lambda name: operator_of(every_case()[name]), jobs, Console(stderr=True), log
+    )
+    sys.exit(report(outcomes, verbose) < at_least)
 
 
 if __name__ == "__main__":
