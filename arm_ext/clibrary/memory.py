@@ -193,7 +193,9 @@ class _Filled:
 
     def _add(self, item: Lifetime, offset: int) -> None:
         self._items.append((item, offset))
-        self.bytes = max(self.bytes, offset + item.size)
+        # A multiple of the alignment where that is given, so that the caller can make an array of arenas.
+        end = aligned(offset + item.size)
+        self.bytes = max(self.bytes, end if self._limit is None else min(end, self._limit))
 
 
 def _placed(

@@ -85,7 +85,7 @@ class OpenSize(ABC):
             "the sizes that follow from it.",
             "open": given,
             "open_limit": f"/** Largest {comment(self.name)}; the sizes below are for {self.constants}. */\n"
-            f"#define {limit} ((size_t){self._limit(model)})\n{self._least(prefix)}\n",
+            f"#define {limit} {self._limit(model)}\n{self._least(prefix)}\n",
             "open_parameter": " int64_t length,",
             "open_pass": f"(int64_t){given}, ",
             "open_check": render("length_check.c", known),
@@ -161,10 +161,10 @@ class OpenLength(OpenSize):
         return f"length < {limit.removesuffix('MAX')}MIN || length > {limit}"
 
     def _limit(self, model: ImportedModel) -> str:
-        return str(self.largest)
+        return f"{self.largest}u"
 
     def _least(self, prefix: str) -> str:
-        return f"/* The least. */\n#define {prefix}_{self.argument.upper()}_MIN ((size_t){self.least})\n"
+        return f"/** Smallest. */\n#define {prefix}_{self.argument.upper()}_MIN {self.least}u\n"
 
     def _own_values(self) -> dict[str, str]:
         return {
@@ -200,7 +200,9 @@ class OpenSamples(OpenSize):
         return f"samples > {limit}"
 
     def _limit(self, model: ImportedModel) -> str:
-        return f"-1 / 2 / {max(most(dims, 1) * _item_bytes(spec) for spec, dims in self._ends(model))}"
+        return (
+            f"(SIZE_MAX / 2 / {max(most(dims, 1) * _item_bytes(spec) for spec, dims in self._ends(model))})"
+        )
 
     def _ends(self, model: ImportedModel) -> list[tuple[TensorSpec, tuple[Expr, ...]]]:
         specs = (*model.inputs, *model.outputs)

@@ -24,7 +24,7 @@ _C_TYPES = {
 }
 _ITEMS = re.compile(
     r"/\*(?P<comment>.*?)\*/"
-    r"|^\#define (?P<constant>\w+) (?P<value>\(.*?\)(?= |$)|\"\w+\"|[\d.e+-]+f$|\d+)"
+    r"|^\#define (?P<constant>\w+) (?P<value>\(.*?\)(?= |$)|\"\w+\"|[\d.e+-]+f$|\d+u?)"
     r"|^typedef enum (?P<enum>\w+) \{(?P<cases>.*?)\}"
     r"|^typedef struct (?P<struct>\w+) \{(?P<fields>.*?)^\}"
     r"|^(?P<result>(?:const )?\w+ \*?)(?P<function>\w+)\((?P<parameters>[^)]*)\);",
@@ -95,10 +95,10 @@ def _constant(name: str, value: str) -> str:
         return f"pub const {name}: &str = {value};\n"
     if value.endswith("f"):
         return f"pub const {name}: f32 = {value.removesuffix('f')};\n"
-    if value.startswith("((int32_t)"):
-        return f"pub const {name}: i32 = {value.removeprefix('((int32_t)').rstrip(')')};\n"
-    number = value.removeprefix("((size_t)").rstrip(")")
-    return f"pub const {name}: usize = {number.replace('-1', 'usize::MAX', 1)};\n"
+    if re.fullmatch(r"\(-?\d+\)", value):  # a zero point; counts and sizes are without parentheses
+        return f"pub const {name}: i32 = {value.strip('()')};\n"
+    number = value.removesuffix("u").strip("()")
+    return f"pub const {name}: usize = {number.replace('SIZE_MAX', 'usize::MAX', 1)};\n"
 
 
 def _cases(kind: str, name: str, cases: str) -> Iterator[str]:

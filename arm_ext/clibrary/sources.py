@@ -383,7 +383,7 @@ class Sources:
             "entry_declaration": "" if self.group is None else f"int {entry}(void);\n\n",
             "entry": entry,
             "shared_bytes": f"/** Size in bytes of constants that other models of lib{self.archive}.a read, too. */\n"
-            f"#define {self.name.upper()}_SHARED_WEIGHTS_BYTES ((size_t){self.shared_bytes})\n"
+            f"#define {self.name.upper()}_SHARED_WEIGHTS_BYTES {self.shared_bytes}u\n"
             if shared
             else "",
             "shared_declaration": "".join(
@@ -444,9 +444,9 @@ class Sources:
         macros = [f"{prefix}_{name.upper()}" for name in names]
         sizes = [
             f"/** Size in bytes of the region `{name}`. */\n"
-            f"#define {macro}_BYTES ((size_t){size})\n"
+            f"#define {macro}_BYTES {size}u\n"
             "/** The same with places for inputs and outputs. */\n"
-            f"#define {macro}_IN_PLACE_BYTES ((size_t){in_place})\n"
+            f"#define {macro}_IN_PLACE_BYTES {in_place}u\n"
             for name, macro, size, in_place in zip(
                 names, macros, self.region_bytes, self.in_place_bytes, strict=True
             )
@@ -562,13 +562,13 @@ class Sources:
             lines += [
                 f"/** {comment(spec.describe())}{', or smaller' if len(set(specs)) > 1 else ''} */",
                 f"#define {macro} {index}",
-                f"#define {macro}_ELEMENTS ((size_t){int(np.prod(spec.shape, dtype=np.int64))})",
-                f"#define {macro}_BYTES ((size_t){tensor_bytes(spec)})",
+                f"#define {macro}_ELEMENTS {int(np.prod(spec.shape, dtype=np.int64))}u",
+                f"#define {macro}_BYTES {tensor_bytes(spec)}u",
             ]
             if scale := scales[index]:
                 lines += [
                     f"#define {macro}_SCALE {scale.c_scale}",
-                    f"#define {macro}_ZERO_POINT ((int32_t){scale.zero_point})",
+                    f"#define {macro}_ZERO_POINT ({scale.zero_point})",
                 ]
         return lines
 
@@ -757,7 +757,7 @@ def _stack(prefix: str, facts: Facts) -> str:
     return (
         "/** Largest stack in bytes that a call of the library takes, without that of functions which the library\n"
         " * calls and does not define, such as those of a pool of threads. */\n"
-        f"#define {prefix}_STACK_BYTES ((size_t){facts.stack_bytes})"
+        f"#define {prefix}_STACK_BYTES {facts.stack_bytes}u"
     )
 
 

@@ -22,10 +22,10 @@ extern "C" {
 @region_sizes@/** Number of these regions of memory. */
 #define @NAME@_REGIONS @regions@
 /** Alignment in bytes of the start of each region, as in _Alignas(@NAME@_ARENA_ALIGNMENT). */
-#define @NAME@_ARENA_ALIGNMENT ((size_t)@alignment@)
+#define @NAME@_ARENA_ALIGNMENT @alignment@u
 @stack@
 /** Size of the constants, in bytes. */
-#define @NAME@_WEIGHTS_BYTES ((size_t)@weights_bytes@)
+#define @NAME@_WEIGHTS_BYTES @weights_bytes@u
 @shared_bytes@
 /** Number of inputs. */
 #define @NAME@_INPUTS @inputs@

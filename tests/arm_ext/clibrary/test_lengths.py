@@ -145,9 +145,9 @@ def test_the_manifest_and_the_header_name_the_bound(host_lengths: Library) -> No
     assert manifest.inputs[0].open == ["", "", "n<=40"]
     assert manifest.outputs[0].open == ["", "", "(n + 1) // 2"]
     header = (host_lengths.folder / "include" / "seq.h").read_text()
-    assert "#define SEQ_LENGTH_MAX ((size_t)40)" in header
-    assert "/* x float32[1, 8, n<=40] */" in header
-    assert "/* d float32[1, 8, (n + 1) // 2] */" in header
+    assert "#define SEQ_LENGTH_MAX 40u" in header
+    assert "/** x float32[1, 8, n<=40] */" in header
+    assert "/** d float32[1, 8, (n + 1) // 2] */" in header
 
 
 def test_the_class_takes_the_length(host_lengths: Library, tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_length_that_is_too_short_for_the_model_is_an_error(tmp_path: Path) ->
     made = model([border], {"x": [1, "n", 5]}, ["y"], {"p": np.array([0, 1, 0, 0, 1, 0])})
     shapes = {"x": (1, "n<=9", 5)}
     library = Library.of(made, tmp_path / "short", "host", name="seq", shapes=shapes)
-    assert "#define SEQ_LENGTH_MIN ((size_t)2)" in (library.folder / "include" / "seq.h").read_text()
+    assert "#define SEQ_LENGTH_MIN 2u" in (library.folder / "include" / "seq.h").read_text()
     (tmp_path / "short.c").write_text(_SHORT)
     run(cc([*SANITIZED, *STRICT, tmp_path / "short.c", *library.arguments], tmp_path / "here"))
 
