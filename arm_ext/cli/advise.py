@@ -118,6 +118,8 @@ def advise(
     --npu NAME --measure compares an Ethos-U with the CPU, too. --npu all estimates what each Ethos-U would make of it
     instead; Ctrl-C ends that and keeps what was found.
     """
+    if npus == ():
+        raise UsageError(f"--npu names no accelerator; name some, or all: --npu {_ALL}")
     npu = _accelerator(npus, cpu_mhz, handover_us) if measured else None
     _refuse_options_of_other(npus is not None, measured)
     read = [path for path in (model, both["preprocess"], both["quantize"], tuned) if path is not None]

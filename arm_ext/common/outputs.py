@@ -28,7 +28,7 @@ def checked_folder(path: Path, option: str) -> Path:
     _refuse_dangling(path, option)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path}: exists and is a file; name a folder with {option}")
-    place = path.resolve()
+    place = _resolved(path)
     _check_writable(place if place.is_dir() else _parent(path, place, option), path, option)
     return place
 
@@ -43,7 +43,7 @@ def checked_file(path: Path, option: str) -> Path:
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a device"
         raise UsageError(f"{path}: is {kind}; name a file with {option}")
-    place = path.resolve()
+    place = _resolved(path)
     _check_writable(_parent(path, place, option), path, option)
     return place
 
@@ -67,7 +67,7 @@ def refuse_inputs(
     if not written:
         return
     for given in inputs:
-        path = given.resolve()
+        path = _resolved(given)
         if any(_identity(place) in written for place in (path, *(path.parents if within else ()))):
             raise UsageError(f"{output}: {given} would be written over, which is read; name another {option}")
 
@@ -78,7 +78,7 @@ def refuse_inside(output: Path, option: str, folder: Path) -> None:
     Raises:
         UsageError: It is.
     """
-    place, around = output.resolve(), folder.resolve()
+    place, around = _resolved(output), _resolved(folder)
     if any(each == around or _same(each, around) for each in (place, *place.parents)):
         raise UsageError(f"{output}: lies in {folder}, which holds nothing else; name another {option}")
 
@@ -166,6 +166,18 @@ def check_replaceable(folder: Path, path: Path, option: str) -> None:
         )
     if Path.cwd().is_relative_to(folder):
         raise UsageError(f"{path}: the current folder cannot be replaced; name one in it with {option}")
+
+
+def _resolved(path: Path) -> Path:
+    """Return a path, links followed.
+
+    Raises:
+        UsageError: Links lead back to themselves.
+    """
+    try:
+        return path.resolve()
+    except RuntimeError as err:  # Python 3.13 leaves such a path as it is
+        raise UsageError(f"{path}: links in this path lead round in a circle; mend them") from err
 
 
 def _refuse_dangling(path: Path, option: str) -> None:

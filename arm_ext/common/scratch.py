@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -71,12 +72,30 @@ def temporary() -> Iterator[Path]:
         yield folder
 
 
+def _check_umask() -> None:
+    """Refuse a umask that keeps new files from this process itself, such as those that compilers hand to linkers.
+
+    Raises:
+        EnvError: It is one.
+    """
+    mask = os.umask(_OURS_ALONE ^ 0o777)
+    os.umask(mask)
+    if mask & stat.S_IRWXU:
+        raise EnvError(
+            f"with the umask {mask:03o} nobody can read or write what this command makes; set it by `umask 022`"
+        )
+
+
 @contextmanager
 def temporary_files() -> Iterator[None]:
     """Put the temporary files of this process and of those that it starts into one folder for the time of the block.
 
     This changes the process's environment, so it is for programs of ours and not for functions that others call.
+
+    Raises:
+        EnvError: TMPDIR cannot be written, or the process could not read what it writes.
     """
+    _check_umask()
     before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
     with temporary() as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = str(folder)

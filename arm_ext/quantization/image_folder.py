@@ -172,11 +172,11 @@ def _labels(folder: Path, files: Sequence[Path]) -> Array | None:
     """The class of each image; None where there are neither sub-folders nor a list."""
     table = folder / LABELS_CSV
     grouped = {file: file.parent.name for file in files if file.parent != folder}
-    given = _table(table) if table.is_file() else grouped
-    if not given and not table.is_file():
+    given = _table(table) if table.exists() else grouped
+    if not given and not table.exists():
         return None
     if left := [file for file in files if file not in given]:
-        where = LABELS_CSV if table.is_file() else "a sub-folder, which names the class of its images"
+        where = LABELS_CSV if table.exists() else "a sub-folder, which names the class of its images"
         raise UsageError(f"{left[0]}: {counted(len(left), 'image')} not in {where}")
     if absent := [file for file in given if file not in set(files)]:
         raise UsageError(f"{table}: {absent[0].relative_to(folder)}: no such image in {folder}")
@@ -214,6 +214,8 @@ def _numbers(labels: Sequence[str], folder: Path) -> dict[str, int]:
 
 
 def _read(file: Path) -> str:
+    if not file.is_file():  # a reader waits for the writer of a pipe
+        raise UsageError(f"{file}: is no file; expected text")
     try:
         return file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:

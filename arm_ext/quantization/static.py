@@ -337,7 +337,7 @@ def _refusing(name: str) -> Iterator[None]:
     try:
         with _quiet():
             yield
-    except ArmExtError:
+    except (ArmExtError, OSError):  # of a disk, which the command line tells of
         raise
     # The quantiser raises what its parts do, Exception itself among them.
     except Exception as err:

@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 
 from tests.fuzz.memory_graphs import Graph
 
+_TAILS = (1, 7, 8, 9, 31)
 _REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 
@@ -346,13 +347,42 @@ def embed_layer_norm(g: Graph) -> None:
     g.give(y)
 
 
+def product(g: Graph) -> None:
+    """A product of two run-time tensors, whose kernel reads them where they lie, also transposed and broadcast."""
+    rows, depth, columns = (int(g.pick(_TAILS)) for _ in range(3))
+    lead = [g.size(3) for _ in range(g.pick([0, 1, 2]))]
+    own = [n if g.flag() else 1 for n in lead]
+    axes = [*range(len(lead)), len(lead) + 1, len(lead)]
+    operands = [
+        g.node("Transpose", [g.data([*front, columns, rows])], perm=axes)
+        if g.flag()
+        else g.data([*front, rows, columns])
+        for front, rows, columns in ((lead, rows, depth), (own, depth, columns))
+    ]
+    y = g.node("MatMul", operands)
+    if g.flag():
+        y = g.node("Softmax", [g.node("Mul", [y, g.constant(np.float32(0.125))])], axis=-1)
+    g.give(y)
+
+
+def integer_product(g: Graph) -> None:
+    """A product of run-time integers with zero points of run time, as dynamic quantisation gives them."""
+    rows, depth, columns = (int(g.pick(_TAILS)) for _ in range(3))
+    lead = [g.size(3)] if g.flag() else []
+    types = g.pick([("u1", "i1"), ("i1", "i1"), ("u1", "u1")])
+    points = [g.data([], kind) for kind in types]
+    operands = [g.data([*lead, rows, depth], types[0]), g.data([*lead, depth, columns], types[1])]
+    y = g.node("MatMulInteger", [*operands, *points])
+    g.give(g.node("Cast", [y], to=TensorProto.FLOAT) if g.flag() else y)
+
+
 OPERATORS: dict[str, Callable[[Graph], None]] = {
     function.__name__: function
     for function in (
         *(gather, embedding, gather_elements, gather_nd, scatter_elements, scatter_nd, one_hot),
         *(reverse_sequence, recurrent, top_k_then_gather, arg_max_then_gather, pair_of_gathers),
         *(gather_of_gathered, in_branch, in_loop, in_scan, grid_sample, roi_align, max_unpool, rotary),
-        *(embed_layer_norm, trilu),
+        *(embed_layer_norm, trilu, product, integer_product),
     )
 }
 SIZES: dict[str, Callable[[Graph], None]] = {

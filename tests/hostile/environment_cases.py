@@ -215,7 +215,7 @@ _PLACES = [
             ("model-of-1970", ("compile", "m.onnx", "--target", "host", "-o", "p"), "", {"make": both(saved(relu()), lambda work: os.utime(work / "m.onnx", (0, 0))), "exits": OK, "writes": _P}),
             ("umask-077", _COMPILE, "", {"umask": 0o077, "exits": OK, "writes": _P, "check": lambda work: _modes(work, 0o700)}),
             ("umask-000", _COMPILE, "", {"umask": 0, "exits": OK, "writes": _P}),
-            ("umask-777", _COMPILE, r"", {"umask": 0o777, "exits": frozenset({0, 3}), "writes": (*_P, ".p.*")}),
+            ("umask-777", _COMPILE, r"umask 777", {"umask": 0o777, "exits": frozenset({3})}),
         ],
         seconds=90,
     ),

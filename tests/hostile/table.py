@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """All hostile cases, and those of them that every test run takes."""
 
-from tests.hostile import environment_cases, model_cases, options_cases, package_cases, verb_cases
+from tests.hostile import (
+    environment_cases,
+    model_cases,
+    operator_cases,
+    options_cases,
+    package_cases,
+    verb_cases,
+)
 from tests.hostile.case import DONE, Case
 
 CASES: tuple[Case, ...] = (
     *options_cases.CASES,
     *model_cases.CASES,
+    *operator_cases.CASES,
     *package_cases.CASES,
     *environment_cases.CASES,
     *verb_cases.CASES,

@@ -4,6 +4,7 @@
 import csv
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import onnx
 
 from tests.hostile.case import DONE, ENVIRONMENT, FINDING, REFUSED, USAGE, Case, asset, both, cases
 from tests.hostile.environment_cases import fill
-from tests.hostile.models import fifo, folder, link, node, put, read_only, relu, saved
+from tests.hostile.models import arrays, fifo, folder, link, mode, node, put, read_only, relu, saved
 from tests.hostile.package_cases import copy, mount
 
 OK = frozenset({DONE})
@@ -190,6 +191,259 @@ def _members(path: Path, *names: str) -> None:
         for name in names:
             archive.writestr(name, data.read_bytes())
     data.unlink()
+
+
+def _ql(
+    what: str, says: str, *options: str, make: Callable[[Path], object] = _FILES, **more: object
+) -> tuple[object, ...]:
+    return what, (*_QUANTIZE, "q.onnx", *options), says, {"make": make, **more}
+
+
+_Q = {"exits": OK, "writes": ("q.onnx",)}
+_QE = {"exits": frozenset({DONE, FINDING, USAGE}), "writes": ("q.onnx",)}
+
+
+def _images(*names: str, labels: str = "") -> Callable[[Path], object]:
+    """A folder of images of one colour, and a labels.csv."""
+
+    def make(work: Path) -> None:
+        from PIL import Image
+
+        for name in names:
+            path = work / "images" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (200, 100, 50)).save(path)
+        if labels:
+            (work / "images" / "labels.csv").write_text(labels)
+
+    return make
+
+
+_ON_IMAGES = ("quantize", "{assets}/image.onnx", "--data", "images", "-o", "q.onnx")
+QUANTIZE_OPTIONS = cases(
+    "quantize/options",
+    [
+        _ql("value-unknown", r"nope", "--value", "nope=1"),
+        _ql("value-empty", r"--value", "--value", "x="),
+        _ql("value-twice", r"--value|\bx\b", "--value", "x=1", "--value", "x=2"),
+        _ql("state-unknown", r"nope", "--state", "nope=y"),
+        _ql("state-of-another-shape", r"x|y|shape", "--state", "x=y", exits=REFUSED),
+        _ql("int16-unknown", r"nope", "--int16", "nope"),
+        _ql("int16-and-float", r"fc1", "--int16", "fc1", "--keep-float", "fc1"),
+        _ql("float16-and-int16", r"fc1", "--int16", "fc1", "--float16", "fc1"),
+        _ql("only-and-kept", r"--only.*--keep-float", "--only", "fc1", "--keep-float", "fc1"),
+        _ql("only-of-an-activation", r"relu|fc", "--only", "relu", **_QE),
+        _ql("float16-unknown", r"nope", "--float16", "nope"),
+        _ql("weights-with-int16", r"--int16|--weights", "--weights", "int8", "--int16", "fc1"),
+        _ql("weights-with-activations", r"--activations|--weights", "--weights", "int8", "--activations", "int16"),
+        _ql("npu-alone", "", "--npu", "ethos-u65-256", **_Q),
+        _ql("npu-unknown", r"nope", "--npu", "nope", "--max-drop", "1%", "--metric", "cosine"),
+        _ql("max-drop-without-metric", r"--metric|labels", "--max-drop", "1%"),
+        _ql("max-drop-150", r"150", "--max-drop", "150%", "--metric", "cosine"),
+        _ql("labels-missing", r"labels", "--metric", "top1"),
+        _ql("labels-of-another-length", r"labels", "--metric", "top1", make=both(given("mlp.onnx", "m.onnx"), arrays("x.npz", x=np.ones((4, 2, 31), np.float32), labels=np.zeros(9, int)))),
+        _ql("labels-of-text", r"labels", "--metric", "top1", make=both(given("mlp.onnx", "m.onnx"), arrays("x.npz", x=np.ones((4, 2, 31), np.float32), labels=np.array(list("abcd"))))),
+        _ql("labels-outside", r"labels|class", "--metric", "top1", make=both(given("mlp.onnx", "m.onnx"), arrays("x.npz", x=np.ones((4, 2, 31), np.float32), labels=np.full((4, 2), 10**12))), **_QE),
+        _ql("metric-gives-nan", r"nan|number|m:f", "--metric", "m:f", "--max-drop", "1%", make=both(_FILES, put("m.py", "def f(**_): return float('nan')"))),
+        _ql("metric-gives-text", r"m:f", "--metric", "m:f", make=both(_FILES, put("m.py", "def f(**_): return 'good'"))),
+        _ql("metric-raises", r"m:f", "--metric", "m:f", make=both(_FILES, put("m.py", "def f(**_): raise KeyError(5)"))),
+        _ql("sparsity-with-weights", r"--sparsity|--weights", "--sparsity", "2:4", "--weights", "int4", **_QE),
+        _ql("group-beyond-the-weights", r"group|1000000", "--weights", "int4", "--group", "1000000", **_QE),
+        _ql("preprocess-without-images", r"--preprocess", "--preprocess", "p.yaml", make=both(_FILES, put("p.yaml", "inputs: {}"))),
+        _ql("over-the-plugin", r"p\.py", "--plugin", "p.py", make=both(_FILES, put("p.py", "")), **_QE),
+        _ql("json", "", "--json", **_Q),
+        _ql("all-json", "", "--all", "--json", **_Q),
+        ("output-is-the-plugin", (*_QUANTIZE, "p.py", "--plugin", "p.py"), r"p\.py", {"make": both(_FILES, put("p.py", ""))}),
+        ("output-is-the-state-init", (*_QUANTIZE, "s.npz", "--state", "x=y", "--state-init", "s.npz"), r"s\.npz", {"make": both(_FILES, arrays("s.npz", x=np.ones(1)))}),
+        ("output-in-the-images", ("quantize", "{assets}/image.onnx", "--data", "images", "-o", "images/labels.csv"), r"labels\.csv", {"make": _images("a/1.png", "b/2.png", labels="1.png,0\n")}),
+        ("output-over-an-image", ("quantize", "{assets}/image.onnx", "--data", "images", "-o", "images/a/1.png"), r"1\.png", {"make": _images("a/1.png", "b/2.png")}),
+        ("images-none", _ON_IMAGES, r"images", {"make": folder("images")}),
+        ("image-empty", _ON_IMAGES, r"1\.png", {"make": both(_images("a/2.png", "b/3.png"), put("images/a/1.png"))}),
+        ("image-cut", _ON_IMAGES, r"1\.png", {"make": both(_images("a/1.png", "a/2.png", "b/3.png"), lambda work: (work / "images/a/1.png").write_bytes((work / "images/a/1.png").read_bytes()[:40]))}),
+        ("image-of-2-to-60-pixels", _ON_IMAGES, r"1\.png", {"make": both(_images("a/1.png", "b/3.png"), lambda work: _enlarge(work / "images/a/1.png"))}),
+        ("images-in-a-circle", _ON_IMAGES, r"images|loop|a/again", {"make": both(_images("a/1.png", "b/3.png"), link("images/a/again", "..")), **_QE}),
+        ("image-links-nowhere", _ON_IMAGES, r"4\.png", {"make": both(_images("a/1.png", "b/3.png"), link("images/a/4.png", "nowhere"))}),
+        ("image-unreadable", _ON_IMAGES, r"1\.png", {"make": both(_images("a/1.png", "b/3.png"), mode("images/a/1.png", 0)), "exits": BAD}),
+        ("labels-csv-names-what-is-outside", _ON_IMAGES, r"passwd|labels\.csv", {"make": _images("1.png", labels="file,label\n../../../../etc/passwd,0\n1.png,0\n")}),
+        ("labels-csv-negative", _ON_IMAGES, r"labels\.csv", {"make": _images("1.png", labels="file,label\n1.png,-4\n"), **_QE}),
+        ("labels-csv-of-text", _ON_IMAGES, r"labels\.csv", {"make": _images("1.png", labels="file,label\n1.png,cat\n"), **_QE}),
+        ("labels-csv-twice", _ON_IMAGES, r"labels\.csv|1\.png", {"make": _images("1.png", labels="file,label\n1.png,0\n1.png,1\n"), **_QE}),
+        ("labels-csv-binary", _ON_IMAGES, r"labels\.csv", {"make": both(_images("1.png"), put("images/labels.csv", b"\xff\x00\xfe"))}),
+        ("labels-csv-fifo", _ON_IMAGES, r"labels\.csv", {"make": both(_images("1.png"), fifo("images/labels.csv"))}),
+        ("at-once", (*_QUANTIZE, "q.onnx"), "", {"make": _FILES, "times": 3, "exits": frozenset({DONE, USAGE, ENVIRONMENT}), "writes": ("q.onnx",)}),
+        ("umask-777", (*_QUANTIZE, "q.onnx"), r"umask 777", {"make": _FILES, "umask": 0o777, "exits": frozenset({ENVIRONMENT})}),
+        ("stdin-closed", (*_QUANTIZE, "q.onnx", "--json"), "", {"make": _FILES, "stdio": {0: "closed"}, **_Q}),
+        ("stdout-closed", (*_QUANTIZE, "q.onnx"), "", {"make": _FILES, "stdio": {1: "closed"}, "exits": frozenset({DONE, ENVIRONMENT}), "writes": ("q.onnx",)}),
+        ("stdout-full", (*_QUANTIZE, "q.onnx", "--json"), r"space", {"make": _FILES, "stdio": {1: "full"}, "exits": frozenset({ENVIRONMENT}), "writes": ("q.onnx",)}),
+        ("working-folder-gone", ("quantize", _MLP, "--data", "{assets}/mlp.npz", "-o", "q.onnx"), r"working folder", {"make": folder("gone"), "cwd": "gone", "env": {"CWD_GONE": "1"}, "fresh": True, "exits": frozenset({ENVIRONMENT}), "writes": ("gone",)}),
+        ("tmp-missing", (*_QUANTIZE, "q.onnx"), r"gone", {"make": _FILES, "env": {"TMPDIR": "{work}/gone"}, "exits": frozenset({ENVIRONMENT})}),
+        ("home-missing", (*_QUANTIZE, "q.onnx"), "", {"make": _FILES, "env": {"HOME": "{work}/gone", "ARM_EXT_CACHE": None}, "exits": frozenset({DONE, ENVIRONMENT}), "writes": ("q.onnx", "gone", "gone/*")}),
+        ("files-24", (*_QUANTIZE, "q.onnx"), r"files", {"make": _FILES, "limits": {resource.RLIMIT_NOFILE: 24}, "exits": frozenset({DONE, ENVIRONMENT}), "writes": ("q.onnx",)}),
+        ("file-size-1k", (*_QUANTIZE, "q.onnx"), r"size|large", {"make": _FILES, "limits": {resource.RLIMIT_FSIZE: 1024}, "exits": frozenset({ENVIRONMENT})}),
+        ("term", (*_QUANTIZE, "q.onnx"), r"aborted", {"make": _FILES, "signals": ((1.0, 15),), "exits": frozenset({DONE, 143}), "writes": ("q.onnx",)}),
+        ("weights-are-huge", (*_QUANTIZE, "q.onnx"), r"finite|w\b|product|range", {"make": both(saved(lambda: _huge_weights()), arrays("x.npz", x=np.ones((4, 1, 8), np.float32))), "exits": frozenset({DONE, 1}), "writes": ("q.onnx",), "never": r"RuntimeWarning"}),
+    ],
+    seconds=120,
+)  # fmt: skip
+
+
+def _enlarge(path: Path) -> None:
+    """Write other sizes into a PNG's header, with the right checksum."""
+    import struct
+    import zlib
+
+    data = bytearray(path.read_bytes())
+    data[16:24] = struct.pack(">II", 2**30, 2**30)
+    data[29:33] = struct.pack(">I", zlib.crc32(bytes(data[12:29])))
+    path.write_bytes(data)
+
+
+def _huge_weights() -> onnx.ModelProto:
+    weight = onnx.numpy_helper.from_array(np.full((8, 8), 1e38, np.float32), "w")
+    return relu([node("MatMul", ["x", "w"], ["y"])], weights=[weight])
+
+
+_QDQ = both(_FILES, lambda work: _made_int8(work))
+
+
+def _made_int8(work: Path) -> None:
+    """A quantised model of m.onnx, made once."""
+    import arm_ext
+
+    kept = asset("quantised.onnx")
+    if not kept.exists():
+        arm_ext.quantize(work / "m.onnx", work / "x.npz", kept)
+    shutil.copy(kept, work / "q.onnx")
+
+
+_A = ("accuracy", "q.onnx", "--against", "m.onnx", "--data", "x.npz")
+
+
+def _ac(what: str, says: str, *options: str, **more: object) -> tuple[object, ...]:
+    return what, (*_A, *options), says, {"make": _QDQ, **more}
+
+
+ACCURACY_OPTIONS = cases(
+    "accuracy/options",
+    [
+        _ac("bisect-alone", r"--min|--max-drop", "--bisect"),
+        _ac("bisect-beyond-reach", r"bound", "--bisect", "--min", "cosine=2", "--metric", "cosine", exits=REFUSED),
+        _ac("min-of-another-metric", r"nope", "--min", "nope=1"),
+        _ac("min-without-value", r"--min", "--min", "top1"),
+        _ac("max-drop-nan", r"nan", "--max-drop", "nan", "--metric", "cosine"),
+        _ac("min-sqnr-inf", r"inf|dB", "--min-sqnr", "inf", exits=REFUSED),
+        _ac("board-refused", r"127\.0\.0\.1:9", "--board", "127.0.0.1:9", exits=frozenset({ENVIRONMENT})),
+        _ac("bisect-board-refused", r"127\.0\.0\.1:9|--board", "--board", "127.0.0.1:9", "--bisect", "--max-drop", "1%", "--metric", "cosine", exits=BAD),
+        _ac("target-alone", r"--target", "--target", "cortex-a55", exits=frozenset({DONE, USAGE})),
+        _ac("npu-unknown", r"nope", "--npu", "nope"),
+        _ac("value-unknown", r"nope", "--value", "nope=1"),
+        ("against-itself", ("accuracy", "q.onnx", "--against", "q.onnx", "--data", "x.npz"), r"q", {"make": _QDQ, "exits": frozenset({DONE, FINDING, USAGE})}),
+        ("the-wrong-way-round", ("accuracy", "m.onnx", "--against", "q.onnx", "--data", "x.npz"), r"\bm\b", {"make": _QDQ, "exits": REFUSED}),
+        ("against-another-model", ("accuracy", "q.onnx", "--against", "{assets}/relu.onnx", "--data", "x.npz"), r"relu|\bx\b", {"make": _QDQ, "exits": REFUSED}),
+        ("against-missing", ("accuracy", "q.onnx", "--against", "nope.onnx", "--data", "x.npz"), r"nope\.onnx", {"make": _QDQ}),
+        ("data-of-nan", (*_A,), r"x\b|nan|finite", {"make": both(_QDQ, arrays("x.npz", x=np.full((4, 2, 31), np.nan, np.float32))), "exits": frozenset({DONE, FINDING, USAGE})}),
+        ("data-of-nan-json", (*_A, "--json"), "", {"make": both(_QDQ, arrays("x.npz", x=np.full((4, 2, 31), np.inf, np.float32))), "exits": frozenset({DONE, FINDING, USAGE})}),
+        ("data-of-no-samples", (*_A,), r"samples", {"make": both(_QDQ, arrays("x.npz", x=np.ones((0, 2, 31), np.float32)))}),
+        ("csv-full", (*_A, "-o", "mounted/a.csv"), r"space", {"make": both(_QDQ, lambda work: mount(work, "4k"), lambda work: fill(work / "mounted")), "needs": "root", "exits": frozenset({ENVIRONMENT})}),
+        ("read-only-folder", (*_A, "-o", "d/a.html"), r"\bd\b", {"make": both(_QDQ, read_only("d")), "exits": BAD}),
+        ("at-once", (*_A, "-o", "a.html"), "", {"make": _QDQ, "times": 3, "exits": frozenset({DONE, USAGE, ENVIRONMENT}), "writes": ("a.html",)}),
+        ("umask-277", (*_A, "-o", "a.json"), r"umask 277", {"make": _QDQ, "umask": 0o277, "exits": frozenset({ENVIRONMENT})}),
+        ("stdin-closed", (*_A, "--json"), "", {"make": _QDQ, "stdio": {0: "closed"}, "exits": OK}),
+        ("stdout-full", (*_A,), r"space", {"make": _QDQ, "stdio": {1: "full"}, "exits": frozenset({ENVIRONMENT})}),
+        ("stdout-broken", (*_A,), "", {"make": _QDQ, "stdio": {1: "broken"}, "exits": frozenset({DONE, ENVIRONMENT, 141})}),
+        ("int", (*_A, "-o", "a.html"), r"aborted", {"make": _QDQ, "signals": ((1.0, 2),), "exits": frozenset({DONE, 130}), "writes": ("a.html",)}),
+        ("output-in-a-link-loop", (*_A, "-o", "l/a.html"), r"\bl\b", {"make": both(_QDQ, link("l", "l")), "exits": BAD}),
+        ("output-is-the-labels-file", ("accuracy", "{assets}/image.onnx", "--against", "{assets}/image.onnx", "--data", "images", "-o", "images/labels.csv"), r"labels\.csv", {"make": _images("1.png", labels="file,label\n1.png,0\n")}),
+    ],
+    seconds=120,
+)  # fmt: skip
+
+_ADVISE = ("advise", "{assets}/mlp.onnx", *HOST, "--board", "local")
+ADVISE_OPTIONS = cases(
+    "advise/options",
+    [
+        ("npu-nonsense", ("advise", "{assets}/int8.onnx", "--npu", "nope"), r"nope"),
+        ("npu-empty", ("advise", "{assets}/int8.onnx", "--npu", ""), r"--npu"),
+        ("npu-of-a-float-model", ("advise", _MLP, "--npu", "ethos-u55-32"), r"quanti|int8|float", {"exits": frozenset({DONE, FINDING, USAGE})}),
+        ("npu-twice-the-same", ("advise", "{assets}/int8.onnx", "--npu", "ethos-u55-32,ethos-u55-32", "--json"), "", {"exits": OK}),
+        ("npu-output-of-no-kind", ("advise", "{assets}/int8.onnx", "--npu", "ethos-u55-32", "-o", "a.txt"), r"a\.txt"),
+        ("npu-output-twice", ("advise", "{assets}/int8.onnx", "--npu", "ethos-u55-32", "-o", "a.csv", "-o", "./a.csv"), "", {"exits": OK, "writes": ("a.csv",)}),
+        ("measure-alone", (*_ADVISE, "--measure"), r"--measure|--npu"),
+        ("measure-all", (*_ADVISE, "--npu", "all", "--measure"), r"--measure|all"),
+        ("budget-negative", (*_ADVISE, "--budget=-5s"), r"--budget|-5s"),
+        ("budget-0", (*_ADVISE, "--budget", "0s"), r"--budget|0s", {"exits": frozenset({DONE, USAGE, ENVIRONMENT})}),
+        ("max-error-negative", (*_ADVISE, "--max-error", "-1"), r"-1"),
+        ("board-refused", ("advise", _MLP, "--board", "127.0.0.1:9"), r"127\.0\.0\.1:9", {"exits": frozenset({ENVIRONMENT})}),
+        ("two-at-once", (*_ADVISE, "--budget", "1s", "--apply", "o.yaml"), "", {"times": 2, "exits": frozenset({DONE, ENVIRONMENT}), "writes": ("o.yaml",)}),
+        ("stdin-closed", (*_ADVISE, "--budget", "1s", "--json"), "", {"stdio": {0: "closed"}, "exits": OK}),
+        ("term", (*_ADVISE, "--apply", "o.yaml"), "", {"signals": ((2.0, 15),), "exits": frozenset({DONE, ENVIRONMENT, 143}), "writes": ("o.yaml",)}),
+        ("apply-full", (*_ADVISE, "--budget", "1s", "--apply", "mounted/o.yaml"), r"space", {"make": both(lambda work: mount(work, "4k"), lambda work: fill(work / "mounted")), "needs": "root", "exits": frozenset({ENVIRONMENT})}),
+        ("apply-read-only", (*_ADVISE, "--budget", "1s", "--apply", "d/o.yaml"), r"\bd\b", {"make": read_only("d"), "exits": BAD}),
+    ],
+    seconds=180,
+)  # fmt: skip
+
+_VALUE = ("compile", "m.onnx", *HOST, "-o", "p")
+
+
+def _two_inputs() -> onnx.ModelProto:
+    return relu([node("Add", ["x", "z"], ["y"])], names=("x", "z"))
+
+
+def _v(what: str, says: str, *options: str, **more: object) -> tuple[object, ...]:
+    return what, (*_VALUE, *options), says, {"make": saved(_two_inputs), **more}
+
+
+_VE = {"exits": frozenset({DONE, FINDING, USAGE}), "writes": _P}
+VALUES = cases(
+    "compile/more-options",
+    [
+        _v("value-1e400", r"1e400|inf|z", "--value", "z=1e400", **_VE),
+        _v("value-hex", r"0x10|z", "--value", "z=0x10", **_VE),
+        _v("value-too-many", r"z", "--value", "z=1,2,3"),
+        _v("value-of-nothing", r"--value", "--value", "=1"),
+        _v("value-no-equals", r"--value", "--value", "z"),
+        _v("value-5000-digits", r"z|--value", "--value", "z=" + "9" * 5000, **_VE),
+        _v("value-of-all-inputs", r"input", "--value", "z=1", "--value", "x=1", **_VE),
+        _v("value-and-shape", r"z", "--value", "z=1", "--shape", "z=1,8"),
+        _v("value-and-state", r"z", "--value", "z=1", "--state", "z=y"),
+        _v("value-as-arabic-digits", r"z|٣", "--value", "z=٣", **_VE),
+        ("value-of-tflite", ("compile", "{assets}/relu.tflite", *HOST, "--value", "x=1", "-o", "p"), r"--value"),
+        ("value-of-pt2", ("compile", "{assets}/relu.pt2", *HOST, "--value", "x=1", "-o", "p"), r"--value"),
+        _v("without-kernel-unknown", r"nope", "--without-kernel", "nope"),
+        _v("without-kernel-empty", r"--without-kernel|kernel", "--without-kernel", ""),
+        _v("timings-and-json", "", "--timings", "--json", exits=OK, writes=_P),
+        _v("memory-budget-0", r"budget|bytes", "--memory-budget", "0", exits=frozenset({DONE, FINDING}), writes=_P),
+        _v("mattr-empty", r"--mattr|feature", "--mattr", "+"),
+        _v("mattr-sve-on-host", r"sve", "--mattr", "+sve", **_VE),
+        _v("dump-beside-the-model", "", "--dump-phases", ".", exits=OK, writes=(*_P, "*.py", "*.json")),
+        _v("save-node-and-library", r"--save-node|--emit", "--save-node", "add", "--emit", "c-library", exits=frozenset({DONE, USAGE}), writes=("p",)),
+        _v("output-ends-in-a-slash", "", "-o", "q/", exits=OK, writes=("q", "q/*")),
+        _v("output-ends-in-a-dot", "", "-o", "q/.", exits=frozenset({DONE, USAGE}), writes=("q", "q/*")),
+        _v("output-is-a-file-with-a-slash", r"m\.onnx", "-o", "m.onnx/"),
+        _v("output-goes-around", "", "-o", "./d/../q", exits=frozenset({DONE, USAGE}), writes=("q", "q/*")),
+        ("model-by-a-descriptor", ("compile", "/proc/self/fd/0", *HOST, "-o", "p"), r"/proc/self/fd/0", {}),
+        ("model-is-dash-dash-help", ("compile", "./--help.onnx", *HOST, "-o", "p"), "", {"make": saved(relu(), "--help.onnx"), "exits": OK, "writes": _P}),
+        ("model-is-dot-dot", ("compile", "..onnx", *HOST, "-o", "p"), "", {"make": saved(relu(), "..onnx"), "exits": OK, "writes": _P}),
+        ("folder-of-newline", ("compile", "a\nb/m.onnx", *HOST, "-o", "a\nb/p"), "", {"make": saved(relu(), "a\nb/m.onnx"), "exits": OK, "writes": ("a\nb/p", "a\nb/p/*")}),
+        ("output-of-300-letters", ("compile", _RELU, *HOST, "-o", "p" * 300), r"long", {"exits": BAD}),
+        ("output-of-newline", ("compile", _RELU, *HOST, "-o", "p\nq"), "", {"exits": OK, "writes": ("p\nq", "p\nq/*")}),
+        ("output-of-dash", ("compile", _RELU, *HOST, "-o", "-p"), "", {"exits": frozenset({DONE, USAGE}), "writes": ("-p", "-p/*")}),
+        ("library-of-two-formats", _library(_RELU, "{assets}/relu.tflite", "{assets}/relu.mlir"), r"relu", {**_EITHER}),
+        ("library-of-300-models", _library(*["m.onnx"] * 300), r"\bm\b", {"make": saved(relu()), **_EITHER}),
+        ("library-memory-minus", _library(_RELU, more=("--memory", "fast=-1K")), r"fast|-1K"),
+        ("library-memory-float", _library(_RELU, more=("--memory", "fast=1.5.K")), r"fast|1\.5"),
+        ("library-memory-unnamed", _library(_RELU, more=("--memory", "=5K")), r"--memory|=5K"),
+        ("library-memory-unicode", _library(_RELU, more=("--memory", "schnell\u00e9=5K")), r"schnell", _EITHER),
+        ("library-memory-small", _library(_MLP, more=("--memory", "fast=16")), r"16|memory|bytes", {"exits": REFUSED}),
+        ("library-memory-and-bound", _library("{assets}/dynamic.onnx", more=("--memory", "fast=1M", "--shape", "x=n<=16,31")), r"memory|bytes|n", {**_EITHER}),
+        ("library-weights-beside-a-file", _library(_MLP, more=("--weights", "file")), r"lib.*mine", {"make": put("lib/mine.bin", "x")}),
+        ("library-of-state-unknown", _library(_RELU, more=("--state", "relu:a=b")), r"\ba\b|--state"),
+        ("library-preprocess-of-two", _library(_RELU, _MLP, more=("--preprocess", "p.yaml")), r"--preprocess", {"make": put("p.yaml", "inputs: {}")}),
+        ("library-run", ("run", "lib"), r"lib", {"make": folder("lib"), "exits": BAD}),
+    ],
+    seconds=180,
+)  # fmt: skip
 
 
 _SAME = ("accuracy", "m.onnx", "--against", "m.onnx", "--data", "x.npz")
@@ -452,4 +706,5 @@ MORE = cases(
 
 CASES: list[Case] = [
     *C_LIBRARIES, *CONFIGS, *QUANTIZE, *ACCURACY, *PROFILE, *ADVISE, *CACHE, *PLUGINS, *MANIFESTS, *MORE,
+    *QUANTIZE_OPTIONS, *ACCURACY_OPTIONS, *ADVISE_OPTIONS, *VALUES,
 ]  # fmt: skip

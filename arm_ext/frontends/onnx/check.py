@@ -51,6 +51,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     _check_names(proto.graph, name)
     _check_types(proto.graph, name)
     _check_splits(proto.graph, name)
+    _check_defaults(proto.graph, name)
     _check_scales(proto.graph, name)
     check_attributes(proto.graph)
     check_data(proto.graph)
@@ -93,6 +94,24 @@ def _check_types(graph: onnx.GraphProto, name: str) -> None:
                 _check_type(f"{node.op_type} node '{name_of(node)}'", attribute.i)
 
 
+def _check_defaults(graph: onnx.GraphProto, name: str) -> None:
+    """Refuse weights that are inputs, too, of another type or shape: onnx's inference names neither."""
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    for value in graph.input:
+        weight, ty = weights.get(value.name), value.type.tensor_type
+        if weight is None or not ty.HasField("shape"):
+            continue
+        known = [dim.dim_value if dim.HasField("dim_value") else None for dim in ty.shape.dim]
+        fits = len(known) == len(weight.dims) and all(
+            size in (None, own) for size, own in zip(known, weight.dims, strict=True)
+        )
+        if not fits or ty.elem_type != weight.data_type:
+            raise UsageError(
+                f"{name}: not a valid ONNX model: the weight '{value.name}' is declared as an input of another type or "
+                "shape"
+            )
+
+
 def _is_untyped(value: onnx.ValueInfoProto) -> bool:
     return value.type.WhichOneof("value") in (None, "tensor_type") and not value.type.tensor_type.elem_type
 
@@ -127,6 +146,13 @@ def _check_scales(graph: onnx.GraphProto, name: str) -> None:
             scales = list(node.input)
         else:
             scales = list(node.input[1:2]) if node.op_type in ("QuantizeLinear", "DequantizeLinear") else []
+        if node.op_type == "QuantizeLinear" and scales[0] in floats:
+            values = numpy_helper.to_array(floats[scales[0]])
+            if (values == 0).any():
+                raise UsageError(
+                    f"{name}: QuantizeLinear node '{name_of(node)}' divides by the scale '{scales[0]}', which is 0: "
+                    "quantise the model again, with samples for which the values at this node are not all 0"
+                )
         for scale in scales:
             if scale in floats and not np.isfinite(numpy_helper.to_array(floats[scale])).all():
                 raise UsageError(

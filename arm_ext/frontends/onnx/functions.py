@@ -12,6 +12,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, defs, helper
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion, domain_of
+from arm_ext.frontends.onnx.nested import name_of, nodes_inside
 from arm_ext.frontends.onnx.nesting import refusing_deep_messages
 from arm_ext.frontends.onnx.subgraphs import renamed
 from arm_ext.frontends.onnx.weights import change_without_weights
@@ -24,11 +25,31 @@ def inline_model_functions(model: ModelProto) -> None:
     """Put the bodies of a model's own functions in the place of their calls.
 
     Raises:
-        ModelError: The branches and loops of their bodies would be nested too deep.
+        ModelError: The branches and loops of their bodies would be nested too deep, or a call is not as its function
+            is declared.
     """
     if model.functions:
+        _check_calls(model)
         with refusing_deep_messages():
             change_without_weights(model, onnx.inliner.inline_local_functions)
+
+
+def _check_calls(model: ModelProto) -> None:
+    """Refuse calls that are not as their functions are declared, which onnx's inliner fails at or leaves open."""
+    functions = {(function.domain, function.name): function for function in model.functions}
+    graphs = [model.graph.node, *(function.node for function in model.functions)]
+    for node in (node for nodes in graphs for each in nodes for node in (each, *nodes_inside(each))):
+        function = functions.get((domain_of(node), node.op_type))
+        if function is None:
+            continue
+        if len(node.input) > len(function.input) or len(node.output) > len(function.output):
+            raise ModelError(
+                f"node '{name_of(node)}' calls the function '{function.name}' with {len(node.input)} inputs and "
+                f"{len(node.output)} outputs, and it has {len(function.input)} and {len(function.output)}"
+            )
+        made = {*function.input, *(name for inner in function.node for name in inner.output)}
+        if open_ones := [name for name in function.output if name not in made]:
+            raise ModelError(f"the function '{function.name}' does not compute its output '{open_ones[0]}'")
 
 
 def inline(e: Expansion) -> None:

@@ -59,6 +59,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     source = serialise(proto)
     with _telling_of_empty(partial(input_specs, proto.graph)):
         program = import_program(proto, name)
+        _check_empty(program.mod["main"], input_specs(proto.graph))
         check_values(program.mod, program.nodes)
         outputs = _output_specs(proto.graph, program.mod)
     inputs = input_specs(proto.graph)
@@ -153,6 +154,17 @@ def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec
             raise ModelError(f"output '{value.name}' has a shape that depends on the data: {field.shape}")
         specs.append(TensorSpec(value.name, tuple(d for d in dims if d is not None), str(field.dtype)))
     return tuple(specs)
+
+
+def _check_empty(main: relax.Function, inputs: Sequence[TensorSpec]) -> None:
+    """Refuse to compute with an input without elements: sums over none of them would be what memory holds.
+
+    Raises:
+        ModelError: One is used.
+    """
+    used = set(relax.analysis.free_vars(main.body))
+    if any(0 in spec.shape and var in used for spec, var in zip(inputs, main.params, strict=False)):
+        raise ModelError("tensors that are computed with have one element at least")
 
 
 @contextmanager

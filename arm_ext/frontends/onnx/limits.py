@@ -75,6 +75,11 @@ _INPUTS: dict[tuple[str, str], Limit] = {
     ("Trilu", "k"): OFFSET,
     ("Upsample", "scales"): FACTOR,
 }
+# (Operator, attribute) → the texts that it can be, where a later step takes others, or fails at them.
+_TEXTS: dict[tuple[str, str], tuple[bytes, ...]] = {
+    **{(name, "mode"): (b"nearest", b"linear", b"cubic") for name in ("Resize", "Upsample")},
+    ("Resize", "nearest_mode"): (b"round_prefer_floor", b"round_prefer_ceil", b"floor", b"ceil"),
+}
 _AXES = frozenset(("axis", "axes", "batch_axis", "time_axis"))
 # Operators whose axes are not those of their first input, or are checked by onnx's inference.
 _OTHER_AXES = frozenset(
@@ -91,6 +96,8 @@ _OTHER_AXES = frozenset(
 )
 _WINDOWED = frozenset(("AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"))
 _WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
+_PRODUCTS = frozenset(("Gemm", "LogSoftmax", "MatMul", "MatMulInteger", "QLinearMatMul", "Softmax"))
+_GATES = frozenset(("GRU", "LSTM", "RNN"))
 # (Operator, type of its first input) of which TVM has no kernel.
 _NO_KERNEL = frozenset({("TopK", "uint64"), ("TopK", "uint32"), ("TopK", "uint16")})
 
@@ -112,6 +119,10 @@ def check_attributes(graph: onnx.GraphProto) -> None:
                 numbers = values if isinstance(values, Sequence) else [values]
                 if all(isinstance(number, int | float) for number in numbers):
                     check_numbers(_site(node), attribute.name, numbers, limit)
+            if attribute.s not in (texts := _TEXTS.get(key, (attribute.s,))):
+                told = ", ".join(text.decode() for text in texts)
+                value = attribute.s.decode(errors="replace")
+                raise _site(node).refuse(attribute.name, value, f"one of {told}")
 
 
 def check_inferred(model: onnx.ModelProto) -> None:
@@ -218,6 +229,8 @@ def _check_windows(site: Site, node: NodeProto, shapes: Shapes) -> None:
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     kernel = given.get("kernel_shape") or (list(weight[2:]) if weight else [1] * axes)
     if weight is not None:
+        if 0 in weight:
+            raise site.refuse("the shape of its weights", list(weight), "without a 0")
         transposed = node.op_type == "ConvTranspose"
         groups = given.get("group", 1)
         check_groups(site, groups, input=image[1], output=weight[1] * groups if transposed else weight[0])
@@ -238,7 +251,10 @@ def _check_windows(site: Site, node: NodeProto, shapes: Shapes) -> None:
 
 
 def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
-    """Refuse what onnx's inference lets pass of two operators."""
+    """Refuse what onnx's inference lets pass of some operators."""
+    if node.op_type in _PRODUCTS:
+        for shape in (shapes[name] for name in node.input if 0 in shapes.get(name, ())):
+            raise site.refuse("the shape of an operand", list(shape), "without a 0")
     if node.op_type == "Einsum":
         inputs, arrow, output = (
             helper.get_attribute_value(node.attribute[0]).decode().replace(" ", "").partition("->")
@@ -246,6 +262,11 @@ def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
         letters = [letter for letter in output if letter.isalpha()]
         if arrow and (len(set(letters)) < len(letters) or not set(letters) <= set(inputs)):
             raise site.refuse("the output of its equation", output, f"letters of {inputs}, each once")
+    elif node.op_type in _GATES and node.input[2] in shapes:
+        # Others than the importer may take either of the two.
+        own = shapes[node.input[2]][-1]
+        for size in (a.i for a in node.attribute if a.name == "hidden_size" and a.i != own):
+            raise site.refuse("hidden_size", size, f"the {own} of its recurrent weights")
     elif node.op_type == "PRelu" and {*node.input} <= shapes.keys():
         data, slope = (shapes[name] for name in node.input)
         if len(slope) > len(data) or any(

@@ -10,9 +10,14 @@ def nodes_within(graph: GraphProto) -> Iterator[NodeProto]:
     """Yield the nodes of a graph, each before those of its subgraphs."""
     for node in graph.node:
         yield node
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                yield from nodes_within(attribute.g)
+        yield from nodes_inside(node)
+
+
+def nodes_inside(node: NodeProto) -> Iterator[NodeProto]:
+    """Yield the nodes of a node's subgraphs, each before those of its own."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield from nodes_within(attribute.g)
 
 
 def name_of(node: NodeProto) -> str:

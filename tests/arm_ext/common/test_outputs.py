@@ -25,6 +25,13 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path):
         checked_file(tmp_path, "-o")
 
 
+def test_links_that_lead_round_are_refused(tmp_path: Path):
+    (tmp_path / "l").symlink_to("l")
+    for check in (checked_file, checked_folder):
+        with pytest.raises(UsageError, match="round in a circle"):
+            check(tmp_path / "l" / "new", "-o")
+
+
 def test_an_input_is_known_by_any_name(tmp_path: Path):
     model = tmp_path / "m.onnx"
     model.write_text("model")

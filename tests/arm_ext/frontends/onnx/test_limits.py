@@ -97,6 +97,24 @@ ATTRIBUTES = {
         one("Attention", {n: [1, 4, 6] for n in "qkv"}, opset=23, q_num_heads=4, kv_num_heads=0),
         "kv_num_heads is 0",
     ),
+    "no filters": (conv(0, 4, 3, 3), r"the shape of its weights is \[0, 4, 3, 3\], and must be without a 0"),
+    "mode": (
+        one("Resize", {"x": IMAGE}, {"s": np.array([1, 1, 2, 2], "f")}, ["x", "", "s"], mode="lanczos"),
+        "mode is lanczos, and must be one of nearest, linear, cubic",
+    ),
+    "no columns": (
+        one("MatMul", ROW, {"w": np.ones((3, 0), "f")}),
+        r"operand is \[3, 0\], and must be without a 0",
+    ),
+    "hidden size": (
+        one(
+            "LSTM",
+            {"x": [3, 1, 4]},
+            {"w": np.ones((1, 8, 4), "f"), "r": np.ones((1, 8, 2), "f")},
+            hidden_size=5,
+        ),
+        "hidden_size is 5, and must be the 2 of its recurrent weights",
+    ),
     "LRN": (one("LRN", {"x": IMAGE}, size=-3), "size is -3"),
     "alpha": (one("Celu", {"x": [4]}, alpha=0.0), "alpha is 0.0, and must be other than 0"),
     "equation": (one("Einsum", {"x": [3, 3]}, equation="ij->ijk"), "the output of its equation is ijk"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is said of models that cannot be imported: all at once, at once, and of what is at fault."""
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -50,6 +51,56 @@ def test_a_number_of_outputs_beyond_all_bounds_is_refused_at_once():
     split = helper.make_node("Split", ["x"], ["y", "b"], name="halves", axis=1, num_outputs=2**31)
     with pytest.raises(UsageError, match=r"Split node 'halves' has 2 outputs.*num_outputs is 2147483648"):
         import_onnx(wrapped([split], [1, 4]))
+
+
+def plain(
+    node: onnx.NodeProto, *weights: onnx.TensorProto, inputs: tuple[onnx.ValueInfoProto, ...] = ()
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [node], "model", [value("x", ROW), *inputs], [onnx.ValueInfoProto(name="y")], weights
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def test_a_scale_that_is_divided_by_is_not_0():
+    scale = onnx.numpy_helper.from_array(np.float32(0), "s")
+    with pytest.raises(UsageError, match="QuantizeLinear node 'q' divides by the scale 's', which is 0"):
+        import_onnx(plain(helper.make_node("QuantizeLinear", ["x", "s"], ["y"], name="q"), scale))
+
+
+@pytest.mark.parametrize(
+    "declared", [value("w", [9, 3]), value("w", ROW, TensorProto.INT32), value("w", [3])]
+)
+def test_a_weight_that_is_another_input(declared: onnx.ValueInfoProto):
+    weight = onnx.numpy_helper.from_array(np.ones(ROW, np.float32), "w")
+    model = plain(helper.make_node("Add", ["x", "w"], ["y"]), weight, inputs=(declared,))
+    with pytest.raises(UsageError, match="weight 'w' is declared as an input of another type or shape"):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "says"),
+    [
+        (["b"], ["x", "x"], "'call' calls the function 'F' with 2 inputs and 1 outputs, and it has 1 and 1"),
+        (["c"], ["x"], "the function 'F' does not compute its output 'c'"),
+    ],
+)
+def test_calls_that_are_not_as_the_function_is(outputs: list[str], inputs: list[str], says: str):
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    model = plain(helper.make_node("F", inputs, ["y"], name="call", domain="f"))
+    model.opset_import.append(opsets[1])
+    model.functions.append(helper.make_function("f", "F", ["a"], outputs, body, opsets))
+    with pytest.raises(ModelError, match=says):
+        import_onnx(model)
+
+
+def test_a_product_over_no_elements_is_refused():
+    weight = onnx.numpy_helper.from_array(np.ones((0, 3), np.float32), "w")
+    model = plain(helper.make_node("MatMul", ["x", "w"], ["y"]), weight)
+    model.graph.input[0].CopyFrom(value("x", [2, 0]))
+    with pytest.raises(ModelError, match=r"^x float32\[2, 0\] has no elements"):
+        import_onnx(model)
 
 
 def test_an_input_without_elements_is_named():
