@@ -27,6 +27,7 @@ from arm_ext.frontends.common.limits import (
 )
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 from arm_ext.frontends.onnx.nested import name_of, nodes_within
+from arm_ext.frontends.onnx.sequences import of_integers
 
 # Attribute → what it can be, in whatever operator it stands.
 _ATTRIBUTES: dict[str, Limit] = {
@@ -262,7 +263,7 @@ def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
         letters = [letter for letter in output if letter.isalpha()]
         if arrow and (len(set(letters)) < len(letters) or not set(letters) <= set(inputs)):
             raise site.refuse("the output of its equation", output, f"letters of {inputs}, each once")
-    elif node.op_type in _GATES and node.input[2] in shapes:
+    elif node.op_type in _GATES and node.input[2] in shapes and not of_integers(node):
         # Others than the importer may take either of the two.
         own = shapes[node.input[2]][-1]
         for size in (a.i for a in node.attribute if a.name == "hidden_size" and a.i != own):

@@ -51,7 +51,7 @@ def is_loop(e: Expansion) -> bool:
         ModelError: It has an activation that ONNX does not have, or sequences longer than there are steps, or a type
             or shape of it is not known.
     """
-    if e.attribute(OF_INTEGERS, 0):
+    if of_integers(e.node):
         return True
     x, w, r, b, lengths, _, *others = e.inputs("X W R B? lengths? h? c? P?")
     if others[1] or e.attribute("input_forget", 0) or cells_of(e.node) is None:
@@ -62,6 +62,11 @@ def is_loop(e: Expansion) -> bool:
     if lengths and e.value(lengths) is not None:
         up_to(e, lengths, e.dims(x)[_steps_axis(e.node)])
     return 0 not in (*e.dims(x), *e.dims(r)) and e.dtype(x) == np.float32
+
+
+def of_integers(node: onnx.NodeProto) -> bool:
+    """Whether an LSTM was made from a DynamicQuantizeLSTM, with inputs of other meanings than ONNX gives them."""
+    return any(attribute.name == OF_INTEGERS for attribute in node.attribute)
 
 
 def is_loop_of_integers(e: Expansion) -> bool:
@@ -117,7 +122,7 @@ def sequences(
     ways = []
     for d, cell in enumerate(cells):
         states = [None if state is None else _direction(builder, state, d, len(cells)) for state in initial]
-        if any(a.name == OF_INTEGERS for a in node.attribute):
+        if of_integers(node):
             product, integers = _integers(builder, x, d, w, r)
             ways.append(run_sequence_of_integers(builder, cell, product, integers, states, lengths))
         else:
