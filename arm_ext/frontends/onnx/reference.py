@@ -119,21 +119,24 @@ def run_onnxruntime(
 
 def open_session(model: Serialised, *, integers: bool) -> LimitedSession:
     """Return a session on one thread; `integers` as for `run_onnxruntime`."""
-    if integers and platform.machine() == "x86_64" and not _has_vnni():
-        # u8 x s8 pairs saturate in int16 there, so weights become u8. Data of QDQ form follows, but s8 data of QLinear
-        # operators does not, and onnxruntime has no kernel of s8 x u8; its sums of s8 x s8 do not saturate.
-        try:
-            return _session(model, {"session.x64quantprecision": "1"} | _INTEGERS)
-        except NotImplemented:
-            pass
-    # Without this, x86 computes s8 convolutions in float.
-    return _session(model, {"session.qdqisint8allowed": "1"} | _INTEGERS if integers else None)
+    if not integers:
+        return _session(model, None)
+    if platform.machine() == "x86_64" and not _has_vnni():
+        # u8 x s8 pairs saturate in int16 there, so weights become u8. Where data is s8, that asks for kernels of s8 x
+        # u8, which onnxruntime lacks: data of QDQ form becomes u8, too, and sums of s8 x s8 elsewhere do not saturate.
+        for settings in (_SIGNED_DATA | _UNSIGNED_WEIGHTS, _UNSIGNED_WEIGHTS):
+            try:
+                return _session(model, settings | _FLOAT32)
+            except NotImplemented:
+                continue
+    return _session(model, _SIGNED_DATA | _FLOAT32)
 
 
-_INTEGERS = {
-    # float32: by default, a product with weights of 4 bits rounds its data to 8 bits, which no model says.
-    "session.qdq_matmulnbits_accuracy_level": "1",
-}
+# Without this, x86 computes s8 convolutions in float, or as u8.
+_SIGNED_DATA = {"session.qdqisint8allowed": "1"}
+_UNSIGNED_WEIGHTS = {"session.x64quantprecision": "1"}
+# By default, a product with weights of 4 bits rounds its data to 8 bits, which no model says.
+_FLOAT32 = {"session.qdq_matmulnbits_accuracy_level": "1"}
 
 
 def _session(model: Serialised, settings: Mapping[str, str] | None) -> LimitedSession:
