@@ -117,7 +117,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Reader:
-    """A product of the source that reads a layer's tensor with constant weights.
+    """A matrix product or convolution of the source model that multiplies a layer's tensor by constant weights.
 
     Attributes:
         name: Name of the node.

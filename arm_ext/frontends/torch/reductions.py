@@ -37,7 +37,7 @@ def extremum_and_place(reduce: Callable[..., relax.Expr], place: Callable[..., r
 
 
 def product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert prod.dim_int."""
+    """Convert a product along one axis, `prod.dim_int`."""
     return importer.block_builder.emit(R.prod(a["self"], [a["dim"]], a["keepdim"]))
 
 
