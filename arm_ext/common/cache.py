@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -33,6 +33,10 @@ _KEY = re.compile("[0-9a-f]{64}")
 _CHECKSUM = hashlib.sha256().digest_size
 # Room for the rest after the oldest have gone, so that not each new entry has to look for what is oldest.
 _KEPT = 0.9
+_SAMPLE = 500
+"""Entries whose sizes are looked at after one was added."""
+_NEARLY_FULL = 0.7
+"""Share of the limit from which on each entry is looked at: a sample may miss some of the largest."""
 
 _used: ContextVar[bool] = ContextVar("used", default=True)
 """Whether this context uses the cache. It is a context variable, since a dozen functions lie between `compile
@@ -127,10 +131,21 @@ class Entries:
                 aside.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Trim the cache if an entry was added since the last call; this looks at every entry."""
-        if self._added.is_set():
-            self._added.clear()
-            self.trim()
+        """Trim the cache if an entry was added since the last call, and it is small or a sample says nearly full.
+
+        A look at each of the 65,000 kernels that fit would take a second, and be the longest step of a small compile.
+        """
+        if not self._added.is_set():
+            return
+        self._added.clear()
+        folder = self.folder()
+        with suppress(OSError):
+            names = [entry.name for entry in os.scandir(folder)]
+            if any(name.startswith(ASIDE) for name in names):
+                remove_leftovers(folder)
+            step = len(names) // _SAMPLE + 1
+            if step == 1 or step * _bytes_of(folder, names[::step]) > self.limit * _NEARLY_FULL:
+                self.trim()
 
     def trim(self) -> None:
         """Delete the least recently used entries above the limit, and leftovers of killed writers."""
@@ -165,13 +180,22 @@ class Entries:
     def _found(self) -> list[tuple[float, int, Path]]:
         """Return for each entry the time of its last use, its size and its path."""
         folder, found = self.folder(), []
-        for path in folder.iterdir() if folder.is_dir() else ():
-            if not _KEY.fullmatch(path.name):
+        for entry in os.scandir(folder) if folder.is_dir() else ():
+            if not _KEY.fullmatch(entry.name):
                 continue
             with suppress(OSError):  # another process may remove it
-                status = path.stat()
-                found.append((status.st_mtime, status.st_size, path))
+                status = entry.stat()
+                found.append((status.st_mtime, status.st_size, Path(entry.path)))
         return found
+
+
+def _bytes_of(folder: Path, names: Sequence[str]) -> int:
+    """Return how many bytes some files of a folder have, as far as they are still there."""
+    total = 0
+    for name in names:
+        with suppress(FileNotFoundError):
+            total += (folder / name).stat().st_size
+    return total
 
 
 def _read(path: Path) -> bytes | None:

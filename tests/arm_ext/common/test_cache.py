@@ -91,6 +91,29 @@ def test_the_oldest_go_first(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 2
 
 
+@pytest.mark.parametrize(("limit", "kept"), [(1000, 0.9), (1250, 0.9), (1600, 1001 / 1600)])
+def test_a_full_cache_is_trimmed_when_an_entry_was_added(folder: Path, limit: int, kept: float) -> None:
+    entries = Entries("things", limit=100 * limit)
+    folder.mkdir(parents=True)
+    for number in range(1000):
+        (folder / f"{number:064x}").write_bytes(bytes(100))
+    entries.tidy()
+    assert entries.size()[0] == 1000  # none was added
+    entries.get("f" * 64, lambda: bytes(100 - 32))
+    entries.tidy()
+    assert entries.size()[0] == min(1001, int(kept * limit))
+
+
+def test_few_of_many_entries_are_looked_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = Entries("things", limit=1 << 20)
+    folder.mkdir(parents=True)
+    for number in range(2000):
+        (folder / f"{number:064x}").write_bytes(bytes(100))
+    monkeypatch.setattr(Entries, "trim", _refuse)
+    entries.get("f" * 64, lambda: b"made")
+    entries.tidy()
+
+
 def test_nothing_is_read_or_written_without_entries(folder: Path) -> None:
     entries = Entries("things", limit=100)
     with without_entries():
