@@ -140,18 +140,8 @@ def quantize(
         ModelError: There is nothing to prune or to quantise; onnxruntime cannot quantise the model, or it cannot be
             compiled, or its metric drops further even with all layers in float.
     """
-    check_choice("calibration", calibration, Method)
-    check_choice("activations", activations, ActivationType)
-    for each in correct:
-        check_choice("correct", each, Correction)
-    if sparsity is not None:
-        check_choice("sparsity", sparsity, Sparsity)
-        _refuse_rescaling(correct)
-    for option, names in {"keep_float": keep_float, "int16": int16, "float16": float16, "only": only}.items():
-        for name in names:
-            check_type(option, name, str)
-    if only and keep_float:
-        raise UsageError("--only and --keep-float exclude each other: --only keeps all other nodes in float")
+    _check_choices(calibration, activations, correct, sparsity)
+    _check_nodes(keep_float=keep_float, int16=int16, float16=float16, only=only)
     how = _weight_only(weights, group)
     if how is not None:
         _refuse_activations(
@@ -171,15 +161,8 @@ def quantize(
             f"--data: {'--correct takes' if correct else 'activations take'} calibration samples, an .npz with an "
             "array an input, or a folder of images; --weights int8 and int4 alone need none"
         )
-    read = [source, *([Path(data)] if isinstance(data, str | Path) else [])]
-    if path.suffix != ".onnx":
-        raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
-    refuse_inputs(checked_file(path, "-o"), "-o", with_external_files(read))
-    if source.is_file() and not is_onnx(source):
-        where = "; or quantise it where it was converted, and compile that" if is_tflite(source) else ""
-        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX{where}")
-    if isinstance(npu, str):
-        npu = NpuOptions(npu)
+    _check_files(source, data, path)
+    npu = NpuOptions(npu) if isinstance(npu, str) else npu
     if max_drop is not None or npu is not None:
         resolve(target, None)  # a name that does not exist is told before any work
     if npu is not None:
@@ -187,12 +170,7 @@ def quantize(
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
     float_model = with_values(source, values or {})
-    inputs = partial(_inputs, float_model, fixed)
-    arrays = (
-        {spec.name: value[None] for spec, value in zip(inputs(), random_inputs(inputs()), strict=True)}
-        if data is None
-        else read_samples(data, inputs, preprocess, "calibration samples, an array an input")
-    )
+    arrays = _arrays(data, partial(_inputs, float_model, fixed), preprocess)
     if only:
         keep_float = [node for node in _others(float_model, only) if node not in {*int16, *float16}]
     steps = Steps(state or {}, read_initial(state_init))
@@ -232,16 +210,12 @@ def quantize(
     made.graph.initializer.extend(numpy_helper.from_array(v, name) for name, v in quantizer.defaults.items())
     progress("compare")
     with temporary() as folder:
-        quantized = folder / "quantized" / path.name
-        quantized.parent.mkdir()
-        write_file(quantized, made.SerializeToString(), "-o")
-        # Channels that were rescaled are compared with those of a float model that has them so, too.
         against = float_model
         if {"equalize", "smooth"} & set(correct):
-            against = folder / source.name
-            write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
+            # Channels that were rescaled are compared with those of a float model that has them so, too.
+            against = _written(quantizer.float_model(fixed), folder / source.name)
         report = accuracy(
-            quantized,
+            _written(made, folder / "quantized" / path.name),
             against,
             arrays,
             metric=metric,
@@ -254,6 +228,56 @@ def quantize(
         )
     write_file(path, made.SerializeToString(), "-o")
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
+
+
+def _check_choices(
+    calibration: Method, activations: ActivationType, correct: Sequence[Correction], sparsity: Sparsity | None
+) -> None:
+    check_choice("calibration", calibration, Method)
+    check_choice("activations", activations, ActivationType)
+    for each in correct:
+        check_choice("correct", each, Correction)
+    if sparsity is not None:
+        check_choice("sparsity", sparsity, Sparsity)
+        _refuse_rescaling(correct)
+
+
+def _check_nodes(**options: Sequence[str]) -> None:
+    """Check the options that are lists of source nodes' names."""
+    for option, names in options.items():
+        for name in names:
+            check_type(option, name, str)
+    if options["only"] and options["keep_float"]:
+        raise UsageError("--only and --keep-float exclude each other: --only keeps all other nodes in float")
+
+
+def _check_files(source: Path, data: Data | None, path: Path) -> None:
+    """Check that the source is ONNX, and that the file to write is too and is none of those that are read."""
+    if path.suffix != ".onnx":
+        raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
+    read = [source, *([Path(data)] if isinstance(data, str | Path) else [])]
+    refuse_inputs(checked_file(path, "-o"), "-o", with_external_files(read))
+    if source.is_file() and not is_onnx(source):
+        where = "; or quantise it where it was converted, and compile that" if is_tflite(source) else ""
+        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX{where}")
+
+
+def _arrays(
+    data: Data | None,
+    inputs: Callable[[], tuple[TensorSpec, ...]],
+    preprocess: Preprocess | str | Path | None,
+) -> Mapping[str, npt.NDArray[Any]]:
+    """Return the samples of each input, the first axis theirs; without data a random one."""
+    if data is not None:
+        return read_samples(data, inputs, preprocess, "calibration samples, an array an input")
+    drawn = zip(inputs(), random_inputs(inputs()), strict=True)
+    return {spec.name: value[None] for spec, value in drawn}
+
+
+def _written(model: onnx.ModelProto, path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    write_file(path, model.SerializeToString(), "-o")
+    return path
 
 
 def _others(source: onnx.ModelProto | Path, only: Sequence[str]) -> list[str]:
