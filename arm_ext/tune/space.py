@@ -45,12 +45,12 @@ FOLLOWING = frozenset({"parallel", "column_blocks", "row_block", "block", "depth
 """Parameters that follow from the sizes of the workload: another one has others for the same tile."""
 
 FLAGS = {
-    depthwise_s8.NAME: "anew",
-    depthwise_s8_mlal.NAME: "anew",
+    depthwise_s8.NAME: "reload",
+    depthwise_s8_mlal.NAME: "reload",
     depthwise_s8_patch.NAME: "ordered",
-    gemm_s8_mlal.NAME: "anew",
-    gemm_s8_mmla.NAME: "anew",
-    gemm_s8_sdot.NAME: "anew",
+    gemm_s8_mlal.NAME: "reload",
+    gemm_s8_mmla.NAME: "reload",
+    gemm_s8_sdot.NAME: "reload",
 }
 """Kernel → the parameter that keeps LLVM's scheduler from moving loads; its default depends on the kind of core."""
 

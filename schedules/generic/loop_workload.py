@@ -2,7 +2,7 @@
 """Functions that no hand-written kernel takes, as workloads: the loops that LegalizeOps and FuseTIR leave.
 
 A workload of `COMPOSITE` has the function's tensors as inputs and result, and the function itself as an attribute. Its
-variables and blocks are named anew first, as their names come from the model around it.
+variables and blocks are renamed first, as their names come from the model around it.
 """
 
 import base64

@@ -25,7 +25,7 @@ class Vector:
     def __init__(self, lanes: int, *, sve: bool = False, held: Mapping[float, ir.Expr] | None = None) -> None:
         """Vectors of so many lanes, with constants that are variables.
 
-        LLVM makes a constant anew in each iteration of a loop, in three instructions, which it does with no variable.
+        LLVM makes a constant again in each iteration of a loop, in three instructions, which it does with no variable.
         """
         self.sve = sve and lanes == LANES
         self._held = held or {}

@@ -19,12 +19,12 @@ from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import store
 
 
-def requantized(product: IntegerProduct, *, anew: bool) -> IntegerProduct:
+def requantized(product: IntegerProduct, *, reload: bool) -> IntegerProduct:
     """Return a product without code for the fused requantisation where that one's addends would be copied.
 
     Cores that issue in order lose 8 % by it in the depthwise layers of DS-CNN, as Cortex-A55 is modelled.
     """
-    return replace(product, fused=product.fused and anew)
+    return replace(product, fused=product.fused and reload)
 
 
 def headers_of(product: IntegerProduct, rows: int = 1) -> Headers:

@@ -180,7 +180,7 @@ class Block(ABC):
         product: IntegerProduct,
         window: Window,
         unroll: int,
-        anew: bool,
+        reload: bool,
         headers: Headers,
         buffers: Sequence[tirx.Buffer],
         rows: int,
@@ -194,7 +194,7 @@ class Block(ABC):
             product: The product, for its requantisation.
             window: The window that is iterated over.
             unroll: Output columns of one loop iteration.
-            anew: Whether constants that an instruction overwrites are loaded for each instruction.
+            reload: Whether constants that an instruction overwrites are loaded for each instruction.
             headers: Layout of the blocks' headers.
             buffers: Buffers of the kernel: data, weights, headers, output.
             rows: Output rows of the band.
@@ -204,7 +204,7 @@ class Block(ABC):
         """
         self.product, self.window, self.unroll, self.rows, self.valid = product, window, unroll, rows, valid
         (self.x, self.w, constants, self.output), (self.source, self.target) = buffers, where
-        self.header = Header(headers, constants, block, 0, anew, headers.rows > 1)
+        self.header = Header(headers, constants, block, 0, reload, headers.rows > 1)
 
     @abstractmethod
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:

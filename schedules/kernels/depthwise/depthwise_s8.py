@@ -50,13 +50,13 @@ class Params:
 
     Attributes:
         unroll: Output columns of one loop iteration.
-        anew: Whether what accumulators begin with is loaded for each of them, and not copied from registers: fewer
+        reload: Whether what accumulators begin with is loaded for each of them, and not copied from registers: fewer
             instructions, which LLVM's schedulers do not move loads across.
         parallel: Whether bands of rows are spread over the runtime's threads.
     """
 
     unroll: int
-    anew: bool = True
+    reload: bool = True
     parallel: bool = False
 
 
@@ -93,9 +93,9 @@ def cost(workload: Workload, params: Params) -> Cost:
     # A group of rows takes four loads and four permutations.
     column = (scalar(GROUP) + arithmetic(GROUP * (2 if product.flipped else 1))) * new_columns
     # Accumulators start as copies, or by one load for two rows; eight channels of a row are requantised and stored.
-    column += scalar(-(-window.band // 2)) if params.anew else arithmetic(HALVES * window.band)
+    column += scalar(-(-window.band // 2)) if params.reload else arithmetic(HALVES * window.band)
     column += arithmetic(HALVES * len(list(window.products())) + window.band)
-    column += requantization_cost(product, window.band * CHANNELS, anew=params.anew)
+    column += requantization_cost(product, window.band * CHANNELS, reload=params.reload)
     column += scalar(COLUMN_OVERHEAD / params.unroll)
     count = -(-window.output[0] // window.band) * window.data[0]
     return column * (count * len(starts_of(window)) * window.output[1])
@@ -123,7 +123,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function("arm_depthwise_s8", arguments) as function, pins(), reloads(), quads():
         headers = _headers(product, params)
-        block = partial(_Block, product, window, params.unroll, params.anew, headers, function.buffers)
+        block = partial(_Block, product, window, params.unroll, params.reload, headers, function.buffers)
         bands(window, params.parallel, block)
     return function.prim_func
 
@@ -171,16 +171,16 @@ class _Block(Block):
                     data, weights = values[part : part + HALVES], self.weights[row, column, group]
                     totals[row] = ENGINE.add(totals[row], weights, data, taps)
                 # All columns but one are new: their loads would go before the sums.
-                if self.header.anew and self.window.strides[1] > 1:
+                if self.header.reload and self.window.strides[1] > 1:
                     totals[row] = [T.Bind(pinned(each)) for each in totals[row]]
         return totals
 
 
 def _headers(product: IntegerProduct, params: Params) -> Headers:
     """Headers whose accumulators are loaded for two rows at once, unless they are copied."""
-    return headers_of(product, 2 if params.anew else 1)
+    return headers_of(product, 2 if params.reload else 1)
 
 
 def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, Window]:
-    product = requantized(band_loops.product_of(workload, NAME), anew=params.anew)
+    product = requantized(band_loops.product_of(workload, NAME), reload=params.reload)
     return product, band_loops.window_of(workload, product)

@@ -59,13 +59,13 @@ class Params:
         unroll: Output columns of one loop iteration.
         chain: Products that are summed in 16 bits before they are widened: 2 is exact only for weights of which no
             two that meet are -128, 1 for all.
-        anew: Whether constants that instructions overwrite are loaded for each of them, and not copied from registers.
+        reload: Whether constants that instructions overwrite are loaded for each of them, not copied from registers.
         parallel: Whether bands of rows are spread over the runtime's threads.
     """
 
     unroll: int
     chain: int = 1
-    anew: bool = True
+    reload: bool = True
     parallel: bool = False
 
 
@@ -108,7 +108,7 @@ def cost(workload: Workload, params: Params) -> Cost:
     outputs = window.band * CHANNELS
     loads = ((window.band - 1) * down + height) * min(width, across)
     column = arithmetic(window.band * (products + 1.5)) + requantization_cost(
-        product, outputs, anew=params.anew
+        product, outputs, reload=params.reload
     )
     column += scalar(taps if taps > band_loops.MOST_TAPS else 0)  # weights that registers do not hold
     column += scalar(loads + COLUMN_OVERHEAD / params.unroll)
@@ -148,7 +148,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
             product,
             window,
             params.unroll,
-            params.anew,
+            params.reload,
             headers_of(product),
             function.buffers,
         )
@@ -218,5 +218,5 @@ def _weights_dtype(workload: Workload) -> str:
 
 
 def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, Window]:
-    product = requantized(band_loops.product_of(workload, NAME), anew=params.anew)
+    product = requantized(band_loops.product_of(workload, NAME), reload=params.reload)
     return product, band_loops.window_of(workload, product, BAND)

@@ -59,7 +59,7 @@ class Params:
         across: Outputs along the other.
         engine: Instructions that sum products: a key of `ENGINES`.
         ordered: Whether sums stay as they are written, in few registers, or LLVM moves them, for cores in order.
-        anew: Whether constants that instructions overwrite are loaded for each of them, and not copied from registers.
+        reload: Whether constants that instructions overwrite are loaded for each of them, not copied from registers.
         parallel: Whether bands of patches are spread over the runtime's threads.
     """
 
@@ -67,7 +67,7 @@ class Params:
     across: int
     engine: str
     ordered: bool = True
-    anew: bool = True
+    reload: bool = True
     parallel: bool = False
 
 
@@ -132,7 +132,7 @@ def cost(workload: Workload, params: Params) -> Cost:
         for span in field.across.spans:
             patch = products * span.outputs + columns * len(span.inputs)
             patch += scalar(len(taps) * field.across.kernel + PATCH_OVERHEAD)
-            patch += requantization_cost(product, outputs * CHANNELS, anew=params.anew)
+            patch += requantization_cost(product, outputs * CHANNELS, reload=params.reload)
             # Accumulators that are overwritten start with a load of their own; eight bytes are stored.
             patch += scalar(outputs * engine.overwrites) + arithmetic(outputs)
             total += patch * (rows.count * span.count)
@@ -176,7 +176,7 @@ class _Emitter:
 
     def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
         self.product, self.field = _requantized(workload, params), _cut(workload, params)
-        self.engine, self.ordered, self.anew = ENGINES[params.engine], params.ordered, params.anew
+        self.engine, self.ordered, self.reload = ENGINES[params.engine], params.ordered, params.reload
         self.groups = _groups(self.field, self.engine)
         self.products = self.groups.products(self.field.across.kernel)
         self.w, self.headers, self.output = buffers[-3:]
@@ -185,7 +185,7 @@ class _Emitter:
     def patch(self, rows: Span, columns: Span, place: Place) -> None:
         """Eight channels of one patch."""
         across, groups = self.field.across, self.groups
-        header = Header(headers_of(self.product), self.headers, place.block, 0, self.anew)
+        header = Header(headers_of(self.product), self.headers, place.block, 0, self.reload)
         start = header.starts if self.engine.overwrites else header.offsets
         acc = {(row, column): start() for row in range(rows.outputs) for column in range(columns.outputs)}
         size = CHANNELS * self.engine.group
@@ -248,7 +248,7 @@ def _product(workload: Workload) -> IntegerProduct:
 
 
 def _requantized(workload: Workload, params: Params) -> IntegerProduct:
-    return requantized(_product(workload), anew=params.anew)
+    return requantized(_product(workload), reload=params.reload)
 
 
 def _field(workload: Workload) -> Field:

@@ -56,14 +56,14 @@ class Cut(ABC):
         column_blocks: How many tasks share the columns of one tile of rows.
         parallel: Whether tasks are spread over the runtime's threads.
         sve: Whether what is left of the columns is stored by SVE.
-        anew: Whether constants that instructions overwrite are loaded for each of them, and not copied from
+        reload: Whether constants that instructions overwrite are loaded for each of them, and not copied from
             registers: fewer instructions, which LLVM's schedulers do not move loads across.
     """
 
     column_blocks: int = 1
     parallel: bool = False
     sve: bool = False
-    anew: bool = True
+    reload: bool = True
 
     @property
     @abstractmethod
@@ -183,7 +183,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
         by_sve = sve.pays(core) and product.to.dtype != product_s8.WIDE
         return [
-            replace(params, sve=by_sve and stores(params) > 1, anew=not core.in_order)
+            replace(params, sve=by_sve and stores(params) > 1, reload=not core.in_order)
             for params in self.register_tiles(workload, product.planes)
         ]
 
@@ -275,7 +275,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         b, headers, *_ = call.packed
 
         def tile(a: Ready, index: ir.Expr, place: Place) -> None:
-            header = Header(panels.headers, headers, index, call.before[1], params.anew, self.by_quads)
+            header = Header(panels.headers, headers, index, call.before[1], params.reload, self.by_quads)
             panel = index * panels.weight_bytes + call.before[0]
             joined = product.planes > 1
             start: Starts = Zeros(params.tile.vectors) if product.dynamic or joined else header

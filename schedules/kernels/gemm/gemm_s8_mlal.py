@@ -89,7 +89,7 @@ class _Smlal(InPlace[Params]):
         loop = mlal_tile.cost(
             rows * product.planes, params.columns, self.reading(product).chunks(), params.chain
         )
-        return loop + requantization_cost(product, outputs, anew=params.anew) + finish
+        return loop + requantization_cost(product, outputs, reload=params.reload) + finish
 
     def multiply(
         self,

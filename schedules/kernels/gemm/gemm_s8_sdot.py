@@ -74,7 +74,7 @@ class _Sdot(InPlace[Params]):
         return [Params(*tile) for tile in in_planes(TILES, planes)]
 
     def tiles(self, workload: Workload, core: Core) -> Sequence[Params]:
-        return [each for each in super().tiles(workload, core) if each.anew or each.vectors != STREAMED]
+        return [each for each in super().tiles(workload, core) if each.reload or each.vectors != STREAMED]
 
     def pack_columns(self, columns: Array, product: IntegerProduct, params: Params, vectors: int) -> Array:
         return sdot_tile.pack_columns(columns, vectors)
@@ -85,10 +85,10 @@ class _Sdot(InPlace[Params]):
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
         lines = rows * product.planes
         loop = sdot_tile.cost(
-            lines, params.vectors, self.reading(product), core, anew=params.anew, by_quads=params.anew
+            lines, params.vectors, self.reading(product), core, reload=params.reload, by_quads=params.reload
         )
         loop = chained(loop, lines * params.vectors, LATENCY, core)
-        return loop + requantization_cost(product, outputs, anew=params.anew) + arithmetic(stores)
+        return loop + requantization_cost(product, outputs, reload=params.reload) + arithmetic(stores)
 
     @contextmanager
     def registers(self) -> Iterator[None]:
@@ -113,7 +113,7 @@ class _Sdot(InPlace[Params]):
             chunks,
             header.starts,
             flipped=product.flipped,
-            by_quads=params.anew,
+            by_quads=params.reload,
             held=a.held,
         )
         return lambda row, v: acc.vload([i64((row * vectors + v) * LANES)], "int32x4")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """K blocking of fp32 products of long k, so that a block of A and B stays in the caches while it is used.
 
-Without blocks a panel of B is read anew for each tile of rows. Where it is larger than L1 (12 columns, k of 680 for
+Without blocks a panel of B is read again for each tile of rows. Where it is larger than L1 (12 columns, k of 680 for
 32 KB) it comes from L2 for each, and where a tile's rows of A do not leave L2 room for it, from memory. Here a task
 goes through the blocks of k: of each it copies its rows of A side by side, as rows of a long k often lie in the same
 sets of a cache, and goes through its panels and their tiles, whose sums wait in a workspace meanwhile. A block is a run

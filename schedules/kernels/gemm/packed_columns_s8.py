@@ -206,7 +206,7 @@ class Header:
     """Emits the loads of one panel's header, and the branch between its requantisation forms.
 
     Attributes:
-        anew: Whether what instructions overwrite is loaded where it is needed, each time.
+        reload: Whether what instructions overwrite is loaded where it is needed, each time.
         by_quads: Whether four vectors of it are one load, inside the scope `quads`: where accumulators are in the
             first registers, in their order.
     """
@@ -217,14 +217,14 @@ class Header:
         buffer: tirx.Buffer,
         panel: ir.Expr,
         before: int,
-        anew: bool,
+        reload: bool,
         by_quads: bool = False,
     ) -> None:
         self.headers, self.product, self.vectors = headers, headers.product, headers.vectors
-        self.buffer, self.anew, self.by_quads = buffer, anew, by_quads and anew
+        self.buffer, self.reload, self.by_quads = buffer, reload, by_quads and reload
         self.start = T.Bind(panel * headers.bytes + before)
         # Once, before there are branches that would each have their own.
-        self._kept = [] if anew else self.offsets()
+        self._kept = [] if reload else self.offsets()
 
     def offsets(self) -> list[ir.Expr]:
         """Return the initial accumulators, int32x4."""
@@ -232,7 +232,7 @@ class Header:
 
     def starts(self, row: int = 0) -> list[ir.Expr]:
         """Return the initial accumulators of a row, inside the scope `reloads`."""
-        if not self.anew:
+        if not self.reload:
             return self._kept
         found: list[ir.Expr] = []
         at, left = self._at(OFFSETS), self.vectors
@@ -280,13 +280,13 @@ class Header:
                 emit(form, m, None)
 
     def _addends(self) -> Addends:
-        if self.anew:
-            return self._addends_anew
+        if self.reload:
+            return self._addends_reloaded
         # Loaded before the branch, for the scheduler to hide.
         found = self._vectors(ADDENDS, "float32x4")
         return lambda vectors: [found[v] for v in vectors]
 
-    def _addends_anew(self, vectors: Sequence[int]) -> list[ir.Expr]:
+    def _addends_reloaded(self, vectors: Sequence[int]) -> list[ir.Expr]:
         first, count = vectors[0], len(set(vectors))
         at = self._at(ADDENDS) + VECTOR * first
         if self.by_quads and count * self.headers.rows == len(vectors) == QUAD:

@@ -299,18 +299,18 @@ def _by_column(values: Array, columns: int) -> Array:
     return np.tile(values.ravel(), columns // values.size)
 
 
-def requantization_cost(product: IntegerProduct, outputs: float, *, anew: bool) -> Cost:
+def requantization_cost(product: IntegerProduct, outputs: float, *, reload: bool) -> Cost:
     """Return the cost of requantising that many outputs, without stores.
 
     Args:
         product: The product; if it has the fused form, most columns are assumed to have it.
         outputs: Number of outputs.
-        anew: Whether the fused form's addends are loaded, two vectors at a time, where they would be copied.
+        reload: Whether the fused form's addends are loaded, two vectors at a time, where they would be copied.
     """
     if not product.fused:
         return requantization(outputs, product.form, product.to)
     vectors = outputs / LANES
-    loaded = scalar(vectors / 2) + arithmetic(-vectors) if anew else Cost()
+    loaded = scalar(vectors / 2) + arithmetic(-vectors) if reload else Cost()
     return requantization(outputs, "fused", product.to) + loaded
 
 

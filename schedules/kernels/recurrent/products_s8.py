@@ -103,7 +103,7 @@ def _sums_cost(layer: Layer, rows: int, vectors: int, params: Params, core: Core
     """Return the cost of the sums of a tile."""
     reading = reading_of(layer, params)
     if params.dot:
-        return sdot_tile.cost(rows, vectors, reading, core, anew=False)
+        return sdot_tile.cost(rows, vectors, reading, core, reload=False)
     return mlal_tile.cost(rows, vectors * LANES, reading.chunks(), CHAIN)
 
 

@@ -73,7 +73,7 @@ def _unroll(rows: int, vectors: int, count: int, *, by_quads: bool) -> int:
 
 
 def cost(
-    rows: int, vectors: int, reading: Reading, core: Core, *, anew: bool, by_quads: bool = False
+    rows: int, vectors: int, reading: Reading, core: Core, *, reload: bool, by_quads: bool = False
 ) -> Cost:
     """The sum over k: accumulators that start, products, one load a row and chunk, loads of B, loops."""
     segments = reading.chunks()
@@ -85,13 +85,13 @@ def cost(
     if not reading.is_gathered:
         loads += len(chunks) * rows
     loaded = vectors // QUAD + vectors % QUAD / 2 if by_quads else vectors / 2
-    starts = scalar(rows * loaded) if anew else arithmetic(rows * vectors)
+    starts = scalar(rows * loaded) if reload else arithmetic(rows * vectors)
     spilled = 0
     if reading.is_gathered:
         spilled = max(0, rows * (vectors + len(chunks)) + GATHERED_REGISTERS - REGISTERS)
     elif max(len(segment) for segment in segments) <= STRAIGHT_CHUNKS:
         kept = rows * (vectors + (steps if reading.is_staged else len(chunks))) + STRAIGHT_REGISTERS
-        few = anew and len(chunks) <= STRAIGHT_CHUNKS
+        few = reload and len(chunks) <= STRAIGHT_CHUNKS
         spilled = max(0, kept - REGISTERS if few else rows * vectors - STRAIGHT_TILE)
     products = arithmetic(steps * rows * vectors)
     return starts + products + scalar(loads + loops * LOOP_OVERHEAD) + waiting(SPILL, SPILL, core) * spilled

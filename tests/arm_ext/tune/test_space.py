@@ -64,7 +64,7 @@ def test_unrollings_that_make_other_code_are_points():
 
 def test_flags_of_scheduling_are_tried_both_ways():
     task = next(task for task in quantised() if task.default.kernel == depthwise_s8.NAME)
-    flags = {point.params.anew for point in space(task) if point.kernel == depthwise_s8.NAME}
+    flags = {point.params.reload for point in space(task) if point.kernel == depthwise_s8.NAME}
     assert flags == {False, True}
 
 

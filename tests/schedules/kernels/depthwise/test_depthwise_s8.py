@@ -48,7 +48,7 @@ def test_every_value_is_the_definitions(tmp_path: Path, board: Board):
 @pytest.mark.isa("dotprod")
 def test_every_number_of_columns_gives_the_same(tmp_path: Path, board: Board):
     cases = [depthwise((1, 5, 15, 9), 3), depthwise((1, 5, 15, 9), 3, 2, quant=MIXED)]
-    params = [Params(unroll, anew=unroll < 3, parallel=bool(unroll % 2)) for unroll in range(1, 5)]
+    params = [Params(unroll, reload=unroll < 3, parallel=bool(unroll % 2)) for unroll in range(1, 5)]
     check(kernel, [(case, each) for case in cases for each in params], DOTPROD, board, tmp_path)
 
 
@@ -85,11 +85,11 @@ def test_estimates_are_close_to_what_was_counted(core: Core, cycles: float, inst
 
 
 def test_cores_that_issue_in_order_copy_what_accumulators_begin_with():
-    anew = {
-        name: kernel.default(CASES[0].workload, CORES[name]).anew for name in ("cortex-a55", "cortex-a510")
+    reload = {
+        name: kernel.default(CASES[0].workload, CORES[name]).reload for name in ("cortex-a55", "cortex-a510")
     }
-    assert not any(anew.values())
-    assert kernel.default(CASES[0].workload, A76).anew
+    assert not any(reload.values())
+    assert kernel.default(CASES[0].workload, A76).reload
 
 
 def test_small_calls_run_on_one_thread():

@@ -80,7 +80,7 @@ SIXTEEN_BITS = [
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_int16_is_the_definitions(name: str, tmp_path: Path, board: Board):
-    params = [Params(unroll, anew=name == "cortex-a72", parallel=unroll == 2) for unroll in (1, 2, 3)]
+    params = [Params(unroll, reload=name == "cortex-a72", parallel=unroll == 2) for unroll in (1, 2, 3)]
     cases = [(case, p) for case in SIXTEEN_BITS for p in params]
     check(kernel, cases, TARGETS[name], board, tmp_path)
 

@@ -64,7 +64,7 @@ CASES: dict[str, tuple[Kernel, dict[str, Any], list[tuple[Case, Any]]]] = {
             (pointwise(31, SIGNED), gemm_s8_sdot.Params(4, 4)),
             (pointwise(9, ODD), gemm_s8_sdot.Params(8, 2)),
             (pointwise(7, ODD), gemm_s8_sdot.Params(4, 6)),
-            (pointwise(7, MIXED), gemm_s8_sdot.Params(6, 4, anew=False)),
+            (pointwise(7, MIXED), gemm_s8_sdot.Params(6, 4, reload=False)),
         ],
     ),
     "gemm_s8_mmla": (
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Kernel, dict[str, Any], list[tuple[Case, Any]]]] = {
         [
             (pointwise(31, SIGNED), gemm_s8_mmla.Params(2, 8)),
             (pointwise(9, ODD), gemm_s8_mmla.Params(6, 4)),
-            (pointwise(7, MIXED), gemm_s8_mmla.Params(3, 8, anew=False)),
+            (pointwise(7, MIXED), gemm_s8_mmla.Params(3, 8, reload=False)),
         ],
     ),
     "gemm_s8_mlal": (
@@ -81,7 +81,7 @@ CASES: dict[str, tuple[Kernel, dict[str, Any], list[tuple[Case, Any]]]] = {
         A53,
         [
             (pointwise(9, SIGNED), gemm_s8_mlal.Params(2, 8)),
-            (pointwise(7, ODD), gemm_s8_mlal.Params(2, 8, anew=False)),
+            (pointwise(7, ODD), gemm_s8_mlal.Params(2, 8, reload=False)),
         ],
     ),
 }
@@ -91,7 +91,7 @@ def kinds(kernel: Kernel, case: Case, params: Any) -> set[bool]:
     """Whether panels have a fused form, of those that there are."""
     width = params.tile.vectors * 4 if hasattr(params, "tile") else 8
     # Of depthwise kernels on SDOT what two rows begin with is there twice.
-    addends = 2 * width if kernel is depthwise_s8 and params.anew else width
+    addends = 2 * width if kernel is depthwise_s8 and params.reload else width
     header = case.arguments(kernel, params)[-1].view(np.int32).reshape(-1, 2 * addends + width)
     return {bool((panel[-addends:] != NOT_FUSED).all()) for panel in header}
 

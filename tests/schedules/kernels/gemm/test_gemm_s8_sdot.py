@@ -48,7 +48,7 @@ def test_rows_that_are_gathered(tmp_path: Path, board: Board):
     cases = [gathered(*each) for each in ((3, 3), (2, 3), (1, 3), (1, 5), (3, 5), (1, 7), (1, 9))]
     cases += [gathered(3, 3, UNSIGNED), gathered(3, 3, replace(SIGNED, nine_bits=True))]
     tiles = [(2, 4), (3, 4), (8, 2), (3, 6), (4, 6), (1, 8), (2, 4), (2, 4), (2, 4)]
-    params = [Params(*tile, anew=bool(i % 3)) for i, tile in enumerate(tiles)]
+    params = [Params(*tile, reload=bool(i % 3)) for i, tile in enumerate(tiles)]
     for case in cases:
         products = product_s8.products_of(case.workload, kernel.NAME)
         assert not isinstance(products, Diagnostic)
@@ -60,7 +60,7 @@ def test_rows_that_are_gathered(tmp_path: Path, board: Board):
 def test_every_tile_gives_the_same(tmp_path: Path, board: Board):
     case = conv((1, 7, 9, 9), 43, (3, 3), pads=(1, 1, 1, 1))
     params = [Params(*tile, column_blocks=1 + i % 3, parallel=bool(i % 2)) for i, tile in enumerate(TILES)]
-    params += [replace(each, anew=False) for each in params]
+    params += [replace(each, reload=False) for each in params]
     check(kernel, [(case, p) for p in params], DOTPROD, board, tmp_path)
 
 

@@ -76,7 +76,7 @@ def test_the_loop_is_what_is_estimated_and_leaves_the_stack_alone(rows: int, vec
     assert products % (4 * rows * vectors) == 0
     assert not [line for line in loop if "[sp" in line]
     trips = depth / 16 / (products / (4 * rows * vectors))
-    whole = sdot_tile.cost(rows, vectors, reading, CORES["cortex-a76"], anew=True, by_quads=by_quads)
+    whole = sdot_tile.cost(rows, vectors, reading, CORES["cortex-a76"], reload=True, by_quads=by_quads)
     estimated = whole.instructions - rows * vectors / (4 if by_quads and vectors == 4 else 2)
     # Rows that lie too far apart for one register's offsets take an addition each.
     assert abs(estimated / trips - len(loop)) <= 2
