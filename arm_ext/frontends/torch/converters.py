@@ -9,7 +9,16 @@ import numpy as np
 import torch
 from tvm import relax, tirx
 
-from arm_ext.frontends.torch import dynamic, elementwise, pool, random, reductions, resample, scatters
+from arm_ext.frontends.torch import (
+    batch_norm,
+    dynamic,
+    elementwise,
+    pool,
+    random,
+    reductions,
+    resample,
+    scatters,
+)
 from arm_ext.frontends.torch.index import index
 from arm_ext.frontends.torch.index_put import index_put
 from arm_ext.frontends.torch.places import compared, item, selected, slice_scattered, sliced
@@ -201,6 +210,8 @@ CONVERTERS: dict[str, Convert] = {
     "min.dim": _with_arguments(reductions.extremum_and_place(relax.op.min, relax.op.argmin)),
     "var_mean.correction": _with_arguments(reductions.variance_and_mean),
     "prod.dim_int": _with_arguments(reductions.product),
+    "_native_batch_norm_legit_functional.default": _with_arguments(batch_norm.training),
+    "_native_batch_norm_legit_no_training.default": _with_arguments(batch_norm.with_known_statistics),
     "any.default": _with_arguments(reductions.any_of_all),
     **dict.fromkeys(random.NAMES, _with_arguments(random.refuse_random)),
     **dict.fromkeys(random.DROPOUTS, _with_arguments(random.dropout)),

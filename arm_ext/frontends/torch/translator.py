@@ -99,7 +99,8 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         def converted(node: torch.fx.Node) -> Any:
             source = _source(node)
             try:
-                value = convert(node)
+                value = self._without_data(node)
+                value = convert(node) if value is None else value
                 if isinstance(value, tvm.ir.Call):  # which upstream forgot to bind, and has no type
                     value = self.block_builder.emit(value)
                 value = self._as_torch(node, value)
@@ -115,6 +116,26 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             return value
 
         return converted
+
+    def _without_data(self, node: torch.fx.Node) -> Any:
+        """Return the constants that an operator gives for tensors without elements; None for other operators."""
+        if not (isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"):
+            return None
+        known = node.meta.get("val")
+        results: list[Any] = list(known) if isinstance(known, list | tuple) else [known]
+        given: list[Any] = [argument.meta.get("val") for argument in node.all_input_nodes]
+        if not all(map(_is_static, (*results, *given))):
+            return None
+        if all(0 in value.shape for value in results):
+            values = [torch.zeros(value.shape, dtype=value.dtype) for value in results]
+        elif given and all(0 in value.shape for value in given):
+            arguments = torch.fx.node.map_arg((node.args, node.kwargs), _zeros)
+            computed = node.target(*arguments[0], **arguments[1])
+            values = list(computed) if isinstance(computed, list | tuple) else [computed]
+        else:
+            return None
+        constants = [relax.const(self._convert_pytorch_tensor_to_tvm(value)) for value in values]
+        return constants if isinstance(known, list | tuple) else constants[0]
 
     def _as_torch(self, node: torch.fx.Node, value: Any) -> Any:
         """Give a tensor the type that torch has for it.
@@ -170,6 +191,16 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         # Each place where a branch is called has a function of its own, with the weights that it is given there.
         self._branch_cache: dict[int, Any] = {}
         return super()._import_branch_subgraph(graph_module, operands, name_hint)
+
+
+def _is_static(value: Any) -> bool:
+    """Whether a value of a node is a tensor whose sizes are all known."""
+    return isinstance(value, torch.Tensor) and all(isinstance(size, int) for size in value.shape)
+
+
+def _zeros(node: torch.fx.Node) -> torch.Tensor:
+    value = node.meta["val"]
+    return torch.zeros(value.shape, dtype=value.dtype)
 
 
 def _is_custom(node: torch.fx.Node) -> bool:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program's translation tells of all that it fails at."""
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from arm_ext.common.errors import ModelError
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.torch.compared import compare, imported
 
 
@@ -30,6 +32,24 @@ def test_all_nodes_that_fail_are_told_at_once():
 
 def test_empty_tensors_are_no_part_of_a_concatenation():
     compare(lambda x: torch.cat([torch.empty(0), x, x[:0], x]), torch.randn(2, 3))
+
+
+def test_what_follows_from_no_elements_is_torch_s():
+    """Statistics of nothing are NaN, sums 0; pools of no samples are no samples."""
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return (
+            x.var(0, unbiased=False),
+            x.mean(),
+            x.sum(0) + y,
+            nn.functional.adaptive_avg_pool1d(x, 2),
+            x.T @ x,
+        )
+
+    given = (torch.zeros(0, 3), torch.randn(3))
+    results = run_on_host(imported(function, *given).mod, [x.numpy() for x in given])
+    for found, value in zip(results, function(*given), strict=True):
+        np.testing.assert_array_equal(found, value.numpy(), strict=True)
 
 
 def test_ranges_have_torch_s_lengths():
