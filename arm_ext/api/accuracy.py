@@ -34,7 +34,7 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 from arm_ext.frontends.common.state import read_initial, with_states
-from arm_ext.frontends.load import is_onnx, is_tflite
+from arm_ext.frontends.load import is_exported_program, is_onnx, is_tflite, loading_torch
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.fixed_inputs import fix_inputs
 from arm_ext.frontends.onnx.functions import inline_model_functions
@@ -68,6 +68,9 @@ from arm_ext.target.profiles import resolve
 from schedules.numerics import qdq, tosa
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from arm_ext.api.accuracy_torch import TorchChain
     from arm_ext.ethosu.partition.agreement import Agreement
 
 Array = npt.NDArray[Any]
@@ -84,8 +87,8 @@ HOST = "host"
 
 @with_plugins
 def accuracy(
-    model: str | Path | onnx.ModelProto,
-    against: str | Path | onnx.ModelProto | None,
+    model: "str | Path | onnx.ModelProto | ExportedProgram",
+    against: "str | Path | onnx.ModelProto | ExportedProgram | None",
     data: Data,
     *,
     preprocess: Preprocess | str | Path | None = None,
@@ -105,8 +108,9 @@ def accuracy(
     """Compare a quantised model with its float source, layer by layer, on the same samples.
 
     Args:
-        model: An ONNX model in QDQ form, or a TFLite model.
-        against: The float model that it was made of; None for a TFLite model, to compare with LiteRT's integers.
+        model: An ONNX model in QDQ form, a TFLite model, or a program that PyTorch's PT2E quantised.
+        against: The float model that it was made of; None for a TFLite model, to compare with LiteRT's integers, or
+            for a PT2E program, to compare with torch's own execution of it.
         data: .npz, or its arrays: one for each input, samples along the first axis, and `labels` for "top1"; or a
             folder of images; or an iterable of samples, each a mapping of names to arrays.
         preprocess: Steps from an image to the input, or a YAML file of them, for a folder; by default float32 is 0
@@ -159,9 +163,9 @@ def accuracy(
     progress("compile")
     agreement = None if npu is None else _agreement(chain, npu, target or "arm")
     ours = (
-        chain.ours(npu=npu is not None)
-        if isinstance(chain, TfliteChain)
-        else _ours(chain, board, target, npu, plugins)
+        _ours(chain, board, target, npu, plugins)
+        if isinstance(chain, _OnnxChain)
+        else chain.ours(npu=npu is not None)
     )
     with ours as run:
         progress("samples")
@@ -183,7 +187,7 @@ def accuracy(
     report = chain.report(board or HOST, len(feeds), judged)
     if agreement is not None:
         report = report.model_copy(update={"npu": agreement.link()})
-    if bisect is None or judged is None or isinstance(chain, TfliteChain):
+    if bisect is None or judged is None or not isinstance(chain, _OnnxChain):
         return report
     progress("bisect")
     aim = target or (default_target(board) if board else "arm")
@@ -191,28 +195,42 @@ def accuracy(
 
 
 def _chain_of(
-    model: str | Path | onnx.ModelProto,
-    against: str | Path | onnx.ModelProto | None,
+    model: "str | Path | onnx.ModelProto | ExportedProgram",
+    against: "str | Path | onnx.ModelProto | ExportedProgram | None",
     shapes: Shapes,
     values: Mapping[str, npt.ArrayLike],
     of_onnx: Mapping[str, object],
     *,
     npu: bool,
-) -> "_OnnxChain | TfliteChain":
-    """Return the chain for a model's format; `of_onnx` are options by name that TFLite does not have."""
-    if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
-        if found := [name for name, value in of_onnx.items() if value]:
-            raise UsageError(
-                f"{found[0]} is for ONNX models; TFLite's are computed on this machine, as they are: `run --check` "
-                "compares a package on a board"
-            )
-        return TfliteChain.read(*checked_paths(Path(model), against), shapes, npu=npu)
+) -> "_OnnxChain | TfliteChain | TorchChain":
+    """Return the chain for a model's format; `of_onnx` are options by name that other formats do not have."""
+    path = Path(model) if isinstance(model, str | Path) and Path(model).is_file() else None
+    tflite = path is not None and is_tflite(path)
+    if (tflite or _is_torch(model)) and (found := [name for name, value in of_onnx.items() if value]):
+        raise UsageError(
+            f"{found[0]} is for ONNX models; TFLite's and PyTorch's are computed on this machine, as they are: "
+            "`run --check` compares a package on a board"
+        )
+    if path is not None and tflite:
+        return TfliteChain.read(*checked_paths(path, against), shapes, npu=npu)
+    if not isinstance(model, str | Path | onnx.ModelProto) or _is_torch(model):
+        with loading_torch(f"{model if isinstance(model, str | Path) else 'the model'} is a PyTorch program"):
+            from arm_ext.api.accuracy_torch import TorchChain
+        return TorchChain.read(model, against, shapes)
     if against is None:
         _read(model)  # what is wrong with it, such as that it is not there, is told first
         raise UsageError(
-            "--against: name the float model that it was made of; TFLite models alone go without"
+            "--against: name the float model that it was made of; TFLite models and PyTorch's programs alone go "
+            "without"
         )
     return _OnnxChain.read(model, against, shapes, values)
+
+
+def _is_torch(model: object) -> bool:
+    """Whether a model is an exported program of PyTorch's, or a file of one."""
+    if isinstance(model, str | Path):
+        return Path(model).is_file() and is_exported_program(Path(model))
+    return not isinstance(model, onnx.ModelProto) and model is not None
 
 
 def _bisected(

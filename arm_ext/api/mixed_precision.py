@@ -38,6 +38,9 @@ def choose_precisions(
 ) -> MixedPrecision:
     """Return which layers must be in int16 or float so that a bound holds, with what each choice costs.
 
+    KeyboardInterrupt during the search, or while its choices are priced, is no error: it ends that, and what was found
+    is kept.
+
     Args:
         matching: The model in int8, whose layers can be above it, and its source.
         build: Makes the models.
@@ -60,7 +63,12 @@ def choose_precisions(
     rungs = _Rungs.of(matching, units, prices)
     search = Search(units, build, judge, None if fewest else rungs.extra(prices), rungs.layers)
     chosen = search.run()
-    priced = {trial: prices.of(trial.raised) for trial in _shown(search, chosen)}
+    priced = {chosen: prices.of(chosen.raised)}
+    try:
+        for trial in _shown(search):
+            priced[trial] = prices.of(trial.raised)
+    except KeyboardInterrupt:  # what there is, is kept
+        search.complete = False
     if not fewest:
         held = {trial: cost.cycles for trial, cost in priced.items() if trial.holds}
         chosen = min(held, key=lambda trial: (held[trial], len(trial.raised)))
@@ -256,14 +264,14 @@ def _choice(units: Sequence[Unit], trial: Trial, cost: _Estimate, *, chosen: boo
     )
 
 
-def _shown(search: Search, chosen: Trial) -> list[Trial]:
-    """The choices whose whole models are estimated."""
+def _shown(search: Search) -> list[Trial]:
+    """The choices whose whole models are estimated, those that may be chosen first."""
     holding = sorted((t for t in search.trials.values() if t.holds), key=search.price)[:_CHEAPEST]
     ends = [
         search.trials[frozenset()],
         max(search.trials.values(), key=lambda trial: len(trial.at("float32"))),
     ]
-    return list(dict.fromkeys([*ends, *search.front(), chosen, *holding]))
+    return list(dict.fromkeys([*holding, *ends, *search.front()]))
 
 
 def _is_in_front(trial: Trial, priced: Mapping[Trial, _Estimate]) -> bool:

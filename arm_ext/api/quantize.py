@@ -42,7 +42,7 @@ from arm_ext.quantization.static import Quantizer
 from arm_ext.quantization.steps import Steps
 from arm_ext.quantization.weight_only import WeightOnly, with_dims_of
 from arm_ext.report.accuracy.gate import Gate
-from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
+from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision, not_compared
 from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.profiles import resolve
 
@@ -135,6 +135,9 @@ def quantize(
             estimates and hand-overs. The comparison is then of TOSA's numerics, as for `accuracy`.
         progress: Called with each of STEPS as it begins; "search" is left out without `max_drop`.
 
+    KeyboardInterrupt during a search for `max_drop`, and after it, is no error: it ends the step that is running, and
+    the best choice so far is written. A comparison that it ends before its first sample tells of no samples.
+
     Raises:
         UsageError: The model, the data, a node's name or the output is wrong, or options do not go together.
         ModelError: There is nothing to prune or to quantise; onnxruntime cannot quantise the model, or it cannot be
@@ -202,7 +205,12 @@ def quantize(
     if mixed is not None and not any(node.op_type == DEQUANTIZE for node in made.graph.node):
         raise ModelError(
             f"{source.stem}: {mixed.bound} holds with all {len(mixed.layers)} layers in float alone, which leaves "
-            "nothing to quantise; allow a larger --max-drop, or compile the float model"
+            "nothing to quantise; "
+            + (
+                "allow a larger --max-drop, or compile the float model"
+                if mixed.complete
+                else "the search was stopped before it found another choice, and nothing is written"
+            )
         )
     if how is not None:
         made = with_dims_of(made, read_onnx(source)[0])
@@ -214,18 +222,23 @@ def quantize(
         if {"equalize", "smooth"} & set(correct):
             # Channels that were rescaled are compared with those of a float model that has them so, too.
             against = _written(quantizer.float_model(fixed), folder / source.name)
-        report = accuracy(
-            _written(made, folder / "quantized" / path.name),
-            against,
-            arrays,
-            metric=metric,
-            plugins=plugins,
-            shapes=shapes,
-            state=state,
-            state_init=state_init,
-            npu=npu,
-            target=None if npu is None else target,
-        )
+        try:
+            report = accuracy(
+                _written(made, folder / "quantized" / path.name),
+                against,
+                arrays,
+                metric=metric,
+                plugins=plugins,
+                shapes=shapes,
+                state=state,
+                state_init=state_init,
+                npu=npu,
+                target=None if npu is None else target,
+            )
+        except KeyboardInterrupt:
+            if mixed is None:
+                raise
+            report = not_compared(path.stem, source.stem, quantizer.samples)  # what was chosen is kept
     write_file(path, made.SerializeToString(), "-o")
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
 

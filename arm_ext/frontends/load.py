@@ -52,7 +52,7 @@ class TrustedFile:
 
 def trusted(model: _T) -> _T | TrustedFile:
     """Return a .pt2 file as a `TrustedFile`; return any other model unchanged."""
-    if isinstance(model, str | Path) and Path(model).is_file() and _is_exported_program(Path(model)):
+    if isinstance(model, str | Path) and Path(model).is_file() and is_exported_program(Path(model)):
         return TrustedFile(Path(model))
     return model
 
@@ -152,7 +152,7 @@ def _import_file(path: Path, shapes: Shapes | None, states: Mapping[str, str]) -
         from arm_ext.frontends.tflite.importer import import_tflite
 
         return import_tflite(path, shapes)
-    if _is_exported_program(path):
+    if is_exported_program(path):
         return _import_torch(path, shapes)
     if is_stablehlo(path):
         return _import_stablehlo(path.read_bytes(), str(path), shapes)
@@ -179,8 +179,12 @@ def is_onnx(path: Path) -> bool:
     return _start(path).startswith(_IR_VERSION) or path.suffix == ".onnx"
 
 
-def _is_exported_program(path: Path) -> bool:
-    """Whether a file is an archive of the format pt2, as torch.export.save writes."""
+def is_exported_program(path: Path) -> bool:
+    """Whether a file is an archive of the format pt2, as torch.export.save writes.
+
+    Raises:
+        UsageError: It is a damaged archive.
+    """
     if not zipfile.is_zipfile(path):
         return False
     try:
@@ -196,7 +200,7 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
     Raises:
         EnvError: PyTorch is not installed.
     """
-    with _torch("example_inputs are for PyTorch"):
+    with loading_torch("example_inputs are for PyTorch"):
         from arm_ext.frontends.torch import export
     return export.export_module(module, example_inputs)
 
@@ -205,12 +209,17 @@ def _import_torch(
     model: "Path | ExportedProgram | nn.Module", shapes: Shapes | None, *, trust: bool = False
 ) -> ImportedModel:
     # Not above: it takes seconds to load, and most models need none of it.
-    with _torch(f"{model} is a PyTorch program"):
+    with loading_torch(f"{model} is a PyTorch program"):
         from arm_ext.frontends.torch.importer import import_torch
     return import_torch(model, shapes, trust=trust)
 
 
-def _torch(why: str) -> AbstractContextManager[None]:
+def loading_torch(why: str) -> AbstractContextManager[None]:
+    """Around the import of what needs PyTorch; `why` says what for.
+
+    Raises:
+        EnvError: As `loading`.
+    """
     # Where torch's exporter makes a folder, and leaves it, when it is imported; in TMPDIR otherwise.
     with suppress(EnvError):
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "torch"))

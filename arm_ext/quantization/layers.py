@@ -384,7 +384,7 @@ class Matching:
             weights = self.source.constants.get(node.input[1]) if node.op_type in ANCHORS else None
             if weights is not None and weights.ndim > 1 and node.input[0] == tensor:
                 axis = 1 if node.op_type in ("Conv", "ConvTranspose") else -1
-                found.append(Reader(node.name, axis, _channel_power(node, weights.astype(np.float64) ** 2)))
+                found.append(Reader(node.name, axis, _channel_power(node, weights)))
         return tuple(reader for reader in found if reader.axis == found[0].axis)
 
     def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
@@ -415,15 +415,20 @@ class Matching:
         return Constant(role, quantizer.dequantize(integers), original, quantizer)
 
 
-def _channel_power(node: NodeProto, squares: Array) -> Array:
+def input_channel_power(weights: Array, groups: int = 1) -> Array:
+    """Return the sums of the squares of weights [outputs, inputs / groups, ...] by channel of the input."""
+    squares = weights.astype(np.float64) ** 2
+    grouped = squares.reshape(groups, squares.shape[0] // groups, squares.shape[1], -1)
+    return np.asarray(grouped.sum((1, 3)).reshape(-1))
+
+
+def _channel_power(node: NodeProto, weights: Array) -> Array:
     """Return the sums of the squares of a product's weights by channel of its input."""
     if node.op_type == "Conv":
-        groups = int(attribute(node, "group", 1))
-        grouped = squares.reshape(groups, squares.shape[0] // groups, squares.shape[1], -1)
-        return np.asarray(grouped.sum((1, 3)).reshape(-1))
-    last = squares.ndim - 1
+        return input_channel_power(weights, int(attribute(node, "group", 1)))
+    last = weights.ndim - 1
     along = 0 if node.op_type == "ConvTranspose" else last if attribute(node, "transB", 0) else last - 1
-    return np.asarray(squares.sum(tuple(axis for axis in range(squares.ndim) if axis != along)))
+    return input_channel_power(np.moveaxis(weights, along, 0)[None])
 
 
 def _halves(graph: Graph) -> set[str]:

@@ -17,7 +17,7 @@ from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.specs import is_quantized, spec_of, tensor_name
 from arm_ext.frontends.tflite.supported import named_operators
 from arm_ext.frontends.tflite.variables import numbers_of
-from arm_ext.quantization.layers import Constant, Layer, Quantizer
+from arm_ext.quantization.layers import Constant, Layer, Quantizer, Reader, input_channel_power
 from relay_passes.ir.sources import bindings_of, sources_of
 
 Array = npt.NDArray[Any]
@@ -126,7 +126,8 @@ def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list
         if number is None or found is None or (against is not None and twin is None):
             left.append(name)
         else:
-            layers.append(TfliteLayer(_layer(file, against, name, operator, number), number, twin, found))
+            layer = _layer(file, against, name, operator, number, _readers(against, twin))
+            layers.append(TfliteLayer(layer, number, twin, found))
     return layers, left
 
 
@@ -144,7 +145,8 @@ def _inputs(file: File, against: File | None, mod: tvm.IRModule) -> Iterator[Tfl
     for place, number in enumerate(file.inputs):
         name = file.tensor_name(number)
         twin = None if against is None else against.inputs[place]
-        yield TfliteLayer(_named(file, name, "input", (), number), number, twin, mod["main"].params[place])
+        layer = _named(file, name, "input", (), number, readers=_readers(against, twin))
+        yield TfliteLayer(layer, number, twin, mod["main"].params[place])
 
 
 def _variable(
@@ -154,7 +156,28 @@ def _variable(
     return variables.get((name, str(relax.TensorType(spec.shape, spec.dtype))))
 
 
-def _layer(file: File, against: File | None, name: str, operator: Any, number: int) -> Layer:
+def _readers(against: File | None, twin: int | None) -> tuple[Reader, ...]:
+    """Return the products of the float model that read a tensor with constant weights; channels are its last axis."""
+    if against is None or twin is None:
+        return ()
+    found: list[Reader] = []
+    for name, operator in against.operators.items():
+        if against.code(operator) not in _PRODUCTS or operator.Inputs(0) != twin:
+            continue
+        weights, channels = against.constant(int(operator.Inputs(1))), against.spec(twin).shape[-1]
+        if weights is None or weights.dtype != np.float32:
+            continue
+        # [outputs, y, x, inputs] or, of a depthwise one, [1, y, x, outputs]
+        first = np.moveaxis(weights, -1, 0 if against.code(operator) == "DEPTHWISE_CONV_2D" else 1)
+        groups = channels // first.shape[1]
+        if groups * first.shape[1] == channels:  # else it reads several pixels as one row
+            found.append(Reader(name, -1, input_channel_power(first, groups)))
+    return tuple(found)
+
+
+def _layer(
+    file: File, against: File | None, name: str, operator: Any, number: int, readers: tuple[Reader, ...]
+) -> Layer:
     code = file.code(operator)
     moved = code in _MOVES
     if moved:
@@ -163,7 +186,7 @@ def _layer(file: File, against: File | None, name: str, operator: Any, number: i
     constants: tuple[Constant, ...] = ()
     if against is not None and code in _PRODUCTS and name in against.operators:
         constants = tuple(_constants(file, operator, against, against.operators[name]))
-    return _named(file, name, code, (name,), number, constants, moved=moved)
+    return _named(file, name, code, (name,), number, constants, readers, moved=moved)
 
 
 def _named(
@@ -173,13 +196,26 @@ def _named(
     nodes: tuple[str, ...],
     number: int,
     constants: tuple[Constant, ...] = (),
+    readers: tuple[Reader, ...] = (),
     *,
     moved: bool = False,
 ) -> Layer:
     tensor, quantizer = file.tensor_name(number), file.quantizer(number)
     integers = None if quantizer is None else tensor
     return Layer(
-        name, code, "", nodes, tensor, tensor, tensor, integers, quantizer, quantizer, constants, moved
+        name,
+        code,
+        "",
+        nodes,
+        tensor,
+        tensor,
+        tensor,
+        integers,
+        quantizer,
+        quantizer,
+        constants,
+        moved,
+        readers,
     )
 
 

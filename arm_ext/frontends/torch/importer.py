@@ -61,7 +61,7 @@ def import_torch(
             is missing or does not fit.
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
-    program, name, digest = _read(model, trust)
+    program, name, digest = read_exported(model, trust=trust)
     check_control_flow(program)
     nodes = {n.name: operator_of(n) for n in program.graph.nodes if n.op == "call_function"}
     table = torch.export.default_decompositions()
@@ -96,7 +96,7 @@ def import_torch(
         format="torch",
         sha256=digest,
         inputs=inputs,
-        outputs=_outputs([*(b.output for b in buffers), *_returned(program)], mod),
+        outputs=_outputs([*(b.output for b in buffers), *returned_names(program)], mod),
         nodes=nodes,
         quantized=any("quantized_decomposed" in operator for operator in nodes.values()),
         reference=lambda values: reference(program, [x.name for x in inputs], values, buffers),
@@ -118,7 +118,14 @@ def _check_sizes(program: ExportedProgram) -> None:
                 check_tensor(Site(operator, node.name), "its result", shape, value.element_size())
 
 
-def _read(model: str | Path | ExportedProgram | nn.Module, trust: bool) -> tuple[ExportedProgram, str, str]:
+def read_exported(
+    model: str | Path | ExportedProgram | nn.Module, *, trust: bool = False
+) -> tuple[ExportedProgram, str, str]:
+    """Return the program, the model's name and the SHA-256 of its file.
+
+    Raises:
+        UsageError: As `import_torch`.
+    """
     if isinstance(model, ExportedProgram):
         return model, "model", hashlib.sha256(model.graph_module.code.encode()).hexdigest()
     if not isinstance(model, str | Path):
@@ -145,8 +152,8 @@ def _read(model: str | Path | ExportedProgram | nn.Module, trust: bool) -> tuple
         ) from err
 
 
-def _returned(program: ExportedProgram) -> list[str]:
-    """Names of the tensors that a program returns."""
+def returned_names(program: ExportedProgram) -> list[str]:
+    """Return the names of the tensors that a program returns."""
     returned = [
         spec.arg for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT
     ]

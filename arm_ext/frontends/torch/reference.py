@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch itself as the reference for an exported program."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy.typing as npt
@@ -11,7 +11,16 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.torch.state import Buffer, put_buffers
+
+Array = npt.NDArray[Any]
+
+Replaced = Callable[[str, str], Array | None]
+"""Names of a node and of one that it reads → the value that it reads in its place, if any."""
+
+# Errors of torch's operators.
+_REFUSALS = (RuntimeError, ValueError, TypeError, ZeroDivisionError)
 
 _TRUNCATING = (torch.ops.aten.div.Tensor_mode, torch.ops.aten.div.Scalar_mode)
 
@@ -35,15 +44,90 @@ def reference(
     held = {buffer.name: values.pop(buffer.name) for buffer in buffers}
     spec = program.call_spec.in_spec
     try:
-        with torch.no_grad(), _Divisions() if _truncates(program) else nullcontext():  # type: ignore[no-untyped-call]
+        with torch.no_grad(), _checked_divisions(program):
             args, kwargs = torch.utils._pytree.tree_unflatten(_leaves(program, values), spec)
             module = program.module()
             put_buffers(module, held)
             result = module(*args, **kwargs)
-    except (RuntimeError, ValueError, TypeError, ZeroDivisionError) as err:
+    except _REFUSALS as err:
         return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
     leaves = [*held.values(), *torch.utils._pytree.tree_leaves(result)]
     return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)], runtime
+
+
+class NodeValues:
+    """Runs an exported program without control flow node by node, to read and to replace values of nodes."""
+
+    def __init__(self, program: ExportedProgram, name: str) -> None:
+        """Prepare for a program; `name` is that of its model, for messages."""
+        self.inputs = [arg.name for arg in _user_inputs(program) if not isinstance(arg, ConstantArgument)]
+        """Names of the tensors that its forward takes, in their order."""
+        self.program, self._name = program, name
+        held = {**program.state_dict, **program.constants}
+        self.constants: dict[str, torch.Tensor] = {
+            spec.arg.name: held[spec.target]
+            for spec in program.graph_signature.input_specs
+            if spec.kind is not InputKind.USER_INPUT and spec.target in held
+        }
+        """Weights and other constants by the names of their placeholders."""
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Array],
+        wanted: Collection[str],
+        replaced: Replaced = lambda reader, name: None,
+    ) -> dict[str, Array]:
+        """Return the values of nodes, by their names.
+
+        Args:
+            inputs: Values of the program's inputs by their names.
+            wanted: Names of the nodes.
+            replaced: Returns what nodes read in the place of others.
+
+        Raises:
+            ModelError: torch cannot run the program.
+        """
+        given: dict[str, Any] = {name: torch.from_numpy(value.copy()) for name, value in inputs.items()}
+        others = [arg for arg in _user_inputs(self.program) if isinstance(arg, ConstantArgument)]
+        given |= {arg.name: arg.value for arg in others}
+        values: dict[torch.fx.Node, Any] = {}
+        found: dict[str, Array] = {}
+        try:
+            with torch.no_grad(), _checked_divisions(self.program):
+                for node in self.program.graph.nodes:
+                    if node.op == "output":
+                        break
+                    values[node] = self._value(node, values, given, replaced)
+                    # At once: an operator that changes its argument may follow.
+                    if node.name in wanted:
+                        found[node.name] = values[node].detach().numpy().copy()
+        except _REFUSALS as err:
+            told = str(err).strip().splitlines()[0]
+            raise ModelError(f"{self._name}: torch {torch.__version__} cannot run it: {told}") from err
+        return found
+
+    def _value(
+        self,
+        node: torch.fx.Node,
+        values: Mapping[torch.fx.Node, Any],
+        given: Mapping[str, Any],
+        replaced: Replaced,
+    ) -> Any:
+        def read(other: torch.fx.Node) -> Any:
+            instead = replaced(node.name, other.name)
+            return values[other] if instead is None else torch.from_numpy(instead.copy())
+
+        if node.op == "placeholder":
+            return self.constants.get(node.name, given.get(node.name))
+        if node.op == "get_attr":
+            return getattr(self.program.graph_module, str(node.target))
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), read)
+        assert callable(node.target)
+        return node.target(*args, **kwargs)
+
+
+def _checked_divisions(program: ExportedProgram) -> AbstractContextManager[Any]:
+    return _Divisions() if _truncates(program) else nullcontext()  # type: ignore[no-untyped-call]
 
 
 def _truncates(program: ExportedProgram) -> bool:
@@ -70,5 +154,10 @@ class _Divisions(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _leaves(program: ExportedProgram, values: Mapping[str, torch.Tensor]) -> list[Any]:
     """Return a program's arguments in order: the given tensors, and the exported values of all other arguments."""
-    given = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    given = _user_inputs(program)
     return [arg.value if isinstance(arg, ConstantArgument) else values[arg.name] for arg in given]
+
+
+def _user_inputs(program: ExportedProgram) -> list[Any]:
+    """Return the arguments of the program's forward, tensors and others."""
+    return [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]

@@ -86,7 +86,7 @@ class LayerAccuracy(_Record):
     )
     differing: int | None = Field(
         description="Number of our integers that differ from onnxruntime's, told to compute in integers, or from "
-        "LiteRT's; null if it cannot, and for a float layer."
+        "LiteRT's, or from torch's, which computes in float; null if it cannot, and for a float layer."
     )
     saturated: float = Field(
         description="Share of the source's values more than a step beyond what the integers can hold."
@@ -337,6 +337,22 @@ class AccuracyReport(_Record):
     def to_blame(self) -> list[LayerAccuracy]:
         """Return the layers to blame, largest own error first."""
         return [layer for layer in self.worst() if layer.is_to_blame]
+
+
+def not_compared(model: str, reference: str, given: int) -> AccuracyReport:
+    """Return the report of a comparison that was interrupted before its first sample."""
+    return AccuracyReport(
+        model=model,
+        reference=reference,
+        board="host",
+        samples=0,
+        given=given,
+        layers=(),
+        outputs=(),
+        metric=None,
+        uncovered=(),
+        runtime="",
+    )
 
 
 def accuracy_schema() -> dict[str, object]:

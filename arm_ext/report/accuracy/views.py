@@ -40,6 +40,9 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
         report: The report to show.
         whole: Whether to list all layers, in execution order, instead of the ten worst.
     """
+    if not report.samples:
+        mixed = [] if report.mixed is None else mixed_precision(report.mixed)
+        return "\n".join([f"{report.model}: not compared with {report.reference}: interrupted", "", *mixed])
     layers = list(report.layers) if whole else report.worst()[:_TOP]
     title = (
         "All layers, in execution order:"

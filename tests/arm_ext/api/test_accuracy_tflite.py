@@ -148,6 +148,9 @@ def test_a_good_model_has_nobody_to_blame(tmp_path: Path):
     assert layers["stem"].differing < 0.02 * layers["stem"].elements
     assert layers["flat"].own.sqnr_db == 200
     assert layers["scores"].own.sqnr_db > layers["scores"].integers.sqnr_db
+    # "flat" is a row of pixels by channels, of which "deep" has no reader; scales do not differ by channel here.
+    assert [layer.name for layer in report.layers if layer.read_db is not None] == ["t0", "stem", "flat"]
+    assert abs(layers["stem"].read_db - layers["stem"].own.sqnr_db) < 6
     assert "LiteRT" in text(report)
     assert "QDQ" not in text(report)
     assert "LiteRT" in html(report)

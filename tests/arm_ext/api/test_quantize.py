@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import pkgutil
 from pathlib import Path
 
 import jsonschema
@@ -230,6 +231,46 @@ def test_a_layer_that_int16_takes_off_the_npu_goes_to_float_at_once(
     assert (layers["conv2/pointwise"].npu, layers["conv2/pointwise"].int16_cycles) == (("int8",), None)
     assert layers["conv3"].int16_cycles is not None
     assert not any("conv2/pointwise" in choice.int16 for choice in mixed.choices)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
+    """Ctrl-C at the call of a function after so many others."""
+    real, left = pkgutil.resolve_name(name), iter(range(calls))
+
+    def called(*args: object, **kwargs: object) -> object:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(name, called)
+
+
+def test_a_search_that_is_interrupted_writes_the_best_choice_so_far(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    # In the search; while choices are priced, after those of one precision throughout; and while the best is compared.
+    interrupt(monkeypatch, "arm_ext.quantization.mixed_precision.Judge.trial", 6)
+    interrupt(monkeypatch, "arm_ext.api.mixed_precision.estimate", 4)
+    interrupt(monkeypatch, "arm_ext.api.quantize.accuracy", 0)
+    bound = ["--metric", "cosine", "--max-drop", "1%", "--target", "cortex-a53"]
+    assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "mixed.onnx", *bound]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("mixed: not compared with uneven: interrupted\n\nFor cosine at most 1 % worse")
+    assert "(stopped before the search came to its end)" in " ".join(said.split())
+    assert "\n*  " in said
+    assert any(node.op_type == "DequantizeLinear" for node in onnx.load("mixed.onnx").graph.node)
+
+
+def test_a_search_that_is_interrupted_before_its_first_choice_writes_nothing(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    interrupt(monkeypatch, "arm_ext.quantization.mixed_precision.Judge.noise", 0)
+    bound = ["--metric", "cosine", "--max-drop", "0.1%", "--target", "cortex-a53"]
+    assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "mixed.onnx", *bound]) == 1
+    assert "the search was stopped before it found another choice" in capsys.readouterr().err
+    assert not Path("mixed.onnx").exists()
 
 
 def test_fail_on_fallback_contradicts_layers_in_float(

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain of `accuracy` from a program that PT2E quantised: the float one in torch → QDQ in torch → our integers.
+
+Without the float program the quantised one in torch is the reference, and a layer alone is computed by us, fed with its
+integers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.export import ExportedProgram
+
+from arm_ext.api.accuracy_chain import Chain, Feed
+from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.torch.importer import import_torch, read_exported, returned_names
+from arm_ext.frontends.torch.reference import NodeValues, Replaced
+from arm_ext.pipeline.selftest import Run, host_runner
+from arm_ext.quantization.layer_errors import LayerErrors, Values
+from arm_ext.quantization.layers import Layer
+from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.torch_layers import TorchLayer, TorchMatching
+from relay_passes.ir.returning import fed, returned, returning
+from relay_passes.programs.control_flow import has_control_flow
+from schedules.numerics import qdq, tosa
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(kw_only=True)
+class TorchChain(Chain):
+    """The chain of a program that PT2E quantised.
+
+    Attributes:
+        model: The imported program.
+        quantized: The program.
+        source: The float program, if there is one.
+    """
+
+    model: ImportedModel
+    quantized: NodeValues
+    source: NodeValues | None
+    _layers: list[TorchLayer] = field(default_factory=list)
+    # Nodes of the outputs, of the quantised and of the float program.
+    _returned: tuple[list[str], list[str]] = ([], [])
+    _alone: Run | None = None
+
+    @classmethod
+    def read(
+        cls, model: str | Path | ExportedProgram, against: str | Path | ExportedProgram | None, shapes: Shapes
+    ) -> "TorchChain":
+        """Read the programs, and check that they belong together.
+
+        Raises:
+            UsageError: They do not, or a file is wrong.
+            ModelError: The quantised one cannot be imported, or keeps states or decides at run time.
+        """
+        program, name, _ = read_exported(model)
+        imported = import_torch(model, shapes)
+        if not imported.quantized:
+            raise UsageError(f"{name}: holds no quantize; expected a program that PT2E quantised")
+        if has_control_flow(imported.mod) or imported.states:
+            raise ModelError(
+                f"{name}: has branches, loops or buffers that it changes; accuracy compares PyTorch programs without"
+            )
+        quantized, source, reference = NodeValues(program, name), None, "QDQ"
+        own, others = returned_names(program), returned_names(program)
+        if against is not None:
+            float_program, reference, _ = read_exported(against)
+            source, others = NodeValues(float_program, reference), returned_names(float_program)
+            _check_alike(quantized, source, name, reference)
+        matching = TorchMatching(quantized, source or quantized)
+        layers = matching.layers(imported.mod)
+        if not any(each.layer.integers for each in layers):
+            raise UsageError(
+                f"{name} and --against {reference}: no node of one has a name of the other; name the program that it "
+                "was made of"
+                if against is not None
+                else f"{name}: no tensor is quantised with a constant scale, as PT2E does for static quantisation"
+            )
+        return cls(
+            name=name,
+            reference=reference,
+            outputs=tuple(spec.name for spec in imported.outputs),
+            runtime=f"torch {torch.__version__}",
+            uncovered=tuple(matching.uncovered(layers)),
+            layers=[LayerErrors(each.layer) for each in layers],
+            model=imported,
+            quantized=quantized,
+            source=source,
+            _layers=layers,
+            _returned=(own, others),
+        )
+
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """Return the specs of the samples' arrays."""
+        return self.model.inputs
+
+    def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
+        """Return one feed per sample.
+
+        Raises:
+            UsageError: As `split_samples`.
+        """
+        return split_samples(arrays, self.model.inputs, "samples")
+
+    def inputs(self, feed: Feed) -> list[Array]:
+        """Return the program's inputs for a sample, in its order."""
+        return [feed[spec.name] for spec in self.model.inputs]
+
+    def imported(self) -> ImportedModel:
+        """Return the model that regions for the NPU are cut from."""
+        return self.model
+
+    @contextmanager
+    def ours(self, *, npu: bool) -> Iterator[Run]:
+        """Return the function that runs the program as this project compiles it, for all layers and outputs."""
+        numerics = tosa.NUMERICS if npu else qdq.NUMERICS
+        mod, variables = self.model.mod, [each.variable for each in self._layers]
+        if self.source is None:
+            alone = replace(self.model, mod=fed(mod, variables, dequantized=False))
+            self._alone = host_runner(alone, numerics=numerics)
+        whole = replace(self.model, mod=returning(mod, [*variables, *returned(mod)]))
+        yield host_runner(whole, numerics=numerics)
+
+    def add(self, feed: Feed, run: Run) -> None:
+        """Compare one sample."""
+        names, (own, others) = [each.layer.value for each in self._layers], self._returned
+        fake = self.quantized(feed, {*names, *own})
+        found = run(self.inputs(feed))
+        ours = dict(zip(names, found, strict=False))
+        if self.source is None:
+            exact = {each.layer.source: _float(each.layer, fake) for each in self._layers}
+            assert self._alone is not None
+            integers = [fake[name] for name in names]
+            alone = dict(zip(names, self._alone([*self.inputs(feed), *integers]), strict=True))
+            results = {name: fake[node] for name, node in zip(self.outputs, own, strict=True)}
+        else:
+            given = dict(zip(self.source.inputs, (feed[name] for name in self.quantized.inputs), strict=True))
+            exact = self.source(given, {*(each.layer.source for each in self._layers), *others})
+            alone = self.quantized(feed, names, _exact_inputs(self._layers, exact))
+            results = {name: exact[node] for name, node in zip(self.outputs, others, strict=True)}
+        for sums, each in zip(self.layers, self._layers, strict=True):
+            layer, value = each.layer, each.layer.value
+            whole = (None, None) if layer.integers is None else (ours[value], fake[value])
+            floats = (_float(layer, values) for values in (alone, fake, ours))
+            sums.add(Values(exact[layer.source], *floats, *whole))
+        self.keep(
+            source=results,
+            fake={name: fake[node] for name, node in zip(self.outputs, own, strict=True)},
+            integers=dict(zip(self.outputs, found[len(names) :], strict=True)),
+        )
+
+
+def _exact_inputs(layers: Sequence[TorchLayer], exact: Mapping[str, Array]) -> Replaced:
+    """Return what nodes read where each layer alone is quantised: the float program's values in place of layers'."""
+    quantized = {(each.layer.value, each.root) for each in layers}
+    values = {name: exact[each.layer.source] for each in layers for name in (each.root, *each.dequantized)}
+    return lambda reader, name: None if (reader, name) in quantized else values.get(name)
+
+
+def _check_alike(quantized: NodeValues, source: NodeValues, name: str, reference: str) -> None:
+    nodes = [{node.name: node for node in each.program.graph.nodes} for each in (quantized, source)]
+    ours, theirs = (
+        [[_described(of[n]) for n in found] for found in (values.inputs, returned_names(values.program))]
+        for of, values in zip(nodes, (quantized, source), strict=True)
+    )
+    for what, one, other in zip(("inputs", "outputs"), ours, theirs, strict=True):
+        if one != other:
+            raise UsageError(
+                f"the {what} of {name} and --against {reference} are {', '.join(one)} and {', '.join(other)}: they are "
+                "not of the same model"
+            )
+    if found := [n.name for n in source.program.graph.nodes if "quantize" in str(n.target)]:
+        raise UsageError(f"--against {reference}: is quantised itself ({found[0]}); name the float program")
+
+
+def _described(node: torch.fx.Node) -> str:
+    value = node.meta["val"]
+    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
+
+
+def _float(layer: Layer, values: Mapping[str, Array]) -> Array:
+    value = values[layer.value]
+    if layer.dequantizer is None:
+        return value
+    return np.asarray(layer.dequantizer.dequantize(value))

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of a program that PT2E quantised: its quantised tensors, with the float program's nodes of the same names.
+
+    float       x ─ conv2d ─ batch_norm ─ relu ─ y
+    quantised   x ─ q ─ dq ─ conv2d ─ relu ─ q ─ dq ─ y'        a layer: y' stands for y, and the three are its nodes
+
+PT2E folds batch normalisation into the convolution before it, and both exports number their nodes alike.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import tvm
+from torch.fx import Node
+from tvm import relax
+
+from arm_ext.frontends.torch.reference import NodeValues
+from arm_ext.frontends.torch.translator import operator_of
+from arm_ext.quantization.layers import Constant, Layer, Quantizer, Reader, input_channel_power
+from relay_passes.ir.sources import bindings_of, sources_of
+
+Array = npt.NDArray[Any]
+
+_CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
+_PRODUCTS = _CONVOLUTIONS | {"bmm", "conv_transpose1d", "conv_transpose2d", "linear", "matmul", "mm"}
+# fmt: off
+_ACTIVATIONS = frozenset({
+    "clamp", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6", "sigmoid", "silu", "tanh",
+})
+# They pass values on; with equal parameters on both sides, all integers too.
+_MOVES = frozenset({
+    "clone", "contiguous", "dropout", "expand", "flatten", "max_pool2d", "permute", "reshape", "select", "slice",
+    "squeeze", "transpose", "unsqueeze", "view",
+})
+# fmt: on
+_GROUPS = 6
+"""Place of a convolution's groups among its arguments."""
+
+
+@dataclass(frozen=True)
+class TorchLayer:
+    """A layer, and the nodes that hold its values.
+
+    Attributes:
+        layer: The layer as reports show it; `source` and `value` are names of nodes of the float and the quantised
+            program.
+        root: Node of the quantised program before it is quantised.
+        dequantized: Nodes that dequantise it.
+        variable: Variable of the imported `main` that holds it.
+    """
+
+    layer: Layer
+    root: str
+    dequantized: tuple[str, ...]
+    variable: relax.Var
+
+
+@dataclass(frozen=True)
+class TorchMatching:
+    """Layers of a quantised program in the names of its float program.
+
+    Attributes:
+        quantized: The quantised program.
+        source: The float program; the quantised one itself where there is none.
+    """
+
+    quantized: NodeValues
+    source: NodeValues
+
+    def layers(self, mod: tvm.IRModule) -> list[TorchLayer]:
+        """Return the layers in execution order.
+
+        Args:
+            mod: The quantised program as imported.
+        """
+        variables: dict[tuple[str, str], relax.Var] = {}
+        for binding in bindings_of(mod["main"]):
+            for name in sources_of(binding.value):
+                variables[name, str(binding.var.ty.dtype)] = binding.var  # the last is what the node gives
+        graph = self.quantized.program.graph
+        returned = graph.output_node().all_input_nodes
+        values = {node: _root(node) for node in graph.nodes if self._is_value(node, returned)}
+        twins = {node: twin for node, root in values.items() if (twin := self._twin(root)) is not None}
+        found: list[TorchLayer] = []
+        for node, twin in twins.items():
+            variable = variables.get((node.name, str(node.meta["val"].dtype).removeprefix("torch.")))
+            if variable is not None:
+                again = any(each.root == values[node].name for each in found)
+                layer = self._layer(node, values[node], twin, set(twins.values()), again=again)
+                readers = tuple(reader.name for reader in node.users if _dequantizes(reader))
+                found.append(TorchLayer(layer, values[node].name, readers, variable))
+        return found
+
+    def uncovered(self, layers: Collection[TorchLayer]) -> list[str]:
+        """Return the nodes of the float program that belong to no layer."""
+        covered = {name for each in layers for name in each.layer.nodes}
+        return [
+            node.name
+            for node in self.source.program.graph.nodes
+            if node.op == "call_function"
+            and node.name not in covered
+            and _is_float(node)
+            and not _converts(node)
+        ]
+
+    def _is_value(self, node: Node, returned: Collection[Node]) -> bool:
+        """Whether a node has the value of a layer: its integers, or an output in float."""
+        if _quantizes(node):
+            return _quantizer(node, self.quantized) is not None
+        return node in returned and node.op == "call_function" and _is_float(node) and not _converts(node)
+
+    def _twin(self, root: Node) -> Node | None:
+        """Return the node of the float program that a value stands for."""
+        nodes: dict[str, Node] = {node.name: node for node in self.source.program.graph.nodes}
+        if root.op == "placeholder":
+            places = dict(zip(self.quantized.inputs, self.source.inputs, strict=True))
+            return nodes.get(places.get(root.name, ""))
+        found = nodes.get(root.name)
+        if found is None or found.target != root.target or found.meta["val"].shape != root.meta["val"].shape:
+            return None
+        users, own = list(found.users), {node.name for node in self.quantized.program.graph.nodes}
+        is_folded = len(users) == 1 and "batch_norm" in _kind(users[0]) and users[0].name not in own
+        return users[0] if is_folded else found
+
+    def _layer(self, node: Node, root: Node, twin: Node, known: set[Node], *, again: bool) -> Layer:
+        """Return a layer; `again` says that the same value is quantised for other readers, too."""
+        quantizer = _quantizer(node, self.quantized) if _quantizes(node) else None
+        readers = [reader for reader in node.users if _dequantizes(reader)]
+        nodes = _between(twin, known)
+        anchor = _anchor(nodes)
+        return Layer(
+            name=twin.name if anchor is None else anchor.name,
+            operator="input" if anchor is None else operator_of(anchor),
+            reader=next((user.name for reader in readers for user in reader.users), "") if again else "",
+            nodes=tuple(each.name for each in nodes),
+            source=twin.name,
+            root=root.name,
+            value=node.name,
+            integers=None if quantizer is None else node.name,
+            quantizer=quantizer,
+            dequantizer=_quantizer(readers[0], self.quantized) if readers else quantizer,
+            constants=() if anchor is None else tuple(self._constants(anchor, nodes)),
+            moved=quantizer is not None and self._is_moved(root, quantizer),
+            readers=tuple(self._readers(twin)),
+        )
+
+    def _is_moved(self, root: Node, quantizer: Quantizer) -> bool:
+        before = root.all_input_nodes[0] if root.all_input_nodes else root
+        return (
+            _kind(root) in _MOVES
+            and _dequantizes(before)
+            and quantizer.equals(_quantizer(before, self.quantized))
+        )
+
+    def _constants(self, anchor: Node, nodes: list[Node]) -> Iterator[Constant]:
+        """Yield a product's quantised constants with the float program's, if it has at most an activation besides."""
+        twin = next((n for n in self.quantized.program.graph.nodes if n.name == anchor.name), None)
+        if twin is None or any(node is not anchor and _kind(node) not in _ACTIVATIONS for node in nodes):
+            return
+        for place, role in ((1, "weights"), (2, "bias")):
+            ours, theirs = (node.args[place] if len(node.args) > place else None for node in (twin, anchor))
+            if not (isinstance(ours, Node) and isinstance(theirs, Node) and _dequantizes(ours)):
+                continue
+            held = self.quantized.constants.get(ours.all_input_nodes[0].name)
+            source = self.source.constants.get(theirs.name)
+            quantizer = _quantizer(ours, self.quantized)
+            if (
+                held is not None
+                and source is not None
+                and quantizer is not None
+                and held.shape == source.shape
+            ):
+                value = quantizer.dequantize(held.detach().numpy())
+                yield Constant(role, value, source.detach().numpy(), quantizer)
+
+    def _readers(self, twin: Node) -> Iterator[Reader]:
+        """Yield the products of the float program that read a node with constant weights."""
+        for reader in twin.users:
+            weights = reader.args[1] if len(reader.args) > 1 and _kind(reader) in _PRODUCTS else None
+            held = self.source.constants.get(weights.name) if isinstance(weights, Node) else None
+            if held is None or reader.args[0] is not twin or _kind(reader) not in _CONVOLUTIONS | {"linear"}:
+                continue
+            is_linear = _kind(reader) == "linear"
+            groups = reader.args[_GROUPS] if not is_linear and len(reader.args) > _GROUPS else 1
+            power = input_channel_power(held.detach().numpy(), int(str(groups)))
+            yield Reader(reader.name, -1 if is_linear else 1, power)
+
+
+def _quantizer(node: Node, program: NodeValues) -> Quantizer | None:
+    """Return the parameters of a quantize or dequantize; None if they are known at run time alone."""
+    scale, zero = (_constant(value, program) for value in node.args[1:3])
+    value = node.all_input_nodes[0] if _dequantizes(node) else node
+    dtype = str(value.meta["val"].dtype).removeprefix("torch.")
+    if scale is None or zero is None:
+        return None
+    axis = node.args[3] if "per_channel" in _kind(node) else 1
+    return Quantizer(scale.astype(np.float32), zero.astype(dtype), int(str(axis)))
+
+
+def _constant(value: object, program: NodeValues) -> Array | None:
+    if isinstance(value, Node):
+        held = program.constants.get(value.name)
+        return None if held is None else held.detach().numpy()
+    return np.asarray(value)
+
+
+def _kind(node: Node) -> str:
+    """Return an operator's name without its overload, such as "conv2d"."""
+    return getattr(node.target, "__name__", "").partition(".")[0].removesuffix("_")
+
+
+def _quantizes(node: Node) -> bool:
+    return _kind(node) == "quantize_per_tensor"
+
+
+def _dequantizes(node: Node) -> bool:
+    return _kind(node).startswith("dequantize_per")
+
+
+def _converts(node: Node) -> bool:
+    return _quantizes(node) or _dequantizes(node)
+
+
+def _root(node: Node) -> Node:
+    """Return the node whose value a node has, before it was quantised."""
+    while _converts(node):
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _between(twin: Node, known: set[Node]) -> list[Node]:
+    """Return the nodes that compute a node from known ones, in the program's order."""
+    found, todo = {twin}, [twin]
+    while todo:
+        new = {node for node in todo.pop().all_input_nodes if node not in known | found}
+        found |= new
+        todo += new
+    return [
+        node
+        for node in twin.graph.nodes
+        if node in found and node.op == "call_function" and not _converts(node)
+    ]
+
+
+def _anchor(nodes: list[Node]) -> Node | None:
+    """Return the node that a layer is named after: its product, else one that is no activation, else its last."""
+    for kinds in (_PRODUCTS, {_kind(node) for node in nodes} - _ACTIVATIONS):
+        if found := [node for node in nodes if _kind(node) in kinds]:
+            return found[-1]
+    return nodes[-1] if nodes else None

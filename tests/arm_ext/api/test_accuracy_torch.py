@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain of a program that PT2E quantised: torch in float, QDQ in torch, our integers; what is broken is named.
+
+x ─ stem (batch normalisation, ReLU) ─ deep ─ + ─ mean ─ scores
+                              └────────────────────┘
+"""
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+
+from arm_ext.api import digits
+from arm_ext.api.accuracy import accuracy
+from arm_ext.cli import invoke
+from arm_ext.common.errors import UsageError
+from arm_ext.report.accuracy.record import AccuracyReport, LayerAccuracy
+from tests.arm_ext.frontends.torch.quantizer import Dynamic, quantized
+
+COUNT, CHANNELS = 6, 8
+
+
+class Network(nn.Module):
+    """Two convolutions with a residual, and a linear layer; the offset is an input that is added in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(3, CHANNELS, 3, bias=False), nn.BatchNorm2d(CHANNELS)
+        self.deep = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, groups=CHANNELS)
+        self.scores = nn.Linear(CHANNELS, 5)
+
+    def forward(self, x: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
+        features = torch.relu(self.norm(self.stem(x)))
+        return self.scores((self.deep(features) + features).mean((2, 3)).add_(offset))
+
+
+def samples() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    shapes = {"x": (COUNT, 3, 9, 7), "offset": (COUNT, 1, CHANNELS)}
+    return {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+@cache
+def programs() -> tuple[ExportedProgram, ExportedProgram]:
+    """The quantised and the float program."""
+    torch.manual_seed(3)
+    net = Network().eval()
+    net.norm.running_var.uniform_(0.1, 2)
+    rows = [
+        tuple(map(torch.from_numpy, row))
+        for row in zip(samples()["x"][:, None], samples()["offset"], strict=True)
+    ]
+    return quantized(net, rows), torch.export.export(net, rows[0])
+
+
+def report_of(change: Callable[[ExportedProgram], None] = lambda program: None) -> AccuracyReport:
+    program, source = programs()
+    program = copy.deepcopy(program)
+    change(program)
+    return accuracy(program, source, samples())
+
+
+def by_name(report: AccuracyReport) -> dict[str, LayerAccuracy]:
+    return {layer.name: layer for layer in report.layers}
+
+
+def test_a_good_program_has_nobody_to_blame() -> None:
+    report = report_of()
+    layers = by_name(report)
+    assert list(layers) == ["x", "offset", "conv2d", "conv2d_1", "add", "mean", "add_", "linear"]
+    assert layers["conv2d"].nodes == ("conv2d", "batch_norm", "relu")
+    assert (report.middle, report.uncovered, report.to_blame()) == ("QDQ", (), [])
+    assert report.runtime.startswith("torch ")
+    assert report.outputs[0].integers.sqnr_db > 25
+    # torch computes in float what we compute in integers: a tie may go the other way.
+    assert all(layer.differing < 0.01 * layer.elements for layer in report.layers)
+    assert layers["conv2d"].read_db is not None
+    assert layers["conv2d_1"].own.sqnr_db > layers["conv2d_1"].fake.sqnr_db > 25
+
+
+def scaled(layer: str, factor: float) -> Callable[[ExportedProgram], None]:
+    """Scales what a node of the quantised program is quantised and dequantised by."""
+
+    def change(program: ExportedProgram) -> None:
+        (value,) = next(node for node in program.graph.nodes if node.name == layer).users
+        for node in (value, *value.users):
+            node.args = (node.args[0], node.args[1] * factor, *node.args[2:])
+
+    return change
+
+
+def with_weights_scaled(program: ExportedProgram) -> None:
+    product = next(node for node in program.graph.nodes if node.name == "conv2d_1")
+    scale = product.args[1].args[1].name
+    target = program.graph_signature.inputs_to_buffers[scale]
+    {**program.constants, **program.state_dict}[target].mul_(2)
+
+
+BROKEN = {
+    "a saturating tensor": (scaled("conv2d_1", 0.3), "conv2d_1", "saturate"),
+    "a coarse tensor": (scaled("relu", 20.0), "conv2d", "levels"),
+    "the scale of weights": (with_weights_scaled, "conv2d_1", "its weights come out 2 times the source's"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_layer_that_is_broken_is_named_first(case: str) -> None:
+    change, name, cause = BROKEN[case]
+    worst = report_of(change).worst()[0]
+    assert worst.name == name
+    assert cause in worst.because()
+
+
+def test_without_the_float_program_torch_is_the_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.export.save(programs()[0], tmp_path / "int8.pt2")
+    np.savez(tmp_path / "data.npz", **samples())
+    given = ["accuracy", str(tmp_path / "int8.pt2"), "--data", str(tmp_path / "data.npz"), "--json"]
+    assert invoke(given) == 0
+    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    assert (report.model, report.reference) == ("int8", "QDQ")
+    assert report.outputs[0].fake.sqnr_db == 200
+    assert all(layer.own.sqnr_db > 35 for layer in report.layers)
+
+
+def test_what_does_not_belong_together_is_refused() -> None:
+    program, source = programs()
+    other = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
+    image = (torch.zeros(1, 3, 9, 7),)
+    for model, against, options, said in (
+        (source, None, {}, "holds no quantize"),
+        (program, program, {}, r"is quantised itself \(dequantize_per_channel\)"),
+        (program, torch.export.export(other, image), {}, "the inputs of model and --against model are"),
+        (quantized(other, [image], Dynamic()), None, {}, "no tensor is quantised with a constant scale"),
+        (program, source, {"board": "virtual"}, "--board is for ONNX models"),
+        (
+            program,
+            digits.model_path("fp32"),
+            {},
+            r"digits_fp32\.onnx: not a program that torch\.export\.save wrote",
+        ),
+        (other, None, {}, "a Sequential is no model file and no exported program"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            accuracy(model, against, samples(), **options)
