@@ -305,7 +305,7 @@ def _print_json(document: dict[str, object], spent: Section | None) -> None:
 def _build_hint(folder: Path, *, here: bool) -> str:
     example = shlex.quote(str(folder / "example"))
     cross, where = (
-        ("", "") if here else (" --toolchain FILE", " on the board, FILE being your cross compiler's")
+        ("", "") if here else (" --toolchain FILE", " on the board, FILE being your CMake toolchain file")
     )
     return (
         f"\nBuild and run its self-test{where}:\n"

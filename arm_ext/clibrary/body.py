@@ -9,6 +9,7 @@ from arm_ext.clibrary.memory import Address, Layout
 from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Memory, Place, Program, Step, calls_of
 from arm_ext.clibrary.text import comment
+from arm_ext.report.calls import CONVERSIONS
 
 # Variables of C that hold where each memory is, beside those of the regions.
 _MEMORIES: dict[Memory, str] = {
@@ -19,10 +20,17 @@ _MEMORIES: dict[Memory, str] = {
 _NAMED_SOURCES = 4  # most source nodes that a text about a call names
 
 
-def named(sources: Sequence[str]) -> str:
-    """Return the names of the first source nodes of a call, and how many more there are."""
-    more = len(sources) - _NAMED_SOURCES
-    return ", ".join(sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
+def named(sources: Sequence[str], nodes: Mapping[str, str]) -> str:
+    """Return the names of the first source nodes of a call, and how many more there are.
+
+    Args:
+        sources: The source nodes. Conversions between float and integers are left out where there are others.
+        nodes: Source node → its operator.
+    """
+    operators = [name for name in sources if nodes.get(name) not in CONVERSIONS]
+    told = operators or sources
+    more = len(told) - _NAMED_SOURCES
+    return ", ".join(told[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Body:
         is_open: Whether the program takes a length.
         shared: C names of the parts of the weights that other models of the library read, too.
         npu: The regions that are offered to an NPU.
+        nodes: Source node → its operator.
     """
 
     name: str
@@ -50,6 +59,7 @@ class Body:
     is_open: bool = False
     shared: Mapping[int, str] = field(default_factory=dict)
     npu: Sequence[NpuRegion] = ()
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def parallel(self) -> list[KernelCall]:
@@ -117,7 +127,7 @@ class Body:
             return [f"while ({self._condition(step.condition)}) {{", *self._block(step.body), "}"]
         if isinstance(step, Copy):
             return [f"memcpy({self._address(step.target)}, {self._address(step.source)}, {step.bytes});"]
-        told = named(step.sources)
+        told = named(step.sources, self.nodes)
         lines = [f"/* {comment(told)} */"] if told else []
         if step.tasks:
             part = f"&(part){{memory, weights, in, out{', length' if self.is_open else ''}}}"

@@ -15,17 +15,16 @@ from dataclasses import dataclass
 from itertools import islice
 
 from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Place, Program, Step
-from arm_ext.clibrary.text import identifier
+from arm_ext.clibrary.text import identifiers, words_of_sources
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.package.manifest import WideLayer
 from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_gap, place
 
 _SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>[0-9]{1,15})(?P<unit>[KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-# Names of variables in the C sources, and of parameters of their macros.
-_NAMES = (
-    "bytes context failed in in_place index instance length memory out part pool stack thread weights whole"
-)
+# Names of variables in the C of a program, and of macros of a library's sizes, beside the words of the templates.
+_NAMES = "context done failed given index length out shared_weights stack thread wanted whole"
+_SIZES = ("_bytes", "_in_place")  # endings of macros and parameters of a region
 _WIDEST = 5  # layers that an error names
 _INNER_USES = 2  # uses of a workspace by its only call: written and read
 # Most orders of buffers that are tried, and most comparisons: each buffer is compared with those placed before it, so
@@ -112,8 +111,8 @@ def parse_regions(text: str) -> tuple[Region, ...]:
             )
         name = found["name"].strip()
         names = [region.name for region in regions]
-        taken = [*_NAMES.split(), *names, *(f"{each}_bytes" for each in names)]
-        if name != identifier(name, taken):
+        plain = identifiers([name], [*words_of_sources(), *_NAMES.split(), *names], _SIZES)
+        if [name] != plain or name.startswith(("input_", "output_")):
             raise UsageError(
                 f"--memory: {reprlib.repr(name)} is no name of a region: it becomes a variable of C, in lower case, "
                 "that no other region and no other part of the library has"

@@ -34,6 +34,8 @@ _C_TYPES = {
     "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
+# Endings of the macros of an input or output.
+_MACRO_ENDINGS = ("_elements", "_bytes", "_scale", "_zero_point")
 # Variables and functions of the C++ class.
 _CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor failure"
 # Placeholders of the templates that are empty in a library with one shape of fixed sizes.
@@ -261,6 +263,7 @@ class Sources:
                 isinstance(shape.open, OpenLength),
                 {index: each.symbol for index, each in self.shared.items()},
                 self.npu,
+                self.model.nodes,
             )
             for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
         ]
@@ -274,7 +277,8 @@ class Sources:
     def _failures(self, values: Mapping[str, str]) -> str:
         """Return the C function that tells why a run ended: messages of checked kernels, then of regions."""
         calls = [step for body in self._bodies for step in calls_of(body.program.steps)]
-        offers = {step.region: named(step.sources) for step in calls if step.region is not None}
+        nodes = self.model.nodes
+        offers = {step.region: named(step.sources, nodes) for step in calls if step.region is not None}
         regions = [f"{offers[number]}: a region failed on the NPU" for number in range(len(self.npu))]
         rows = [f"    {literal(text)},\n" for text in (*self._checked.values(), *regions)]
         return render("failure.c" if rows else "no_failure.c", {**values, "failure_rows": "".join(rows)})
@@ -308,53 +312,15 @@ class Sources:
         return len(self.model.inputs) - count, outputs if outputs == count else outputs - count
 
     def _values(self, facts: Facts) -> dict[str, str]:
-        model, name = self.model, self.name
-        specs = [spec for shape in self.shapes for spec in (*shape.model.inputs, *shape.model.outputs)]
+        """Return the placeholders that all files have, but for those of one file alone."""
         values = {
-            "name": name,
-            "NAME": name.upper(),
-            "title": comment(f"{model.name} ({model.format})"),
-            "version": __version__,
-            "target": f"{self.profile.name} ({self.profile.triple})",
-            "sha256": model.sha256,
-            "mark": f"0x{hashlib.sha256(f'{name} {model.sha256}'.encode()).hexdigest()[:8]}",
-            "requires": ", ".join(facts.requires) or "nothing",
-            "archive": self.archive,
-            "pc_libraries": "-lm" if facts.has_math else "",
+            **self._names(),
+            **self._compiled_values(facts),
+            **self._tensor_values(),
             **self._group_values(),
             **self._memory_values(),
-            "alignment": str(ALIGNMENT),
-            "stack": _stack(name.upper(), facts),
-            "weights_bytes": str(len(self.weights)),
-            "inputs": str(len(model.inputs)),
-            "outputs": str(len(model.outputs)),
-            "dimensions": str(max([1, *(len(spec.shape) for spec in specs)])),
-            "tensors": "\n".join(
-                [
-                    *self._macros("INPUT", [shape.model.inputs for shape in self.shapes], self._scales[0]),
-                    *self._macros("OUTPUT", [shape.model.outputs for shape in self.shapes], self._scales[1]),
-                ]
-            ),
-            "weights_text": "",
-            "weights": f"{name}_weights",
-            "example_weights": "",
-            "example_file": "",
-            "example_declaration": "",
-            "hpp_weights": "",
-            **dict.fromkeys(_HELPER_VALUES, ""),
-            "threads": str(self.threads),
-            "input_table": "".join(
-                _table(name, shape.model.inputs, self._scales[0]) for shape in self.shapes
-            ),
-            "output_table": "".join(
-                _table(name, shape.model.outputs, self._scales[1]) for shape in self.shapes
-            ),
             **self._shape_values(),
-            "bound": repr(self.check.relative_bound),
-            "reason": comment(self.check.reason),
-            "states_count": str(len(model.states)),
-            "step_inputs": str(self._step[0]),
-            "step_outputs": str(self._step[1]),
+            **self._embedded_values(),
         }
         if self.apart:
             values |= self._weights_values(values)
@@ -362,17 +328,65 @@ class Sources:
             values |= self._pool_values(values)
         if self.npu:
             values |= self._npu_values(values)
-        values.setdefault(
-            "tensor_functions",
-            "".join(
-                render("tensor.c", values | {"kind": kind, "KIND": kind.upper()})
-                for kind in ("input", "output")
-            ),
-        )
-        values["states"] = (
-            render("states.h", values | {"STATES": str(len(model.states))}) if model.states else ""
-        )
+        if self._open is None:
+            kinds = ({"kind": kind, "KIND": kind.upper()} for kind in ("input", "output"))
+            values["tensor_functions"] = "".join(render("tensor.c", values | kind) for kind in kinds)
+        values["states"] = render("states.h", values) if self.model.states else ""
         return values
+
+    def _names(self) -> dict[str, str]:
+        """Return the placeholders that say which model and which version of it this is."""
+        model, name = self.model, self.name
+        return {
+            "name": name,
+            "NAME": name.upper(),
+            "archive": self.archive,
+            "title": comment(f"{model.name} ({model.format})"),
+            "version": __version__,
+            "target": f"{self.profile.name} ({self.profile.triple})",
+            "sha256": model.sha256,
+            "mark": f"0x{hashlib.sha256(f'{name} {model.sha256}'.encode()).hexdigest()[:8]}",
+            "bound": repr(self.check.relative_bound),
+            "reason": comment(self.check.reason),
+        }
+
+    def _compiled_values(self, facts: Facts) -> dict[str, str]:
+        """Return the placeholders of facts that are known once the library is compiled."""
+        return {
+            "requires": ", ".join(facts.requires) or "nothing",
+            "pc_libraries": "-lm" if facts.has_math else "",
+            "stack": _stack(self.name.upper(), facts),
+        }
+
+    def _tensor_values(self) -> dict[str, str]:
+        """Return the placeholders of inputs, outputs and states."""
+        inputs = [shape.model.inputs for shape in self.shapes]
+        outputs = [shape.model.outputs for shape in self.shapes]
+        in_scales, out_scales = self._scales
+        macros = [*self._macros("INPUT", inputs, in_scales), *self._macros("OUTPUT", outputs, out_scales)]
+        return {
+            "inputs": str(len(inputs[0])),
+            "outputs": str(len(outputs[0])),
+            "dimensions": str(
+                max([1, *(len(spec.shape) for specs in (*inputs, *outputs) for spec in specs)])
+            ),
+            "tensors": "\n".join(macros),
+            "input_table": "".join(_table(self.name, specs, in_scales) for specs in inputs),
+            "output_table": "".join(_table(self.name, specs, out_scales) for specs in outputs),
+            "states_count": str(len(self.model.states)),
+            "step_inputs": str(self._step[0]),
+            "step_outputs": str(self._step[1]),
+        }
+
+    def _embedded_values(self) -> dict[str, str]:
+        """Return the placeholders of a library that has its weights inside, and neither a pool nor an NPU."""
+        empty = ("weights_text", "example_weights", "example_file", "example_declaration", "hpp_weights")
+        return {
+            "weights": f"{self.name}_weights",
+            "weights_bytes": str(len(self.weights)),
+            "threads": str(self.threads),
+            **dict.fromkeys((*empty, *_HELPER_VALUES), ""),
+        }
 
     def _group_values(self) -> dict[str, str]:
         """Return the placeholders that depend on whether the library has several models."""
@@ -453,6 +467,7 @@ class Sources:
         ]
         return {
             "regions": str(len(names)),
+            "alignment": str(ALIGNMENT),
             "region_sizes": "".join(sizes),
             "region_names": ", ".join(names),
             "region_bytes": ", ".join(f"{name}_bytes" for name in names),
@@ -555,7 +570,7 @@ class Sources:
     ) -> list[str]:
         """Return the macros of inputs or outputs; of several shapes, with the sizes of the largest."""
         lines = []
-        names = identifiers(spec.name for spec in shapes[0])
+        names = identifiers((spec.name for spec in shapes[0]), endings=_MACRO_ENDINGS)
         for index, (specs, short) in enumerate(zip(zip(*shapes, strict=True), names, strict=True)):
             spec = max(specs, key=tensor_bytes)
             macro = f"{self.name}_{kind}_{short}".upper()

@@ -2,11 +2,14 @@
 """Text of a model in C sources: identifiers, literals, comments, and templates with @names@."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 _FILES = Path(__file__).parent / "files"
 _PLACEHOLDER = re.compile(r"@(\w+)@")
+_NO_CODE = re.compile(r'/\*.*?\*/|"[^"\n]*"|@\w+@', re.DOTALL)
+_WORD = re.compile(r"\b[a-z]\w*")
 # Bytes that are escaped: unprintable ones, quotes, backslashes, and ? because of trigraphs.
 _LITERAL = re.compile(rb"[^ !#-\[\]-~]|\?")
 # Reserved words of C and C++, and macros of their headers.
@@ -63,12 +66,14 @@ def file_identifier(text: str) -> str:
     return f"m_{name}" if name in _SYSTEM else name
 
 
-def identifiers(texts: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Return a name for each text, all different."""
+def identifiers(texts: Iterable[str], taken: Iterable[str] = (), endings: Sequence[str] = ()) -> list[str]:
+    """Return a name for each text, all different; none is another with one of the endings."""
     names = list(taken)
     count = len(names)
     for text in texts:
-        names.append(identifier(text, names))
+        longer = [f"{name}{ending}" for name in names for ending in endings]
+        shorter = [name.removesuffix(ending) for name in names for ending in endings]
+        names.append(identifier(text, [*names, *longer, *shorter]))
     return names[count:]
 
 
@@ -82,6 +87,13 @@ def comment(text: str) -> str:
     """Return a text that can stand in a comment."""
     plain = re.sub(r"[^ -~]", "?", text).replace("\\", "/").replace("??", "? ?")
     return plain.replace("*/", "* /").replace("/*", "/ *")
+
+
+@cache
+def words_of_sources() -> frozenset[str]:
+    """Return the words of all C templates outside comments, strings and placeholders."""
+    texts = [path.read_text(encoding="utf-8") for path in _FILES.iterdir() if path.suffix in (".c", ".h")]
+    return frozenset(word for text in texts for word in _WORD.findall(_NO_CODE.sub("", text)))
 
 
 def render(name: str, values: Mapping[str, str]) -> str:

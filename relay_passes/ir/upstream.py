@@ -7,7 +7,8 @@ What a pass leaves of a named value, in the order it is looked for:
     a call of a new function    FuseOps                    the names of what it computes from its arguments
     the variable                LegalizeOps, FuseTIR       the names its call had
     the variable's name         ConvertLayout              likewise, unless passes generate such names
-    nothing                     a transpose put between    those of its first consumer, else of its producer
+    nothing                     CallTIRRewrite             those of what the call writes, its last operand
+                                a transpose put between    those of its first consumer, else of its producer
 """
 
 import re
@@ -95,15 +96,23 @@ def _named(names: _NamesOf, var: Var, call: Call) -> Call:
 
 
 def _spread(bindings: list[relax.Binding], names: _NamesOf) -> None:
-    """Name calls without a name after their first consumer, else after their producers."""
+    """Name calls without a name after their first consumer, else after their operands."""
     consumer: _NamesOf = {}
     for b in reversed(bindings):
         names[b.var] = names[b.var] or consumer.get(b.var, ())
         for operand in free_vars(b.value):
             consumer[operand] = names[b.var] or consumer.get(operand, ())
     for b in bindings:
-        producers = union(names.get(operand, ()) for operand in free_vars(b.value))
-        names[b.var] = names[b.var] or producers
+        names[b.var] = names[b.var] or _of_operands(b, names)
+
+
+def _of_operands(binding: relax.Binding, names: _NamesOf) -> Names:
+    """Return the names of a value's producers; for a call that returns nothing, those of the tensor it writes."""
+    value = binding.value
+    if isinstance(value, Call) and isinstance(binding.var.ty, relax.TupleType) and not binding.var.ty.fields:
+        named = (names.get(operand) for operand in reversed(value.args) if isinstance(operand, Var))
+        return next(filter(None, named), ())
+    return union(names.get(operand, ()) for operand in free_vars(value))
 
 
 def _names_of_groups(before: IRModule, after: IRModule) -> _NamesOf:

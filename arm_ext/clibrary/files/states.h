@@ -1,5 +1,5 @@
 
-/* The last @STATES@ inputs and outputs are states, of which an instance keeps the current values in its arena. */
+/* The last @states_count@ inputs and outputs are states, of which an instance keeps the current values in its arena. */
 /** Number of states. */
 #define @NAME@_STATES @states_count@
 /** Number of inputs without the states. */

@@ -35,6 +35,12 @@ def test_names_differ() -> None:
     assert identifiers(["a b", "a-b", "A_B"], taken=["a_b_2"]) == ["a_b", "a_b_3", "a_b_4"]
 
 
+def test_no_name_is_another_with_an_ending() -> None:
+    """Else the size of `y` and the number of `y_bytes` would be the same macro."""
+    assert identifiers(["y", "y_bytes"], endings=["_bytes"]) == ["y", "y_bytes_2"]
+    assert identifiers(["y_bytes", "y"], endings=["_bytes"]) == ["y_bytes", "y_2"]
+
+
 HOSTILE = '"\\ ??/ */ /* \n % é 模 %s\t'
 
 

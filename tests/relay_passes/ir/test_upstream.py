@@ -109,6 +109,14 @@ def test_what_nothing_consumes_takes_its_producers_name() -> None:
     assert _sources(_through(conv_bn_relu(), _append_exp), "relax.exp") == [("relu",)]
 
 
+def test_a_call_that_writes_its_last_operand_takes_no_name_of_what_it_reads() -> None:
+    passes = (transform.LegalizeOps(), transform.ToNonDataflow(), transform.CallTIRRewrite())
+    mod = _through(GRAPHS["conv_bn_relu"](), *passes)
+    calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
+    kernels = [sources_of(call) for call in calls if isinstance(call.op, tvm.ir.GlobalVar)]
+    assert kernels == [("conv",), ("bn",), ("relu",)]
+
+
 def test_what_a_pass_makes_is_known_by_name_to_the_next() -> None:
     # Folding BatchNorm leaves an add where the norm was; its consumer must not lend it its name.
     mod = apply_rules(GRAPHS["conv_bn_relu"](), (fold_batch_norm.RULE,))
