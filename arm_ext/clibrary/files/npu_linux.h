@@ -17,8 +17,8 @@ extern "C" {
 /** Passed to @name@_init. */
 extern const @name@_npu @name@_npu_linux;
 
-/** Returns as JSON where the regions of all models ran so far, and why not on the NPU. The caller frees the text; it is
- * null if there is no memory for it. */
+/** Returns as JSON where the regions of all models ran so far, and why not on the NPU, and the last error that ended a
+ * run. The caller frees the text; it is null if there is no memory for it. */
 char *@name@_npu_linux_status(void);
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 """Regions of a C library on an NPU: behind a function of the caller, behind Linux's driver, and on the CPU instead."""
 
 import ctypes
+import json
 import platform
 import subprocess
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from arm_ext.ethosu.model import run as run_on_model
 from arm_ext.ethosu.payload import Payload
 from arm_ext.native.build import npu_linux
 from tests.arm_ext import models, npu_models
-from tests.arm_ext.clibrary.programs import MIXED, STRICT, Library, cc, cross, run
+from tests.arm_ext.clibrary.programs import HERE, MIXED, STRICT, Library, cc, cross, run
 from tests.arm_ext.clibrary.test_several_models import saved, selftest
 from tests.arm_ext.native.npu_device import Device
 from tests.arm_ext.native.npu_regions import SYSTEM
@@ -233,16 +234,12 @@ def test_the_c_is_clean_without_an_npu(request: pytest.FixtureRequest, tmp_path:
     assert "all outputs agree" in run(cc([*SANITIZED, *STRICT, *built.selftest], tmp_path / "selftest"))
 
 
-def on_linux(library: Library) -> list[str | Path]:
-    """Return what a compiler takes to build the self-test with Linux's driver."""
+def on_linux(library: Library, program: Path | None = None) -> list[str | Path]:
+    """Return what a compiler takes to build the self-test, or another program, with Linux's driver."""
     archive = library.folder / f"lib{library.name}_npu_linux.a"
-    return [
-        *STRICT,
-        f"-D{library.name.upper()}_ON_NPU",
-        *library.selftest[:3],
-        archive,
-        *library.selftest[3:],
-    ]
+    example, main, *others = library.selftest
+    on_npu = f"-D{library.name.upper()}_ON_NPU"
+    return [*STRICT, on_npu, example, program or main, archive, *others]
 
 
 @pytest.fixture
@@ -278,12 +275,16 @@ def test_without_a_device_the_cpu_computes_all(mixed: Library, tmp_path: Path) -
     assert "all outputs agree" in run(cc(on_linux(mixed), tmp_path / "selftest"))
 
 
-def test_who_insists_gets_an_error(mixed: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = cc(on_linux(mixed), tmp_path / "selftest")
-    monkeypatch.setenv("ARM_EXT_NPU", "npu")
-    done = subprocess.run([program], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "a region failed on the NPU" in done.stdout
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [("npu", "region 0 does not run on the NPU: no NPU"), ("no", "ARM_EXT_NPU is neither auto, npu nor cpu")],
+)
+def test_an_error_tells_its_reason(
+    mixed: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, why: str
+) -> None:
+    program = cc(on_linux(mixed, HERE / "npu_status.c"), tmp_path / "status")
+    monkeypatch.setenv("ARM_EXT_NPU", mode)
+    assert why in json.loads(run(program))["error"]
 
 
 def test_it_links_for_aarch64(tmp_path: Path) -> None:
