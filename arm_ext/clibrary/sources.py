@@ -34,6 +34,7 @@ _C_TYPES = {
     "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
+_LINE = 112  # most characters of parameters in a line
 # Endings of the macros of an input or output.
 _MACRO_ENDINGS = ("_elements", "_bytes", "_scale", "_zero_point")
 # Variables and functions of the C++ class.
@@ -328,6 +329,8 @@ class Sources:
             values |= self._pool_values(values)
         if self.npu:
             values |= self._npu_values(values)
+        if len(values["init_parameters"]) > _LINE:
+            values["init_parameters"] = values["init_parameters"].replace(", ", ",\n    ")
         if self._open is None:
             kinds = ({"kind": kind, "KIND": kind.upper()} for kind in ("input", "output"))
             values["tensor_functions"] = "".join(render("tensor.c", values | kind) for kind in kinds)

@@ -18,7 +18,7 @@ extern "C" {
 /** SHA-256 of the file that the model was read from. */
 #define @NAME@_MODEL_SHA256 "@sha256@"
 
-/* Memory that the caller provides for each instance. */
+/* The arena: memory that the caller provides for each instance, in one region or in several. */
 @region_sizes@/** Number of these regions of memory. */
 #define @NAME@_REGIONS @regions@
 /** Alignment in bytes of the start of each region, as in _Alignas(@NAME@_ARENA_ALIGNMENT). */
