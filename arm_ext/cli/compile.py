@@ -19,7 +19,7 @@ from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.several_models import by_model, check_several
 from arm_ext.common.timings import Section, whole_process
-from arm_ext.package.manifest import Library, Method, Precision
+from arm_ext.package.manifest import Manifest, Method, Precision
 from arm_ext.quantization.accuracy import describe
 from arm_ext.shapes.given import Dim, static_shapes
 
@@ -327,7 +327,7 @@ def _table(result: "CompileResult") -> str:
     calibration = manifest.model.calibration
     states = ", ".join(f"{state.input} = {state.output}" for state in manifest.states)
     rows = {
-        "package": str(result.package.path),
+        "package" if manifest.library is None else "folder": str(result.package.path),
         "model": f"{manifest.model.name} ({manifest.model.format}), {manifest.macs / 1e6:.2f} MMAC",
         "inputs": ", ".join(tensor.spec().describe() for tensor in manifest.inputs),
         "outputs": ", ".join(tensor.spec().describe() for tensor in manifest.outputs),
@@ -337,22 +337,26 @@ def _table(result: "CompileResult") -> str:
         **({"tuned": _tuned(result)} if manifest.tuned else {}),
         **({} if calibration is None else {"quantised": describe(calibration)}),
         **({} if result.report.npu is None else {"npu": result.report.npu.summary()}),
-        "memory": f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
-        f"{manifest.memory.weight_bytes:,} of weights",
-        **({} if manifest.library is None else {"library": _library(manifest.library)}),
+        **_memory(manifest),
     }
     return columns(list(rows.items()))
 
 
-def _library(library: Library) -> str:
-    stack = "" if library.stack_bytes is None else f" and at most {library.stack_bytes:,} of stack"
-    shared = (
-        f"; {library.shared_weight_bytes:,} bytes of weights are shared"
-        if library.shared_weight_bytes
-        else ""
-    )
-    memory = ", ".join(f"{name} {size:,}" for name, size in library.regions.items())
-    return f"{library.file}: {memory} bytes{stack}; calls {', '.join(library.requires) or 'nothing'}{shared}"
+def _memory(manifest: Manifest) -> dict[str, str]:
+    """Return what the package or library takes of the board's memory."""
+    library = manifest.library
+    if library is None:
+        memory = manifest.memory
+        return {
+            "memory": f"{memory.peak_activation_bytes:,} bytes of activations, {memory.weight_bytes:,} of weights"
+        }
+    stack = "" if library.stack_bytes is None else f", at most {library.stack_bytes:,} of stack"
+    shared = f" (and {library.shared_weight_bytes:,} shared)" if library.shared_weight_bytes else ""
+    regions = ", ".join(f"{name} {size:,}" for name, size in library.regions.items())
+    return {
+        "memory": f"{regions} bytes{stack}, {library.weight_bytes:,} of weights{shared}",
+        "library": f"{library.file}, which calls {', '.join(library.requires) or 'nothing'}",
+    }
 
 
 def _timings(whole: Section) -> str:
