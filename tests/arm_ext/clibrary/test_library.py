@@ -183,7 +183,7 @@ def test_the_class_runs_and_steps(host_digits: Library, host_lstm: Library, tmp_
 
 
 @pytest.mark.parametrize(
-    "library", ["digits_library", "host_cnn", "host_lstm", "host_lengths", "host_samples"]
+    "library", ["digits_library", "host_cnn", "host_lstm", "host_lengths", "host_samples", "host_total"]
 )
 def test_nothing_is_asked_of_the_system_beyond_what_the_manifest_says(
     request: pytest.FixtureRequest, library: str
@@ -196,6 +196,7 @@ def test_nothing_is_asked_of_the_system_beyond_what_the_manifest_says(
     # Those of its own are in the other member of the archive.
     assert undefined == set(info.requires)
     assert undefined <= {"memcpy", "memset", "memmove"}
+    assert bool(undefined) == (library == "host_total")  # whose step copies the states to the outputs
 
 
 def test_nothing_is_written_but_what_the_caller_gives(digits_library: Library) -> None:
