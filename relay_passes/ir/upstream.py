@@ -19,7 +19,7 @@ from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from tvm.ir.transform import Pass
 from tvm.relax.analysis import free_vars
-from tvm_ffi import structural_hash
+from tvm_ffi import StructuralKey
 
 from relay_passes.ir.sources import (
     Names,
@@ -190,9 +190,9 @@ class _Values:
             case Call():
                 operands = tuple(self._number_of(operand, scope) for operand in (expr.op, *expr.args))
                 return self._number(
-                    ("call", operands, structural_hash(expr.attrs), structural_hash(expr.ty_args))
+                    ("call", operands, StructuralKey(expr.attrs), StructuralKey(expr.ty_args))
                 )
             case GlobalVar():
                 return self._number(("global", expr.name_hint))
             case _:
-                return self._number(("leaf", structural_hash(expr)))
+                return self._number(("leaf", StructuralKey(expr)))

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from arm_ext.api import digits
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.kernel_cache import BODY, KernelCache
+from arm_ext.pipeline.kernel_cache import BODY, KernelCache, _outline
 from arm_ext.pipeline.memory import memory_of
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.target.profiles import resolve
@@ -61,3 +62,15 @@ def test_a_cached_choice_equals_the_one_made(without: tuple[str, ...]):
     core = CORES["neoverse-n2"]
     for _ in range(2):
         assert KernelCache().select(workload, core, without) == select(workload, core, without=without)
+
+
+def test_bodies_of_other_numbers_have_other_digests():
+    pairs = [(first, second) for first in range(12) for second in range(12)]
+    kernels = [_of_two_numbers(*pair) for pair in pairs]
+    assert len({*map(tvm_ffi.structural_hash, kernels)}) < len(pairs)  # TVM's own hash does not tell them apart
+    assert len({str(_outline(kernel).attrs[BODY]) for kernel in kernels}) == len(pairs)
+
+
+def _of_two_numbers(first: int, second: int) -> tirx.PrimFunc:
+    body = [tirx.Evaluate(tirx.IntImm("int32", number)) for number in (first, second)]
+    return tirx.PrimFunc([tirx.Var("p", "handle")], tirx.SeqStmt(body))
