@@ -9,7 +9,7 @@ its scale are what integer arithmetic needs, and a float one would be four times
 
 Upstream's FoldConstant knows no such exception and compiles each call by itself (6 s for MobileNetV2); here one
 function holds them all and is compiled once, for the plain "llvm" target, so that constants do not depend on the
-CPU at hand.
+CPU at hand, and without optimisation, as it runs once.
 """
 
 from collections.abc import Sequence
@@ -30,6 +30,7 @@ from relay_passes.ir.sources import bindings_of, relax_functions
 
 QDQ_WEIGHTS = ("relax.dequantize",)
 
+_TARGET = {"kind": "llvm", "opt-level": 0}
 _SHAPE_TO_TENSOR = Op.get("relax.shape_to_tensor")
 
 
@@ -114,7 +115,7 @@ def _run(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> Any:
         if isinstance(kernel, tvm.tirx.PrimFunc):
             mod.update_func(gv, define_casts(kernel))
     try:
-        main = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())["main"]
+        main = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target(_TARGET)), tvm.cpu())["main"]
         return main(*(tvm.runtime.tensor(each) for each in inputs))
     except IndexError as err:
         raise OutOfBoundsError.of(err) from err
