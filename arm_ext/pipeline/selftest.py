@@ -21,6 +21,7 @@ from arm_ext.package import Selftest
 from arm_ext.package.manifest import Check, Precision
 from arm_ext.pipeline import fingerprint
 from arm_ext.pipeline.caches import SELFTESTS
+from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs, count_steps
 from arm_ext.pipeline.phases import IMPORT, LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
@@ -255,15 +256,24 @@ def _on_host(
     prepared: tvm.IRModule | None = None,
 ) -> Run:
     profile = baseline_host()
-    options = PhaseOptions(profile, precision, (*without, *_LARGE), numerics)
+    kernel_cache = KernelCache()
+    options = PhaseOptions(profile, precision, (*without, *_LARGE), numerics, kernel_cache=kernel_cache)
     start, after = (mod, IMPORT) if prepared is None else (prepared, LAST_OF_ALL_TARGETS)
-    return planned_runner(last(run_phases(PhaseResult(start), options, after=after)).mod, profile)
+    planned = last(run_phases(PhaseResult(start), options, after=after)).mod
+    return planned_runner(planned, profile, kernel_cache)
 
 
-def planned_runner(planned: tvm.IRModule, profile: Profile) -> Run:
-    """Return a function that runs the module after the last phase on this machine."""
+def planned_runner(planned: tvm.IRModule, profile: Profile, kernel_cache: KernelCache | None = None) -> Run:
+    """Return a function that runs the module after the last phase on this machine.
+
+    Args:
+        planned: The module.
+        profile: Its target.
+        kernel_cache: Completes the kernels that the phases left without a body.
+    """
     device = tvm.cpu()
-    vm = make_program(count_rounds(planned), profile, runs_here=True).machine()
+    program = make_program(count_rounds(planned), profile, runs_here=True, kernel_cache=kernel_cache)
+    vm = program.machine()
 
     def run(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         try:

@@ -67,7 +67,9 @@ def test_a_cached_choice_equals_the_one_made(without: tuple[str, ...]):
 def test_bodies_of_other_numbers_have_other_digests():
     pairs = [(first, second) for first in range(12) for second in range(12)]
     kernels = [_of_two_numbers(*pair) for pair in pairs]
-    assert len({*map(tvm_ffi.structural_hash, kernels)}) < len(pairs)  # TVM's own hash does not tell them apart
+    assert len({*map(tvm_ffi.structural_hash, kernels)}) < len(
+        pairs
+    )  # TVM's own hash does not tell them apart
     assert len({str(_outline(kernel).attrs[BODY]) for kernel in kernels}) == len(pairs)
 
 
