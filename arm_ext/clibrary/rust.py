@@ -24,7 +24,7 @@ _C_TYPES = {
 }
 _ITEMS = re.compile(
     r"/\*(?P<comment>.*?)\*/"
-    r"|^\#define (?P<constant>\w+) (?P<value>\(.*?\)(?= |$)|\"\w+\"|[\d.e+-]+f$|\d+u?)"
+    r"|^\#define (?P<constant>\w+) (?P<value>\(.*?\)(?= |$)|\{[\d, ]+\}|\"\w+\"|[\d.e+-]+f$|\d+u?|[A-Z]\w+$)"
     r"|^typedef enum (?P<enum>\w+) \{(?P<cases>.*?)\}"
     r"|^typedef struct (?P<struct>\w+) \{(?P<fields>.*?)^\}"
     r"|^(?P<result>(?:const )?\w+ \*?)(?P<function>\w+)\((?P<parameters>[^)]*)\);",
@@ -76,7 +76,8 @@ def _module(name: str, header: str) -> Iterator[str]:
         is_beside = "\n" not in header[end : item.start()]  # a constant, rather than before the next
         comment, end = "" if is_beside else item["comment"] or "", item.end()
         if item["constant"]:
-            yield own + _constant(item["constant"].removeprefix(f"{name.upper()}_"), item["value"])
+            constant, value = (item[part].removeprefix(f"{name.upper()}_") for part in ("constant", "value"))
+            yield own + _constant(constant, value)
         elif item["enum"] and (kind := item["enum"].removeprefix(f"{name}_")) in _TYPES:
             yield f"\n{own}pub type {kind.title()} = c_uint;\n"
             yield from _cases(kind.title(), name, item["cases"])
@@ -93,6 +94,11 @@ def _module(name: str, header: str) -> Iterator[str]:
 def _constant(name: str, value: str) -> str:
     if value.startswith('"'):
         return f"pub const {name}: &str = {value};\n"
+    if value.startswith("{"):
+        sizes = value.strip("{}")
+        return f"pub const {name}: [usize; {sizes.count(',') + 1}] = [{sizes}];\n"
+    if value[0].isalpha() and not value.startswith("SIZE_MAX"):
+        return f"pub const {name}: Type = {value};\n"
     if value.endswith("f"):
         return f"pub const {name}: f32 = {value.removesuffix('f')};\n"
     if re.fullmatch(r"\(-?\d+\)", value):  # a zero point; counts and sizes are without parentheses

@@ -36,7 +36,7 @@ _C_TYPES = {
 }
 _LINE = 112  # most characters of parameters in a line
 # Endings of the macros of an input or output.
-_MACRO_ENDINGS = ("_elements", "_bytes", "_scale", "_zero_point")
+_MACRO_ENDINGS = ("_type", "_shape", "_elements", "_bytes", "_scale", "_zero_point")
 # Variables and functions of the C++ class.
 _CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor failure"
 # Placeholders of the templates that are empty in a library with one shape of fixed sizes.
@@ -580,6 +580,8 @@ class Sources:
             lines += [
                 f"/** {comment(spec.describe())}{', or smaller' if len(set(specs)) > 1 else ''} */",
                 f"#define {macro} {index}",
+                f"#define {macro}_TYPE {self.name.upper()}_{spec.dtype.upper()}",
+                *([f"#define {macro}_SHAPE {{{', '.join(map(str, spec.shape))}}}"] if spec.shape else []),
                 f"#define {macro}_ELEMENTS {int(np.prod(spec.shape, dtype=np.int64))}u",
                 f"#define {macro}_BYTES {tensor_bytes(spec)}u",
             ]

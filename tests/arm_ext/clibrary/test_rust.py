@@ -34,8 +34,10 @@ fn main() {
         assert_eq!(init(&mut model, arena.0.as_mut_ptr().cast(), ARENA_BYTES - 1), ERROR_ARENA_BYTES);
         assert_eq!(init(&mut model, arena.0.as_mut_ptr().cast(), ARENA_BYTES), OK);
         assert_eq!(run(&mut model, given.as_ptr(), wanted.as_ptr()), OK);
-        assert_eq!((*input_tensor(INPUT_IMAGE)).shape, [1, 1, 8, 8]);
-        assert_eq!((*output_tensor(OUTPUT_LOGITS)).type_, FLOAT32);
+        assert_eq!(INPUT_IMAGE_SHAPE, [1, 1, 8, 8]);
+        assert_eq!((*input_tensor(INPUT_IMAGE)).shape, INPUT_IMAGE_SHAPE);
+        assert_eq!(OUTPUT_LOGITS_TYPE, FLOAT32);
+        assert_eq!((*output_tensor(OUTPUT_LOGITS)).type_, OUTPUT_LOGITS_TYPE);
         assert!(output_tensor(OUTPUTS).is_null());
         let said = std::ffi::CStr::from_ptr(strerror(ERROR_NULL));
         assert!(!said.to_bytes().is_empty());

@@ -49,10 +49,16 @@ def test_a_scale_for_each_channel_is_none_of_the_tensor(tmp_path: Path) -> None:
 
 _PROGRAM = """#include "scaled.h"
 
+_Static_assert(SCALED_INPUT_X_TYPE == SCALED_INT8 && SCALED_OUTPUT_Y_TYPE == SCALED_UINT8, "");
+static const size_t shape[] = SCALED_INPUT_X_SHAPE;
+
 int main(void)
 {
     const scaled_tensor *x = scaled_input_tensor(SCALED_INPUT_X), *plain = scaled_input_tensor(SCALED_INPUT_PLAIN);
     const scaled_tensor *y = scaled_output_tensor(SCALED_OUTPUT_Y);
+    if (x->shape[0] != shape[0] || x->shape[1] != shape[1]) {
+        return 2;
+    }
     return x->scale == 0.1f && x->zero_point == -3 && SCALED_INPUT_X_SCALE == 0.1f && SCALED_INPUT_X_ZERO_POINT == -3 &&
                    y->scale == 0.02f && y->zero_point == 131 && SCALED_OUTPUT_Y_SCALE == 0.02f &&
                    SCALED_OUTPUT_Y_ZERO_POINT == 131 && plain->scale == 0 && plain->zero_point == 0
