@@ -593,53 +593,66 @@ class Sources:
         return lines
 
     def _code(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the placeholders of the C that calls the kernels."""
         helpers = self._helper_code(values)
+        code = {
+            **helpers,
+            **self._weights_code(values),
+            **self._tables(),
+            **self._functions({**values, **helpers}),
+            "reset": f"    (void){self.name}_reset(instance);\n" if self.model.states else "",
+            "states": render("states.c", {**values, **self._state_code()}) if self.model.states else "",
+        }
+        return code | {"quotient": quotient_for(code["tasks"], code["bodies"], values["open_needs"])}
+
+    def _weights_code(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return what the code has of weights: where they are, or how a file of them is checked."""
+        if not self.apart:
+            declaration = f"HIDDEN extern const unsigned char {self.name}_weights[];\n\n"
+            return {"weights_declaration": declaration, "checksum": "", "weights_check": ""}
+        checksum = {"weights_crc": f"0x{zlib.crc32(self.weights):08X}"}
+        return {
+            "weights_declaration": "",
+            "checksum": render("checksum.c", values),
+            "weights_check": render("weights_check.c", {**values, **checksum}),
+        }
+
+    def _tables(self) -> dict[str, str]:
+        """Return the rows of the tables of inputs and outputs: what each needs, and where it may be in the arena."""
+        models = [shape.model for shape in self.shapes]
+        ins = [body.places(body.layout.inputs, len(self.model.inputs)) for body in self._bodies]
+        outs = [body.places(body.layout.outputs, len(self.model.outputs)) for body in self._bodies]
+        return {
+            "input_needs": "".join(_table_of(_needs(model.inputs)) for model in models),
+            "output_needs": "".join(_table_of(_needs(model.outputs)) for model in models),
+            "input_places": "".join(map(_table_of, ins)),
+            "output_places": "".join(map(_table_of, outs)),
+        }
+
+    def _functions(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the functions that compute the model, and the declarations of those that they call."""
         bodies = self._bodies
         calls = [step for body in bodies for step in calls_of(body.program.steps)]
-        counts = {
+        kernels = {
             step.kernel: (len(step.arguments), step.length is not None, bool(step.tasks))
             for step in calls
             if step.is_compiled
         }
         sorts = {(step.sort.dtype, step.sort.index) for step in calls if step.sort is not None}
-        code = {
-            "weights_declaration": ""
-            if self.apart
-            else f"HIDDEN extern const unsigned char {self.name}_weights[];\n\n",
-            "checksum": render("checksum.c", values) if self.apart else "",
-            "weights_check": render(
-                "weights_check.c", {**values, "weights_crc": f"0x{zlib.crc32(self.weights):08X}"}
-            )
-            if self.apart
-            else "",
-            "kernels": "\n".join(self._declaration(kernel, *taken) for kernel, taken in counts.items()),
-            "input_needs": "".join(_table_of(_needs(shape.model.inputs)) for shape in self.shapes),
-            "output_needs": "".join(_table_of(_needs(shape.model.outputs)) for shape in self.shapes),
-            "input_places": "".join(
-                _table_of(body.places(body.layout.inputs, len(self.model.inputs))) for body in bodies
-            ),
-            "output_places": "".join(
-                _table_of(body.places(body.layout.outputs, len(self.model.outputs))) for body in bodies
-            ),
-            "tasks": (render("share.c", values) if any(body.parallel for body in bodies) else "")
-            + "".join(body.tasks for body in bodies),
-            **helpers,
-            "sorts": "".join(
-                render(
-                    "sort.c",
-                    {"type": dtype, "ctype": _C_TYPES[dtype], "index": index, "cindex": _C_TYPES[index]},
-                )
-                for dtype, index in sorted(sorts)
-            ),
-            "bodies": "".join(
-                render("compute.c", {**values, **helpers, **self._body_values(body)}) for body in bodies
-            )
-            + (render("choose.c", {**values, "cases": self._cases()}) if self._several else "")
-            + (render("samples.c", values) if isinstance(self._open, OpenSamples) else ""),
-            "reset": f"    (void){self.name}_reset(instance);\n" if self.model.states else "",
-            "states": render("states.c", {**values, **self._state_code()}) if self.model.states else "",
+        types = [
+            {"type": dtype, "ctype": _C_TYPES[dtype], "index": index, "cindex": _C_TYPES[index]}
+            for dtype, index in sorted(sorts)
+        ]
+        share = render("share.c", values) if any(body.parallel for body in bodies) else ""
+        choose = render("choose.c", {**values, "cases": self._cases()}) if self._several else ""
+        samples = render("samples.c", values) if isinstance(self._open, OpenSamples) else ""
+        computes = [render("compute.c", {**values, **self._body_values(body)}) for body in bodies]
+        return {
+            "kernels": "\n".join(self._declaration(kernel, *taken) for kernel, taken in kernels.items()),
+            "sorts": "".join(render("sort.c", each) for each in types),
+            "tasks": "".join([share, *(body.tasks for body in bodies)]),
+            "bodies": "".join([*computes, choose, samples]),
         }
-        return code | {"quotient": quotient_for(code["tasks"], code["bodies"], values["open_needs"])}
 
     def _helper_code(self, values: Mapping[str, str]) -> dict[str, str]:
         """What the code has for a pool of threads, and for an NPU."""
