@@ -11,7 +11,7 @@ from collections.abc import Callable, Set
 
 import tvm
 from tvm import s_tir, tirx
-from tvm.ir import Call, Expr, StringImm
+from tvm.ir import Call, Expr, StringImm, TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm.ir.transform import Pass, PassContext, Sequential, module_pass
 from tvm.tirx.analysis import undefined_vars
@@ -44,6 +44,7 @@ POINTERS = "arm_ext.pointers"
 _LINKED, _PREFIX = ("arm_ext_", NEW_TENSOR), "__tvm_ffi_"
 _FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
 _FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
+_EXTERN, _KEPT = tvm.ir.Op.get("tirx.call_extern"), "arm_ext_kept"
 _CPU = 1  # kDLCPU
 # Fields for tvm_struct_get and tvm_struct_set (TVMStructFieldKind in tvm/tirx/builtin.h).
 _DATA, _BYTE_OFFSET, _TYPE_INDEX, _VALUE = 1, 8, 13, 15
@@ -84,6 +85,34 @@ def _of_others(transform: Pass) -> Pass:
     return module_pass(applied, opt_level=0)
 
 
+def _keep_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Bind vectors of integers to results of a function that is unknown: v = x → v = kept(x).
+
+    TVM's simplifier writes out the value of every variable of integers where it is read, as indices should be: a chain
+    of SDOT at each of its links. Depthwise kernels grow to four times their size, for all passes that follow.
+    """
+
+    def kept(bind: tirx.Bind) -> tirx.Bind:
+        dtype = str(bind.value.ty.dtype)
+        # What is read from memory stays as it is.
+        if not (dtype.startswith("int") and "x" in dtype) or isinstance(bind.value, TensorLoad):
+            return bind
+        return tirx.Bind(bind.var, Call(_EXTERN, [StringImm(_KEPT), bind.value], ret_ty=bind.value.ty))
+
+    return func.with_body(structural_map(func.body, [(tirx.Bind, kept)]))
+
+
+def _release_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Undo `_keep_vectors`."""
+
+    def released(bind: tirx.Bind) -> tirx.Bind:
+        call = bind.value
+        is_kept = isinstance(call, Call) and call.op.same_as(_EXTERN) and call.args[0].value == _KEPT
+        return tirx.Bind(bind.var, call.args[1]) if is_kept else bind
+
+    return func.with_body(structural_map(func.body, [(tirx.Bind, released)]))
+
+
 # In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
 # AnnotateEntryFunc, which marks a function that is alone, stands in `_lower`.
 _TO_BLOCKS = Sequential(
@@ -118,6 +147,7 @@ def _compare_bools(func: tirx.PrimFunc) -> tirx.PrimFunc:
 _TO_LOOPS = Sequential(
     [
         s_tir.transform.LowerMatchBuffer(),
+        tirx.transform.prim_func_pass(lambda func, _mod, _context: _keep_vectors(func), opt_level=0),
         s_tir.transform.StmtSimplify(),
         s_tir.transform.AnnotateIrregularLoop(),
         s_tir.transform.LowerOpaqueBlock(),
@@ -138,6 +168,7 @@ _TO_CODE = Sequential(
         s_tir.transform.RenormalizeSplitPattern(),
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
+        tirx.transform.prim_func_pass(lambda func, _mod, _context: _release_vectors(func), opt_level=0),
         s_tir.transform.RewriteUnsafeSelect(),
         # These passes see whole vectors, which VectorizeLoop has made by now.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),

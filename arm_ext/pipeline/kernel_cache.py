@@ -16,6 +16,7 @@ from typing import Any
 
 import tvm
 from tvm import target, tirx
+from tvm_ffi.serialization import from_json_graph_str
 
 import relay_passes
 from arm_ext.pipeline import fingerprint
@@ -55,7 +56,8 @@ class KernelCache:
         if key not in self._outlines:
             build = cache(partial(built, kernel, workload, params, on))
             stored = KERNELS.get(key, lambda: tvm.ir.save_json(_outline(build())).encode())
-            func = tvm.ir.load_json(stored.decode())
+            # Not by tvm.ir.load_json, which rewrites what older versions stored: Python's share is the longest.
+            func = from_json_graph_str(stored.decode())
             self._outlines[key], self._bodies[str(func.attrs[BODY])] = func, build
         return self._outlines[key]
 

@@ -6,6 +6,7 @@ import onnx.parser
 import pytest
 import tvm
 from tvm import relax, tirx
+from tvm.ir import Call
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 from tvm.tirx.compilation_pipeline import get_tir_pipeline
 from tvm_ffi import structural_walk
@@ -17,7 +18,7 @@ from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.lowering.lower import in_root_block
-from schedules.tir.emit import EXACT
+from schedules.tir.emit import EXACT, i64, kernel_function, load, store
 from tests.schedules.kernels.depthwise.test_depthwise_f32 import CASES, CORE
 
 
@@ -54,18 +55,22 @@ def _rows(x: T.Buffer((8, 9), "float32"), y: T.Buffer((8, 9), "float32")):  # ty
                 y[i, j] = x[i, j]
 
 
-def _loops_in_conditions(func: tirx.PrimFunc) -> int:
+def _lowered(func: tirx.PrimFunc) -> tvm.IRModule:
     target = resolve("neoverse-n2").tvm_target()
     mod = tvm.IRModule(
         {"rows": func.with_attr("target", target.with_host(target))}, attrs={codegen.PART: True}
     )
     lower, _, _ = get_tir_pipeline(codegen.registered())
+    return lower(mod)
+
+
+def _loops_in_conditions(func: tirx.PrimFunc) -> int:
     found: list[tirx.For] = []
 
     def search(condition: tirx.IfThenElse) -> None:
         structural_walk(condition.then_case, [(tirx.For, found.append)])
 
-    for each in lower(mod).functions.values():
+    for each in _lowered(func).functions.values():
         structural_walk(each.body, [(tirx.IfThenElse, search)])
     return len(found)
 
@@ -73,6 +78,20 @@ def _loops_in_conditions(func: tirx.PrimFunc) -> int:
 def test_conditions_leave_loops_but_those_of_kernels_of_ours():
     assert _loops_in_conditions(_rows) == 1
     assert _loops_in_conditions(_rows.with_attr(EXACT, True)) == 0
+
+
+def test_vectors_are_computed_once():
+    """TVM's simplifier writes out what variables of integers hold: 2^k calls where the k-th result is read."""
+    with kernel_function("rows", [((4,), "int32"), ((20,), "int32")]) as function:
+        x, y = function.buffers
+        value = load(x, i64(0), 4)
+        for number in range(5):
+            value = T.Bind(tirx.call_llvm_pure_intrin("int32x4", "llvm.smax", value, value))
+            store(y, value, i64(4 * number), 4)
+    calls: list[Call] = []
+    for each in _lowered(in_root_block(function.prim_func)).functions.values():
+        structural_walk(each.body, [(Call, calls.append)])
+    assert sum(call.op.name == "tirx.call_llvm_pure_intrin" for call in calls) == 5
 
 
 def test_code_is_that_of_the_whole_list_of_passes():
