@@ -9,9 +9,10 @@ its scale are what integer arithmetic needs, and a float one would be four times
 
 Upstream's FoldConstant knows no such exception and compiles each call by itself (6 s for MobileNetV2); here one
 function holds them all and is compiled once, for the plain "llvm" target, so that constants do not depend on the
-CPU at hand, and without optimisation, as it runs once.
+CPU at hand, and without optimisation where little is computed, as it runs once.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,8 @@ from relay_passes.ir.sources import bindings_of, relax_functions
 
 QDQ_WEIGHTS = ("relax.dequantize",)
 
-_TARGET = {"kind": "llvm", "opt-level": 0}
+_QUICKLY_RUN = 1 << 16
+"""Elements read and written by code that takes longer to optimise than to run."""
 _SHAPE_TO_TENSOR = Op.get("relax.shape_to_tensor")
 
 
@@ -115,10 +117,20 @@ def _run(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> Any:
         if isinstance(kernel, tvm.tirx.PrimFunc):
             mod.update_func(gv, define_casts(kernel))
     try:
-        main = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target(_TARGET)), tvm.cpu())["main"]
+        main = relax.VirtualMachine(tvm.compile(mod, _target(mod)), tvm.cpu())["main"]
         return main(*(tvm.runtime.tensor(each) for each in inputs))
     except IndexError as err:
         raise OutOfBoundsError.of(err) from err
+
+
+def _target(mod: IRModule) -> tvm.target.Target:
+    types = [e.ty for b in bindings_of(mod["main"]) for e in (b.var, *getattr(b.value, "args", ()))]
+    shapes = [ty.shape for ty in types if isinstance(ty, relax.TensorType)]
+    known = all(
+        isinstance(shape, relax.ShapeExpr) and all(isinstance(n, IntImm) for n in shape) for shape in shapes
+    )
+    quick = known and sum(math.prod(map(int, shape)) for shape in shapes) <= _QUICKLY_RUN
+    return tvm.target.Target({"kind": "llvm", "opt-level": 0} if quick else "llvm")
 
 
 def _without(func: relax.Function, values: dict[Var, relax.Expr]) -> relax.Function:

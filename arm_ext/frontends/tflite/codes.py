@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the operators in a TFLite file."""
+"""Numbers and names in a TFLite file."""
 
 from typing import Any
 
@@ -7,6 +7,9 @@ import tflite
 
 CUSTOM = "CUSTOM."
 """Prefix of the names of operators that the schema does not know."""
+
+SVDF_STATE = 4
+"""Index of the input of an SVDF that is its state."""
 
 _OPERATORS: dict[int, str] = {
     value: name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int)

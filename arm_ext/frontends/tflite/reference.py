@@ -10,8 +10,7 @@ import numpy.typing as npt
 import tflite
 
 from arm_ext.common.errors import EnvError, ModelError
-from arm_ext.frontends.tflite.codes import operator_name
-from arm_ext.frontends.tflite.svdf import STATE
+from arm_ext.frontends.tflite.codes import SVDF_STATE, operator_name
 
 _LITERT = "ai-edge-litert"
 
@@ -47,7 +46,8 @@ def _has_narrow_svdf(model: bytes) -> bool:
     graph = root.Subgraphs(0)
     operators = (graph.Operators(k) for k in range(graph.OperatorsLength()))
     return any(
-        operator_name(root, op) == "SVDF" and graph.Tensors(op.Inputs(STATE)).Type() == tflite.TensorType.INT8
+        operator_name(root, op) == "SVDF"
+        and graph.Tensors(op.Inputs(SVDF_STATE)).Type() == tflite.TensorType.INT8
         for op in operators
     )
 

@@ -14,6 +14,7 @@ import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.tflite.codes import SVDF_STATE
 from arm_ext.frontends.tflite.fixed_point import scale_of
 from arm_ext.frontends.tflite.forms import shape_of
 from arm_ext.frontends.tflite.integers import product, saturated, scaled, whole
@@ -22,8 +23,6 @@ from arm_ext.frontends.tflite.sequences import Operands, activation_of, operands
 _R = relax.op
 
 _DATA, _FEATURES, _TIME, _BIAS = range(4)
-STATE = 4
-"""Index of the input that is the state."""
 
 
 def svdf(c: Any, op: Any) -> relax.Expr:
@@ -36,7 +35,7 @@ def svdf(c: Any, op: Any) -> relax.Expr:
     filters, frames = shape_of(o.tensor(_TIME))
     rows = shape_of(o.tensor(_DATA))[0]
     if (
-        shape_of(o.tensor(STATE)) != (rows, filters * frames)
+        shape_of(o.tensor(SVDF_STATE)) != (rows, filters * frames)
         or options.Rank() < 1
         or filters % options.Rank()
     ):
@@ -72,12 +71,12 @@ class _Form:
             zero_point: Zero point of the state.
         """
         emit = self.o.c.bb.emit
-        state = self.o.state(STATE)
+        state = self.o.state(SVDF_STATE)
         dtype = str(state.ty.dtype)
         old = emit(_R.reshape(state, (self.rows, self.filters, self.frames)))
         newest = emit(_R.reshape(new, (self.rows, self.filters, 1)))
         seen = emit(_R.concat([_R.strided_slice(old, [2], [1], [self.frames]), newest], 2))
-        self.o.keep(STATE, seen)
+        self.o.keep(SVDF_STATE, seen)
         wide = str(self.o.c.bb.normalize(time).ty.dtype)
         if wide != dtype:
             seen = _R.subtract(_R.astype(seen, wide), whole(zero_point, wide))
@@ -87,11 +86,11 @@ class _Form:
 
 def _integer(form: _Form, output: Any) -> relax.Expr:
     o, emit = form.o, form.o.c.bb.emit
-    dtype = o.c.get_tensor_type_str(o.tensor(STATE).tensor.Type())
+    dtype = o.c.get_tensor_type_str(o.tensor(SVDF_STATE).tensor.Type())
     if dtype not in ("int8", "int16") or o.tensor(_DATA).tensor.Type() != tflite.TensorType.INT8:
         raise ModelError(f"its data or its state ({dtype}) have another type than int8, and int16 or int8")
     (x_scale, x_zero), (w_scale, _), (t_scale, _), (s_scale, s_zero) = (
-        o.quantization(at) for at in (_DATA, _FEATURES, _TIME, STATE)
+        o.quantization(at) for at in (_DATA, _FEATURES, _TIME, SVDF_STATE)
     )
     features = product(o.c.value(int(o.numbers[_DATA])), x_zero, o.integers(_FEATURES))
     newest = _R.add(scaled(features, scale_of(x_scale, w_scale, s_scale)), whole(s_zero))
