@@ -60,6 +60,7 @@ def test_the_costliest_layers_are_told_for_each_alternative(of_digits: AdviceRep
     assert fp16.calls[0] < of_digits.calls[0].cost
 
 
+@pytest.mark.long
 def test_gains_are_predicted_from_the_kernels_that_a_build_would_have(tmp_path: Path) -> None:
     # In float32 both are Winograd's, which fp16 has not: twice the products an instruction do not make up for that.
     weights = np.random.default_rng(1).standard_normal((2, 32, 32, 3, 3), dtype=np.float32) / 17
@@ -91,6 +92,7 @@ def test_predicted_gains_of_a_model_of_products_are_near_the_measured(of_digits:
         assert each.predicted == pytest.approx(each.gain, abs=0.1)
 
 
+@pytest.mark.long
 def test_an_error_above_the_bound_is_not_recommended() -> None:
     found = advise(digits.model_path("fp32"), "cortex-a76", max_error=1e-6)
     fp16, _ = found.alternatives

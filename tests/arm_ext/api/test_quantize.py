@@ -203,6 +203,7 @@ def test_the_npu_restricts_the_choice_and_is_priced_with_it(
     assert f"{100 * chosen.npu.mac_share:.1f} %" in told
 
 
+@pytest.mark.long
 def test_a_layer_that_int16_takes_off_the_npu_goes_to_float_at_once(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

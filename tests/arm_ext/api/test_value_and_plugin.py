@@ -16,7 +16,7 @@ from arm_ext.common.errors import UsageError
 from tests.arm_ext.models import model
 
 WEIGHTS = np.random.default_rng(3).standard_normal((31, 9), dtype=np.float32)
-HOST = ["--target", "host", "--board", "local"]
+TARGET = ["--target", "cortex-a76"]
 PLUGIN = """
 from tvm import relax
 
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("verb", [["profile", *HOST], ["explain"]], ids=lambda verb: verb[0])
+@pytest.mark.parametrize("verb", [["profile", *TARGET], ["explain"]], ids=lambda verb: verb[0])
 def test_a_custom_operator_and_a_value(verb: list[str], folder: Path, capsys: pytest.CaptureFixture[str]):
     assert invoke([verb[0], "swirl.onnx", *verb[1:]]) == 1
     assert "com.example.Swirl" in capsys.readouterr().err
@@ -76,7 +76,7 @@ def test_quantize_and_accuracy_take_a_value(folder: Path, capsys: pytest.Capture
 
 
 def test_advise_tells_the_values_that_it_was_given(folder: Path):
-    advice = ["advise", "chosen.onnx", *HOST, "--budget", "1s", "--apply", "found.yaml"]
+    advice = ["advise", "chosen.onnx", *TARGET, "--budget", "1s", "--apply", "found.yaml"]
     assert invoke([*advice, "--value", "gain=2"]) == 0
     assert yaml.safe_load(Path("found.yaml").read_text())["value"] == ["gain=2"]
     assert invoke(["compile", "chosen.onnx", "--config", "found.yaml", "-o", "p"]) == 0

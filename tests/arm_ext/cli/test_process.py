@@ -134,7 +134,7 @@ def closed(stream: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize("stream", [0, 1, 2])
 def test_a_stream_that_is_closed_gives_its_number_to_no_file(work: Path, stream: int):
-    process = started(work, "targets", "--json", preexec_fn=closed(stream))
+    process = started(work, "targets", preexec_fn=closed(stream))
     process.communicate(timeout=_SECONDS)
     assert process.returncode == 0
 

@@ -22,7 +22,7 @@ SHORT = {
     "mobilenet_v2": (mobilenet_v2, mobilenet_v2.STAGES[:3]),
     "resnet50": (resnet50, ((64, 2, 1), (128, 2, 2))),
 }
-SIZES = (64, *(pytest.param(size, marks=pytest.mark.long) for size in (96, 160)), 224)
+SIZES = (64, *(pytest.param(size, marks=pytest.mark.long) for size in (96, 160, 224)))
 ABOVE_LIVE = 1.10
 
 

@@ -187,7 +187,7 @@ def test_rows_are_chosen_by_mouse_and_keys(browser: webdriver.Chrome, tmp_path: 
 
 
 def test_the_table_is_one_stop_of_the_tab_key(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    made = report(2000)
+    made = report(300)
     opened(browser, tmp_path, html(made))
     stops = browser.find_elements(By.CSS_SELECTOR, '#calls tbody tr[tabindex="0"]')
     costliest = str(made.costliest()[0].index)
