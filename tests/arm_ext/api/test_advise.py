@@ -23,14 +23,27 @@ def of_digits(tmp_path_factory: pytest.TempPathFactory) -> AdviceReport:
     return advise(digits.model_path("fp32"), "cortex-a76", quantize=digits.HELD_OUT)
 
 
-def silu_model(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def of_silu(tmp_path_factory: pytest.TempPathFactory) -> AdviceReport:
+    """A convolution with a SiLU, and a product that mixes the pixels of each channel, as in MLP-Mixer.
+
+    Of a product that reads all as one row the compiler permutes the weights by itself.
+    """
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
         helper.make_node("Sigmoid", ["c"], ["s"], name="sigmoid"),
-        helper.make_node("Mul", ["c", "s"], ["y"], name="mul"),
+        helper.make_node("Mul", ["c", "s"], ["m"], name="mul"),
+        helper.make_node("Reshape", ["m", "pixels"], ["p"], name="reshape"),
+        helper.make_node("MatMul", ["p", "mixed"], ["y"], name="mix"),
     ]
-    onnx.save(model(nodes, {"x": [1, 48, 8, 8]}, ["y"], {"w": WEIGHTS}), path)
-    return path
+    weights = {
+        "w": WEIGHTS,
+        "pixels": np.array([1, 48, 64]),
+        "mixed": WEIGHTS.reshape(-1)[:256].reshape(64, 4),
+    }
+    path = tmp_path_factory.mktemp("silu") / "m.onnx"
+    onnx.save(model(nodes, {"x": [1, 48, 8, 8]}, ["y"], weights), path)
+    return advise(path, "cortex-a76")
 
 
 def test_options_are_measured_and_the_best_recommended(of_digits: AdviceReport) -> None:
@@ -100,14 +113,23 @@ def test_an_error_above_the_bound_is_not_recommended() -> None:
     assert found.recommended == {}
 
 
-def test_a_changed_model_is_measured(tmp_path: Path) -> None:
-    found = advise(silu_model(tmp_path / "m.onnx"), "cortex-a76")
-    advice = next(each for each in found.advice if each.rule == "cheaper-activation")
+def test_a_changed_model_is_measured(of_silu: AdviceReport) -> None:
+    advice = next(each for each in of_silu.advice if each.rule == "cheaper-activation")
     assert set(advice.sources) == {"sigmoid", "mul"}
     assert advice.gain is not None
     assert 0 < advice.gain < advice.at_most
     assert advice.error is not None
     assert advice.error > 0
+
+
+def test_a_reshape_of_channels_last_is_measured(of_silu: AdviceReport) -> None:
+    (forced,) = (each for each in of_silu.advice if each.rule == "reshape-layout")
+    assert forced.sources == ("reshape",)
+    assert "a reshape of channels first forces a transposition" in forced.evidence
+    assert forced.gain is not None
+    assert forced.gain > 0.01
+    assert forced.error is None  # other elements stand side by side
+    assert "train it again" in forced.how
 
 
 def test_a_change_that_is_measured_to_be_slower_is_not_advised(tmp_path: Path) -> None:
