@@ -28,8 +28,9 @@ _NAME = 44  # columns of a source node where a reason follows it
 _VECTOR_FEATURES = ("neon", "dotprod", "i8mm", "fullfp16", "bf16", "sve", "sve2")
 
 _ESTIMATES = (
-    "kcost is the selection cost: thousands of cycles on one core by the formula that kernels are chosen by. "
-    "`arm-ext profile PACKAGE` counts what each layer executes, and says what bounds it."
+    "kcost is the selection cost: thousands of cycles on one core by the formula that kernels are chosen by. It knows "
+    "nothing of waits for memory, so that a layer of many KB may be slower: `arm-ext profile PACKAGE` counts what each "
+    "layer executes, with caches, and says what bounds it."
 )
 
 
