@@ -24,7 +24,8 @@ def normal(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("method", "count"), [("minmax", 200), ("percentile", 200), ("entropy", 50), ("mse", 200)]
+    ("method", "count"),
+    [("minmax", 200), ("percentile", 200), pytest.param("entropy", 50, marks=pytest.mark.long), ("mse", 200)],
 )
 def test_digits_stay_accurate(method: Method, count: int):
     proto = quantize(digits.model_path("fp32"), {"inputs": training_images(count)}, method=method)

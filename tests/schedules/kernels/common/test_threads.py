@@ -122,7 +122,7 @@ def so(calls: list, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return model_so(tmp_path_factory.mktemp("threads") / "model.so", calls, TARGETS[CORE])
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.long), 4])
 def test_threads_run_even_shares(count: int, calls: list, so: Path):
     with open_board("virtual", counting=True, threads=count) as board:
         trace = board.load(so).count([array for _, arrays, _, _ in calls for array in arrays])
