@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 
 from arm_ext.common.errors import UsageError
+from arm_ext.common.text import counted
 from arm_ext.report.accuracy.record import AccuracyReport
 
 _ROUNDING = 1e-9
@@ -64,8 +65,8 @@ class Gate:
             raise UsageError("--max-drop: the data has no array 'labels' for top1; name a --metric")
         if metric in ("top1", "top5") and 0 < self.max_drop < 1 / samples:
             raise UsageError(
-                f"--max-drop {100 * self.max_drop:g}% cannot be told on {samples} samples, where one is "
-                f"{100 / samples:.2g} %: give at least {round(1 / self.max_drop)}"
+                f"--max-drop {100 * self.max_drop:g}% cannot be told on {counted(samples, 'sample')}, where one is "
+                f"{100 / samples:.3g} %: give at least {round(1 / self.max_drop)}"
             )
 
     def missed(self, report: AccuracyReport) -> list[str]:
