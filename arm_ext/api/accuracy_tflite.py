@@ -53,6 +53,8 @@ class TfliteChain(Chain):
     file: File
     against: File | None
     _layers: list[TfliteLayer] = field(default_factory=list)
+    # Names of the variables that it keeps by name.
+    _resources: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path, against: Path | None, shapes: Shapes, *, npu: bool) -> "TfliteChain":
@@ -69,11 +71,11 @@ class TfliteChain(Chain):
             raise ModelError(
                 f"{name}: has branches or loops, or divides integers; accuracy compares TFLite models without"
             )
-        if len(model.states) > len(file.variables):
-            named = ", ".join(state.input for state in model.states[len(file.variables) :])
+        resources = [state.input for state in model.states[len(file.variables) :]]
+        if unread := [name for name in resources if name not in file.resources]:
             raise ModelError(
-                f"{name}: keeps variables by name ({named}), whose values LiteRT does not show; accuracy compares "
-                "models with variable tensors, such as those of SVDF and LSTM, or with states as inputs and outputs"
+                f"{name}: keeps variables by name that its first graph does not read ({', '.join(unread)}), so that "
+                "LiteRT does not show their values; accuracy compares models without"
             )
         if against is not None:
             import_tflite(against, _by_place(shapes, file, against))  # which checks it
@@ -81,7 +83,7 @@ class TfliteChain(Chain):
             for what, ours, theirs in (
                 ("inputs", file.inputs, other.inputs),
                 ("outputs", file.outputs, other.outputs),
-                ("states", file.variables, other.variables),
+                ("states", file.kept(resources), other.kept(resources)),
             ):
                 shapes_of = [[file.spec(n).shape for n in ours], [other.spec(n).shape for n in theirs]]
                 if shapes_of[0] != shapes_of[1]:
@@ -101,6 +103,7 @@ class TfliteChain(Chain):
             model=model,
             file=file,
             against=other,
+            _resources=resources,
         )
         chain._open()
         return chain
@@ -174,8 +177,9 @@ class TfliteChain(Chain):
     def add(self, feed: Feed, run: Run) -> None:
         """Compare one sample."""
         given, count = self.inputs(feed), len(self.file.inputs)
-        numbers, kept = [each.number for each in self._layers], self.file.variables
-        fake = self._fake(given[:count], [*numbers, *self.file.outputs], kept)
+        numbers, kept = [each.number for each in self._layers], self.file.kept(self._resources)
+        shown = [*numbers, *self.file.outputs, *kept[len(self.file.variables) :]]
+        fake = self._fake(given[:count], shown, self.file.variables)
         exact = self._references(feed, fake)
         # In float, as far as there is a float model: else the layer before would have a part in its error.
         floats = [exact[number] for number in (*numbers[:count], *kept, *numbers[count:])]
@@ -216,6 +220,7 @@ class TfliteChain(Chain):
         kept = dict(zip(self.file.variables, self.against.variables, strict=True))
         twins = {each.number: each.twin for each in self._layers if each.twin is not None}
         twins |= dict(zip(self.file.outputs, self.against.outputs, strict=True))
+        twins |= {self.file.resources[name]: self.against.resources[name] for name in self._resources}
         found = self._exact(given, list(twins.values()), list(kept.values()))
         return {number: found[twin] for number, twin in (twins | kept).items()}
 

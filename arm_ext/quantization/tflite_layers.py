@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers of a TFLite model: the outputs of its operators, with the tensors of the float model of the same names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from tvm import relax
 
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.tflite.codes import operator_name
+from arm_ext.frontends.tflite.resources import RESOURCES, first_reads
 from arm_ext.frontends.tflite.specs import is_quantized, spec_of, tensor_name
 from arm_ext.frontends.tflite.supported import named_operators
 from arm_ext.frontends.tflite.variables import numbers_of
@@ -40,6 +41,7 @@ class File:
         outputs: Tensor numbers of the outputs.
         operators: Unique name → operator.
         variables: Tensor numbers of the variables that it keeps, in the order of the imported model's states.
+        resources: Name of a variable that it keeps by name → number of the tensor that reads it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +52,12 @@ class File:
         self.inputs = [int(number) for number in self._graph.InputsAsNumpy()]
         self.outputs = [int(number) for number in self._graph.OutputsAsNumpy()]
         self.variables = numbers_of(self._graph)
+        self.resources = first_reads(self._model, self.operators)
         self._numbers = {tensor_name(self._graph.Tensors(k)): k for k in range(self._graph.TensorsLength())}
+
+    def kept(self, resources: Sequence[str]) -> list[int]:
+        """Return the tensors with what it keeps: its variables, and those of these names that it reads."""
+        return [*self.variables, *(self.resources[name] for name in resources if name in self.resources)]
 
     def code(self, operator: Any) -> str:
         """Return an operator's kind, such as "CONV_2D"."""
@@ -120,6 +127,8 @@ def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list
             variables[name, str(binding.var.ty)] = binding.var  # the last is what the operator gives
     layers, left = list(_inputs(file, against, mod)), []
     for name, operator in file.operators.items():
+        if file.code(operator) in RESOURCES:
+            continue
         number = int(operator.Outputs(0)) if operator.OutputsLength() == 1 else None
         found = None if number is None else _variable(file, number, name, variables)
         twin = None if against is None or number is None else _twin(file, against, number)

@@ -113,6 +113,22 @@ def _assigned(model: Any, operators: Operators) -> set[str]:
     return names
 
 
+def first_reads(model: Any, operators: Mapping[str, Any]) -> dict[str, int]:
+    """Return for each variable that a graph reads the tensor with its value at the first READ_VARIABLE.
+
+    That is its value before the run, where the graph does not assign it before.
+    """
+    handles: dict[int, str] = {}
+    found: dict[str, int] = {}
+    for op in operators.values():
+        code = operator_name(model, op)
+        if code == "VAR_HANDLE":
+            handles[op.Outputs(0)] = _name_of(op)
+        if code == "READ_VARIABLE" and op.Inputs(0) in handles:
+            found.setdefault(handles[op.Inputs(0)], int(op.Outputs(0)))
+    return found
+
+
 def _name_of(op: Any) -> str:
     options, table = tflite.VarHandleOptions(), op.BuiltinOptions()
     options.Init(table.Bytes, table.Pos)

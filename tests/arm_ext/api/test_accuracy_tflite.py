@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 import arm_ext
 from arm_ext.api import digits
@@ -22,6 +23,7 @@ from arm_ext.report.accuracy.html import html
 from arm_ext.report.accuracy.record import AccuracyReport, LayerAccuracy
 from arm_ext.report.accuracy.views import text
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
+from tests.arm_ext.frontends.tflite.test_graphs import program
 
 SHARED = Path(__file__).parents[4] / "shared" / "models"
 SAME, RELU = 0, 1
@@ -330,6 +332,45 @@ def test_variables_of_the_two_models_must_agree(tmp_path: Path):
         UsageError, match=r"the states of int8 and --against other are .* not of the same model"
     ):
         accuracy(int8, tmp_path / "other.tflite", {"inputs": steps()})
+
+
+def counting(folder: Path, *, quantized: bool) -> Path:
+    """x + s, which is s then; s is a variable by name, and begins with 1, 2, 3."""
+    m, begin = TfliteBuilder(), TfliteBuilder()
+    dtype, scale = ("int8", 0.05) if quantized else ("float32", None)
+    m.op("CALL_ONCE", [], [], initSubgraphIndex=1)
+    for graph in (m, begin):
+        handle = graph.tensor("int32", name="handle")
+        graph.tensors[handle].type = schema.TensorType.RESOURCE
+        graph.op("VAR_HANDLE", [], [handle], sharedName="kept")
+    first = np.array([[1, 2, 3]])
+    begin.op("ASSIGN_VARIABLE", [0, begin.hold(np.rint(first / (scale or 1)), dtype, scale=scale)], [])
+    old = m.tensor(dtype, 1, 3, scale=scale, name="old")
+    m.op("READ_VARIABLE", [0], [old])
+    x, new = m.take(dtype, 1, 3, scale=scale), m.tensor(dtype, 1, 3, scale=scale, name="sum")
+    m.op("ADD", [x, old], [new])
+    m.op("ASSIGN_VARIABLE", [0, new], [])
+    path = folder / f"{'int8' if quantized else 'source'}.tflite"
+    path.write_bytes(program(m, begin, outputs={0: [new], 1: []}))
+    return path
+
+
+def test_samples_of_a_model_with_variables_by_name_are_steps(tmp_path: Path):
+    int8, source = counting(tmp_path, quantized=True), counting(tmp_path, quantized=False)
+    values = np.random.default_rng(15).uniform(-1, 1, (4, 1, 3)).astype(np.float32)
+    for against, least in ((source, 30), (None, 100)):
+        report = accuracy(int8, against, {"inputs": values})
+        assert report.uncovered == ()
+        (_, layer) = report.layers
+        assert (layer.name, layer.elements) == ("sum", 12)
+        assert report.outputs[0].integers.sqnr_db > least
+    # The sum of all steps, and what the variable begins with.
+    exact = np.array([[1, 2, 3]]) + np.cumsum(values, 0)
+    assert layer.values is not None
+    last = accuracy(int8, source, {"inputs": values}).layers[-1].values
+    assert last is not None
+    assert last.start <= exact.min()
+    assert exact.max() <= last.start + last.width * len(last.source)
 
 
 TRAINED = {
