@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic with a neutral constant is removed.
+"""Arithmetic with a neutral constant is removed, and a choice that is made.
 
-    x·1, x / 1, x + 0, x - 0, x^1    →    x
+    x·1, x / 1, x + 0, x - 0, x^1, where(true, x, y)    →    x
 
 Exact, but for the sign of a zero: -0 + 0 is +0. The constant may have any shape that leaves x the shape it has.
 
 Quantised: in float between `dequantize` and `quantize` as elsewhere; integers likewise.
 """
+
+from functools import reduce
+from operator import or_
 
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
@@ -15,16 +18,17 @@ from relay_passes.rewriter.rule import Match, Rule
 from schedules.diagnostic import Diagnostic
 
 _x, _constant = wildcard(), is_const()
-# Operator → its neutral second operand.
+# Operator → its neutral constant: the first operand of where, the second of all others.
 _NEUTRAL = {
     "relax.multiply": 1,
     "relax.divide": 1,
     "relax.power": 1,
     "relax.add": 0,
     "relax.subtract": 0,
+    "relax.where": True,
 }
-_multiply, _divide, _power, _add, _subtract = (is_op(name)(_x, _constant) for name in _NEUTRAL)
-_call = _multiply | _divide | _power | _add | _subtract
+_arithmetic = (is_op(name)(_x, _constant) for name in _NEUTRAL if name != "relax.where")
+_call = reduce(or_, _arithmetic) | is_op("relax.where")(_constant, _x, wildcard())
 
 
 def check(match: Match) -> Match | Diagnostic:

@@ -62,7 +62,13 @@ def _attention(importer: "ExportedProgramImporter", node: torch.fx.Node) -> rela
             zero, low = (relax.const(value, dtype) for value in (0.0, -math.inf))
             mask = emit(relax.op.where(mask, zero, low))
         scores = emit(relax.op.add(scores, mask))
-    return emit(relax.op.matmul(emit(relax.op.nn.softmax(scores, axis=-1)), v))
+    result = emit(relax.op.matmul(emit(relax.op.nn.softmax(scores, axis=-1)), v))
+    if mask is None:
+        return result
+    # Of a row that sees nothing, such as that of a padded token, the softmax is 0 / 0, and torch gives 0.
+    seen = emit(relax.op.astype(emit(relax.op.greater(mask, relax.const(-math.inf, dtype))), "int8"))
+    sees = emit(relax.op.astype(emit(relax.op.max(seen, -1, keepdims=True)), "bool"))
+    return emit(relax.op.where(sees, result, relax.const(0.0, dtype)))
 
 
 def _quantize(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:

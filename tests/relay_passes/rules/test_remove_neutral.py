@@ -27,6 +27,7 @@ NEUTRAL = {
     "0 + x": lambda x: op.add(_zeros(7, 9), x),
     "x - 0": lambda x: op.subtract(x, _zeros(1, 9)),
     "x ^ 1": lambda x: op.power(x, _ones()),
+    "true ? x : 0": lambda x: op.where(relax.const(np.ones((7, 1), bool)), x, _zeros()),
 }
 
 
