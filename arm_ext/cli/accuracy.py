@@ -46,7 +46,8 @@ class _Bound(click.ParamType[tuple[str, float]]):
     "--against",
     type=PATH,
     metavar="REFERENCE",
-    help="The float model that MODEL was made of. A TFLite model may go without: it is then compared with LiteRT.",
+    help="The float model that MODEL was made of. TFLite models and PyTorch's programs may go without: they are then "
+    "compared with what LiteRT or torch computes of them.",
 )
 @data_options("Samples")
 @click.option(
@@ -108,7 +109,7 @@ def accuracy(
 ) -> None:
     """Tell where MODEL, quantised, loses accuracy against the float model that it was made of.
 
-    MODEL is ONNX in QDQ form, or TFLite.
+    MODEL is ONNX in QDQ form, TFLite, or a program that PyTorch's PT2E quantised.
 
     For each layer, in the float model's names: its own error, fed with exact values, and that of the whole chain, in
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model

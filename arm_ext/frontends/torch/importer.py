@@ -135,6 +135,8 @@ def read_exported(
             "jax.export.export(jax.jit(function))(*arguments) gives"
         )
     path = Path(model)
+    if not path.is_file():
+        raise UsageError(f"{path}: no such model file")
     try:
         with quiet():
             program = torch.export.load(path) if trust else read_program(path)

@@ -186,6 +186,7 @@ def npu_link(link: NpuLink) -> list[str]:
         return textwrap.wrap(
             f"{said}: no region gains, so that all runs on the CPU; --npu-ops sends operators there whatever it costs",
             _WIDTH,
+            break_on_hyphens=False,
         )
     lines = [f"{said}:"]
     for number, region in enumerate(link.regions):
