@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph rewrites over Relax. The package depends on TVM and numpy alone, not on `arm_ext` or `schedules`."""
+"""Graph rewrites over Relax; nothing here is Relay.
+
+The package depends on TVM and numpy, and of `schedules` on the diagnostic alone.
+"""
 
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.canonicalize.fold_constants import fold_constants

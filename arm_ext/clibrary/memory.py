@@ -192,7 +192,7 @@ class _Filled:
 
     def _add(self, item: Lifetime, offset: int) -> None:
         self._items.append((item, offset))
-        # A multiple of the alignment where that is given, so that the caller can make an array of arenas.
+        # Rounded up to the alignment, so that the caller can make an array of arenas, but not beyond the limit.
         end = aligned(offset + item.size)
         self.bytes = max(self.bytes, end if self._limit is None else min(end, self._limit))
 
@@ -202,7 +202,7 @@ def _placed(
 ) -> tuple[list[_Filled], dict[int, Address]] | None:
     """Return the regions with all buffers placed in an order, and each buffer's address; None if they do not fit."""
     filled = [_Filled(region) for region in regions]
-    # States begin the last region, so that they are where other shapes have theirs.
+    # States are at offset 0 of the last region: functions for several shapes share them at one address.
     has_room = states is None or filled[-1].put(states) is not None
     placed: dict[int, Address] = {}
     for number, region in enumerate(filled):
@@ -328,7 +328,7 @@ class _Uses:
         return (memory, index) in self._times
 
     def span(self, memory: str, index: int) -> tuple[int, int]:
-        """Return the first and the last call; for an unused buffer, one that is before all, and one after."""
+        """Return the first and the last call; (end, -1) if none uses the buffer, so that it is alive in no call."""
         times = self._times.get((memory, index))
         return (min(times), max(times)) if times else (self.end, -1)
 

@@ -42,8 +42,8 @@ POINTERS = "arm_ext.pointers"
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
 _LINKED, _PREFIX = ("arm_ext_", NEW_TENSOR), "__tvm_ffi_"
-_FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
-_FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
+_CALL_PACKED = tvm.ir.Op.get("tirx.tvm_call_packed")
+_CALL_CPACKED = tvm.ir.Op.get("tirx.tvm_call_cpacked")
 _EXTERN, _KEPT = tvm.ir.Op.get("tirx.call_extern"), "arm_ext_kept"
 _CPU = 1  # kDLCPU
 # Fields for tvm_struct_get and tvm_struct_set (TVMStructFieldKind in tvm/tirx/builtin.h).
@@ -88,8 +88,9 @@ def _of_others(transform: Pass) -> Pass:
 def _keep_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Bind vectors of integers to results of a function that is unknown: v = x → v = kept(x).
 
-    TVM's simplifier writes out the value of every variable of integers where it is read, as indices should be: a chain
-    of SDOT at each of its links. Depthwise kernels grow to four times their size, for all passes that follow.
+    TVM's StmtSimplify puts the value of an integer variable in the place of each of its uses, which is meant for
+    indices. In a chain of SDOT each link then holds all links before it: depthwise kernels grow to four times their
+    size, for all passes that follow.
     """
 
     def kept(bind: tirx.Bind) -> tirx.Bind:
@@ -327,7 +328,10 @@ def _on_cpu(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
-    """Cut long functions that were Relax ones into parts, which they call; all that flows between is in registers."""
+    """Cut long functions that were Relax ones into parts, which they call; parts share no variables.
+
+    What flows between them is in the registers of the Relax VM, not of the CPU.
+    """
     out = mod.clone()
     for gvar, func in mod.functions_items():
         if not (gvar.name_hint.startswith(_COMPILED) and isinstance(func.body, tirx.SeqStmt)):
@@ -344,7 +348,7 @@ def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
         for number, part in enumerate(parts):
             symbol = f"{gvar.name_hint}_part{number:05d}"
             out[symbol] = s_tir.renew_defs(part.with_attr("global_symbol", symbol))
-            call = Call(_FOR_NOTHING_BY_SYMBOL, [StringImm(symbol), *func.params], ret_ty="int32")
+            call = Call(_CALL_CPACKED, [StringImm(symbol), *func.params], ret_ty="int32")
             calls.append(tirx.Evaluate(call))
         out.update_func(out.get_global_var(gvar.name_hint), func.with_body(tirx.SeqStmt(calls)))
     return out
@@ -369,7 +373,7 @@ def _call_outside(mod: tvm.IRModule, apart: Set[str]) -> tvm.IRModule:
             op, args[2] = _BY_SYMBOL, symbol_of(args[2])
         elif op.same_as(_BY_SYMBOL) and args[2].value in apart:
             args[2] = symbol_of(args[2])
-        elif op.same_as(_FOR_NOTHING_BY_SYMBOL) and args[0].value in apart:
+        elif op.same_as(_CALL_CPACKED) and args[0].value in apart:
             args[0] = symbol_of(args[0])
         else:
             return call
@@ -385,7 +389,7 @@ def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
     """
 
     def kept(call: Call) -> Call:
-        if not (call.op.same_as(_FOR_NOTHING) and call.args[0].value == KEEP):
+        if not (call.op.same_as(_CALL_PACKED) and call.args[0].value == KEEP):
             return call
         _, entry, value = call.args
         args = [*entry.args, StringImm(_SAME), value]
@@ -419,14 +423,14 @@ def _swap_states(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _is_marker(stmt: tirx.Evaluate, name: str) -> bool:
     call = stmt.value
-    return isinstance(call, Call) and call.op.same_as(_FOR_NOTHING) and call.args[0].value == name
+    return isinstance(call, Call) and call.op.same_as(_CALL_PACKED) and call.args[0].value == name
 
 
 def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
     """Combine tensor and offset in calls with addresses: k(x, 0, y, 64) → k(x + 0, y + 64)."""
 
     def paired(call: Call) -> Call:
-        if not (call.op.same_as(_FOR_NOTHING_BY_SYMBOL) and call.args[0].value in by_pointers):
+        if not (call.op.same_as(_CALL_CPACKED) and call.args[0].value in by_pointers):
             # A call that stores a result would pass arguments that are no addresses.
             assert not call.op.same_as(_BY_SYMBOL) or call.args[2].value not in by_pointers, call
             return call

@@ -44,7 +44,7 @@ class KernelCache:
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
         """Return what `schedules.select.select` does."""
         key = _key("select", [kernel.NAME for kernel in OURS], workload, core, sorted(without))
-        # Whoever writes to the cache decides what code runs anyway: the self-test runs objects of it.
+        # Unpickling adds no risk: who can write to the cache can replace object files, which the self-test runs.
         stored = KERNELS.get(key, lambda: pickle.dumps(select(workload, core, without=without)))
         found = pickle.loads(stored)
         assert isinstance(found, Choice | Rejected)
@@ -56,7 +56,7 @@ class KernelCache:
         if key not in self._outlines:
             build = cache(partial(built, kernel, workload, params, on))
             stored = KERNELS.get(key, lambda: tvm.ir.save_json(_outline(build())).encode())
-            # Not by tvm.ir.load_json, which rewrites what older versions stored: Python's share is the longest.
+            # Not by tvm.ir.load_json, which upgrades JSON of older versions in Python; that takes most of its time.
             func = from_json_graph_str(stored.decode())
             self._outlines[key], self._bodies[str(func.attrs[BODY])] = func, build
         return self._outlines[key]
@@ -70,7 +70,7 @@ class KernelCache:
         return tirx.PrimFunc(whole.params, whole.body, whole.ret_type, func.attrs).without_attr(BODY)
 
     def measured(self, func: tirx.PrimFunc, measure: Callable[[tirx.PrimFunc], int]) -> int:
-        """Return what a function of ours, by its name, counts in a kernel after memory planning."""
+        """Return `measure(func)`, cached by the name of `measure` and the body's hash; a miss builds the body."""
         if BODY not in func.attrs:
             return measure(func)
         key = _key(measure.__module__, measure.__qualname__, str(func.attrs[BODY]))
@@ -88,8 +88,8 @@ def _outline(func: tirx.PrimFunc) -> tirx.PrimFunc:
     left = [buffer for buffer in allocated(func.body) if buffer not in known]
     loop = tirx.For(tirx.Var("i", "int64"), 0, 1, tirx.ForKind.PARALLEL, _allocating(left))
     kept = func.with_body(tirx.SeqStmt([_allocating(of_a_call), loop]))
-    # TVM's structural hash takes a twentieth of the time, but equals that of another body for every sixth pair of
-    # small integers in it.
+    # TVM's structural hash takes a twentieth of the time, but collides: bodies that differ in two small integers have a
+    # sixth as many hashes as there are pairs.
     digest = hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()
     return in_root_block(kept).with_attr(BODY, digest)
 

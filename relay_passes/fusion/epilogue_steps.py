@@ -43,7 +43,9 @@ def no_anchor(spec: CompositeSpec, call: Call) -> Diagnostic | None:
     tensors = tensors_of(call)
     dtype = str(tensors[0].ty.dtype)
     if dtype not in spec.dtypes:
-        return Diagnostic.of(f"no {spec.name}: dtype is not allowed", ", ".join(spec.dtypes), dtype)
+        return Diagnostic.of(
+            f"no {spec.name}: the data's dtype is not supported", ", ".join(spec.dtypes), dtype
+        )
     if spec.anchor_dtype and str(call.ty.dtype) != spec.anchor_dtype:
         return Diagnostic.of(
             f"no {spec.name}: its value has another dtype", spec.anchor_dtype, str(call.ty.dtype)
@@ -81,7 +83,7 @@ def no_step(
                 f"{label(follower)}: {misfit.reason}", misfit.limit, misfit.actual, others=others
             )
     known = any(_is_of(step, op) for step in spec.epilogue)
-    what = "cannot follow here, or not twice" if known else f"is no epilogue step of {spec.name}"
+    what = "comes in the wrong order, or a second time" if known else f"is no epilogue step of {spec.name}"
     return Diagnostic.of(f"{label(follower)}: {op} {what}", others=sources_of(follower.value))
 
 

@@ -156,7 +156,7 @@ def _staying(
     producers = {var: node.var for node in nodes for _, var in node.outputs}
     users = _users(func, nodes)
     for var, form in forms.items():
-        # A reshape moves nothing, and is still a call that might not be there: as one element.
+        # A conversion that is a mere reshape copies nothing; the price of one element makes the cut prefer none.
         price = 0 if form.is_trivial else _element(var) if form.is_view else _bytes(var) + _element(var)
         producer = producers.get(var, SOURCE)
         # One transpose serves all that want the value in the other form.

@@ -9,7 +9,7 @@ from arm_ext.ethosu.ops.registry import BY_KIND, OPERATIONS
 from arm_ext.target.npu import Accelerator
 from schedules.diagnostic import Diagnostic
 
-NO_FORM, KNOWN = "no TOSA form of its kind is known here", "one of those in docs, Ethos-U limits"
+NO_FORM, KNOWN = "we have no TOSA form of this operator", "one of those listed in docs, Ethos-U limits"
 LEAVE = "leave it to the CPU"
 
 _IS_KNOWN: Constraint[Attributes] = Constraint(

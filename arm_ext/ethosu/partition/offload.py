@@ -203,5 +203,5 @@ def _ios(tensors: Sequence[Tensor]) -> list[Io]:
 
 def _vela_says(text: str) -> Diagnostic:
     return Diagnostic(
-        "Vela does not compile it", "a compile of it alone", text, asked="Vela", hint="report it"
+        "Vela does not compile it, even alone", "a network", text, asked="Vela", hint="report it to us"
     )

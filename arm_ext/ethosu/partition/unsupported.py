@@ -46,8 +46,8 @@ def unread(
     else:
         found = ", ".join(sorted({name_of(other) or "a tuple" for other in readers})) or "the model's output"
         why = Diagnostic(
-            "its sums are not requantised by an operator of their own",
-            "a requantisation as the only reader",
+            "its int32 sums are read by more or others than one requantisation",
+            "a requantisation to 8 or 16 bits as the only reader",
             found,
             hint="quantise its result, and read that alone",
         )

@@ -35,8 +35,8 @@ from schedules.kernels.tiles.tile_stores import Accumulator, Put, Requantize, lo
 from schedules.tir.emit import i64, load
 
 TILES_TIE = 0.05
-"""Estimates of tiles closer than this rank nothing, as models of one loop differ by as much: tiles of two rows gain 3
-to 4 % by theirs, for 17 % more instructions."""
+"""Relative difference of two tiles' estimates below which the tile with fewer instructions is taken: it is within the
+model's error. Tiles of two rows are estimated 3 to 4 % faster, with 17 % more instructions."""
 
 
 JOINED = 3
@@ -56,8 +56,8 @@ class Cut(ABC):
         column_blocks: How many tasks share the columns of one tile of rows.
         parallel: Whether tasks are spread over the runtime's threads.
         sve: Whether what is left of the columns is stored by SVE.
-        reload: Whether constants that instructions overwrite are loaded for each of them, and not copied from
-            registers: fewer instructions, which LLVM's schedulers do not move loads across.
+        reload: Whether accumulators begin with a load of their constants, and not with a copy of a register: fewer
+            instructions, but LLVM's scheduler moves no load across them, which cores in order need.
     """
 
     column_blocks: int = 1

@@ -257,7 +257,7 @@ ENDS: dict[str, tuple[Tail, str]] = {
     ),
     "step twice": (
         lambda net, y, _: net.emit("relu2", op.nn.relu(net.emit("relu", op.nn.relu(y)))),
-        "relu: relu2: relax.nn.relu cannot follow here, or not twice",
+        "relu: relu2: relax.nn.relu comes in the wrong order, or a second time",
     ),
     "bias along rows": (
         lambda net, y, _: net.emit("bias", op.add(y, net.const(7, 1))),
@@ -289,7 +289,7 @@ def test_it_is_known_why_an_anchor_is_left() -> None:
     mods = (_linear(_bias, weight_input=True), _linear(lambda _n, y, _r: y, dtype="float16"))
     assert [str(why) for mod in mods for why in explain_fuse(mod, (LINEAR,))] == [
         "mm: no arm.linear: operand 1 is not a constant",
-        "mm: no arm.linear: dtype is not allowed (expected float32, found float16)",
+        "mm: no arm.linear: the data's dtype is not supported (expected float32, found float16)",
     ]
 
 

@@ -112,11 +112,11 @@ NEAR_MISSES: dict[str, Write] = {
     f"{NO_SOFTMAX}nn.softmax: goes along another axis than the last (expected 3, found 2)": _attention(
         axis=2
     ),
-    f"{NO_SOFTMAX}multiply: relax.multiply cannot follow here, or not twice": _attention(
+    f"{NO_SOFTMAX}multiply: relax.multiply comes in the wrong order, or a second time": _attention(
         mask=lambda ops, s, m: ops.multiply(ops.add(s, m), 2.0)
     ),
-    f"{NO_SOFTMAX}matmul: relax.matmul cannot follow here, or not twice": lambda ops, q, k, v, _: ops.matmul(
-        ops.matmul(q, k), v
+    f"{NO_SOFTMAX}matmul: relax.matmul comes in the wrong order, or a second time": lambda ops, q, k, v, _: (
+        ops.matmul(ops.matmul(q, k), v)
     ),
     f"{NO_VALUES}its value is needed more than once (expected 1, found matmul, sum)": _shared,
     f"{NO_VALUES}matmul: the value is not its first operand": _values_first,

@@ -133,7 +133,7 @@ _IMAGE = (1, 7, 9, 8)
 
 LIMIT_CASES: tuple[LimitCase, ...] = (
     LimitCase(
-        "no TOSA form of its kind is known here", _window("MaxPool", *_IMAGE, kernel_shape=[2, 2]),
+        "we have no TOSA form of this operator", _window("MaxPool", *_IMAGE, kernel_shape=[2, 2]),
         _unary("MaxPool", *_IMAGE[:3], kernel_shape=[2]),
     ),
     LimitCase(

@@ -29,7 +29,7 @@ def texts(ends: Sequence[NpuBorder]) -> list[tuple[str, str, str]]:
     return [(end.way, end.sources[-1] if end.sources else "", end.reason.split(" (")[0]) for end in ends]
 
 
-NORM = "no TOSA form of its kind is known here"
+NORM = "we have no TOSA form of this operator"
 FLOAT = "it converts between float and integers"
 
 

@@ -52,7 +52,7 @@ def test_each_node_says_where_it_runs_or_why_not_on_the_npu(mixed: arm_ext.Compi
     assert rows["conv"].reason.startswith("NPU region 0; ")
     assert rows["conv"].kernel == "gemm_s8_sdot"  # model.so contains it nevertheless
     expected = {
-        "norm": "no TOSA form of its kind is known here (expected one of those in docs, Ethos-U limits, found layer_n",
+        "norm": "we have no TOSA form of this operator (expected one of those listed in docs, Ethos-U limits, found ",
         "query": "the hand-over costs more than its region saves (expected ",
         "softmax": "it takes longer on the NPU, where its region does not gain (expected ",
         "head": "an operand is not quantised (expected integers, found float); quantise it, or what it reads",

@@ -133,4 +133,4 @@ def test_an_operator_that_cannot_run_there_says_why():
     taken, refused = claim(graph, ACCELERATORS["ethos-u85-512"])
     (why,) = refused.values()
     assert not taken
-    assert (why.reason, why.actual) == ("no TOSA form of its kind is known here", "sort")
+    assert (why.reason, why.actual) == ("we have no TOSA form of this operator", "sort")

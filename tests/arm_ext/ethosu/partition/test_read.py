@@ -102,7 +102,7 @@ def test_what_is_no_operator_has_a_reason():
     one.nodes.append(onnx.helper.make_node("Identity", [y], ["real"]))
     left = graph_of(one.model("real", dtype="float32")).unread
     assert {(each.operator, each.why.reason) for each in left} >= {
-        ("nn.conv2d", "its sums are not requantised by an operator of their own"),
+        ("nn.conv2d", "its int32 sums are read by more or others than one requantisation"),
         ("astype", "it computes in float"),
     }
     (conv,) = [each for each in left if each.operator == "nn.conv2d"]
