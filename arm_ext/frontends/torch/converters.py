@@ -206,6 +206,8 @@ CONVERTERS: dict[str, Convert] = {
         _overloads("__rshift__", "bitwise_right_shift"), _with_arguments(elementwise.shifted_right)
     ),
     **dict.fromkeys(resample.ANTIALIASED, _with_arguments(resample.resampled)),
+    "upsample_bilinear2d.vec": _with_arguments(resample.bilinear),
+    "upsample_nearest2d.vec": _with_arguments(resample.nearest),
     **dict.fromkeys(
         (f"max_pool{rank}d_with_indices.default" for rank in (2, 3)), _with_arguments(pool.maxima)
     ),

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resizing with static sizes, axis by axis, as a product with a constant matrix.
+"""Resizing with static sizes, axis by axis: by a product with a constant matrix, or by constant indices.
 
 y = R_h · x · R_w^T    with    R_h = resize(identity)
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,22 +25,61 @@ ANTIALIASED = {
 
 
 def resampled(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert a resize of [batch, channels, height, width]."""
-    emit, x = importer.block_builder.emit, a["self"] if "self" in a else a["input"]
+    """Convert a resize of [batch, channels, height, width] with antialiasing."""
     assert callable(node.target)
-    kind, dtype = ANTIALIASED[node.target.__name__], str(x.ty.dtype)
+    operator = getattr(torch.ops.aten, f"_upsample_{ANTIALIASED[node.target.__name__]}2d_aa").default
+    return _by_matrices(operator, importer, node, a)
+
+
+def bilinear(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """Convert upsample_bilinear2d; upstream takes the ratio of the sizes for the factor that torch is given."""
+    scales = a["scale_factors"]
+    if a["align_corners"] or not scales or _are_whole(scales):
+        return importer._upsample_bilinear2d(node)
+    sizes = zip([*a["input"].ty.shape][2:], node.meta["val"].shape[2:], scales, strict=True)
+    if all(int(before) * scale == after for before, after, scale in sizes):
+        return importer._upsample_bilinear2d(node)
+    return _by_matrices(torch.ops.aten.upsample_bilinear2d.default, importer, node, a)
+
+
+def _are_whole(factors: Sequence[float] | None) -> bool:
+    return bool(factors) and all(float(factor).is_integer() for factor in factors or ())
+
+
+def _by_matrices(
+    operator: Any, importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]
+) -> relax.Expr:
+    emit, x = importer.block_builder.emit, a["self"] if "self" in a else a["input"]
     scales = a.get("scale_factors") or (a.get("scales_h"), a.get("scales_w"))
     rows, columns = (
-        _matrix(kind, int(before), int(after), bool(a["align_corners"]), scale)
+        _matrix(operator, int(before), int(after), bool(a["align_corners"]), scale)
         for before, after, scale in zip([*x.ty.shape][2:], node.meta["val"].shape[2:], scales, strict=True)
     )
+    dtype = str(x.ty.dtype)
     x = emit(R.matmul(x, relax.const(np.ascontiguousarray(columns.T), dtype)))
     return emit(R.matmul(relax.const(rows, dtype), x))
 
 
-def _matrix(kind: str, before: int, after: int, align_corners: bool, scale: float | None) -> npt.NDArray[Any]:
+def nearest(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """Convert upsample_nearest2d; upstream takes the nearest centre, and torch the floor of the place."""
+    x, sizes = a["input"], node.meta["val"].shape[2:]
+    if _are_whole(a["scale_factors"]):  # there is no difference
+        return importer._upsample_nearest2d(node)
+    axes = list(zip(map(int, [*x.ty.shape][2:]), sizes, a["scale_factors"] or (None, None), strict=True))
+    if all(after % before == 0 for before, after, _ in axes):
+        return importer._upsample_nearest2d(node)
+    for axis, (before, after, scale) in enumerate(axes, 2):
+        places = torch.arange(before, dtype=torch.float64).reshape(1, 1, before)
+        taken = torch.ops.aten.upsample_nearest1d.default(places, [after], scale).reshape(-1)
+        indices = relax.const(taken.numpy().astype("int64"))
+        x = importer.block_builder.emit(R.take(x, indices, axis))
+    return x
+
+
+def _matrix(
+    operator: Any, before: int, after: int, align_corners: bool, scale: float | None
+) -> npt.NDArray[Any]:
     """[after, before]: what torch makes of the identity, one axis of which keeps its size."""
-    operator = getattr(torch.ops.aten, f"_upsample_{kind}2d_aa").default
     pixels = torch.eye(before).reshape(1, 1, before, before)
     found: npt.NDArray[Any] = operator(pixels, [before, after], align_corners, None, scale).numpy()
     return np.ascontiguousarray(found[0, 0].T)

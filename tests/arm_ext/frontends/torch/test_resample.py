@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resizing with antialiasing against torch."""
+"""Resizing against torch."""
 
 import pytest
 import torch
@@ -14,3 +14,15 @@ def test_an_image_becomes_smaller_and_larger(mode: str):
     compare(
         lambda x: functional.interpolate(x, size=(5, 11), mode=mode, antialias=True), torch.randn(2, 3, 8, 7)
     )
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_sizes_and_factors_that_do_not_divide(mode: str):
+    """torch takes the factor that it is given, not the ratio of the sizes: 15 of 9 pixels by 1.7 are not 1.67 times."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        by_size = functional.interpolate(x, size=(13, 5), mode=mode)
+        return by_size, functional.interpolate(x, scale_factor=(1.7, 0.6), mode=mode)
+
+    torch.manual_seed(0)
+    compare(function, torch.randn(2, 3, 9, 8))
