@@ -2,14 +2,16 @@
 """Pools of threads, and of worker processes; one that dies or exceeds its time loses its job and is replaced."""
 
 import multiprocessing
+import pickle
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from time import monotonic
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -114,7 +116,7 @@ class _Worker(Generic[Job, Answer]):
         self.deadline = float("inf")
         self.alive = True
         # Not a daemon: those may have no children, such as an emulated board.
-        self._process = _START.Process(target=_serve, args=(theirs, make))
+        self._process = _START.Process(target=_serve, args=(theirs, pickle.dumps(make)))
         self._process.start()
         theirs.close()
 
@@ -153,10 +155,10 @@ class _Worker(Generic[Job, Answer]):
             self._process.join()
 
 
-def _serve(pipe: Connection, make: Callable[[], Handler[Job, Answer]]) -> None:
+def _serve(pipe: Connection, make: bytes) -> None:
     """A worker's life; the end of our parent closes the pipe, and is our end too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
-    handler = make()
+    handler: Handler[Any, Any] = _unpickled(make)()
     try:
         while True:
             try:
@@ -170,3 +172,14 @@ def _serve(pipe: Connection, make: Callable[[], Handler[Job, Answer]]) -> None:
                 return
     finally:
         handler.close()
+
+
+def _unpickled(data: bytes) -> Any:
+    """Unpickle; if that loads TVM, it loads no PyTorch, as TVM would where it is installed, which takes seconds."""
+    if {"torch", "tvm_ffi"} & sys.modules.keys():
+        return pickle.loads(data)
+    sys.modules["torch"] = None  # type: ignore[assignment] # how the import system marks what is not there
+    try:
+        return pickle.loads(data)
+    finally:
+        del sys.modules["torch"]
