@@ -33,6 +33,8 @@ QDQ_WEIGHTS = ("relax.dequantize",)
 
 _QUICKLY_RUN = 1 << 16
 """Elements read and written by code that takes longer to optimise than to run."""
+_ARG_EXTREMA = ("relax.argmax", "relax.argmin")
+"""They stay calls: TVM's loops give -1 for a row of infinities, and the schedule of a package's kernel the first."""
 _SHAPE_TO_TENSOR = Op.get("relax.shape_to_tensor")
 
 
@@ -76,7 +78,7 @@ def _constant_bindings(func: relax.Function, keep: tuple[str, ...]) -> dict[Var,
             and isinstance(value, Call)
             and isinstance(value.op, Op)
             and (value.op.name == "relax.call_tir" or value.op.has_attr("FLegalize"))
-            and value.op.name not in keep
+            and value.op.name not in (*keep, *_ARG_EXTREMA)
             and all(operand in found for operand in free_vars(value))
         ):
             found[binding.var] = binding

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LegalizeOps with source names kept, and without TVM's warning about indices.
+"""LegalizeOps with source names kept, infinite extrema, and without TVM's warning about indices.
 
 TVM's loops of `take` in mode "fast" come with a warning for each call ("Fast mode segfaults when there are
 out-of-bounds indices"). Nobody could act on it: `check_indices` proves all indices to be in bounds, or checks them.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from tvm import IRModule, ir, relax, te
 from tvm.ir import Constant
 
+from relay_passes.ir.extrema import extremum
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.upstream import run_upstream
 
@@ -31,7 +32,7 @@ def legalize(mod: IRModule, others: Mapping[str, Legalize] | None = None) -> IRM
         mod: Its Relax functions are in A-normal form and their calls named.
         others: Operator → its loops, where they are not TVM's.
     """
-    return run_upstream(mod, relax.transform.LegalizeOps({_TAKE: _take, **(others or {})}))
+    return run_upstream(mod, relax.transform.LegalizeOps({**_OURS, **(others or {})}))
 
 
 def _take(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
@@ -76,3 +77,6 @@ def _taken(data: te.Tensor, index: te.Tensor, at: int) -> te.Tensor:
         name="T_take",
         tag="injective",
     )
+
+
+_OURS: dict[str, Legalize] = {_TAKE: _take, "relax.max": extremum, "relax.min": extremum}

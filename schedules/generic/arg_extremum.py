@@ -6,6 +6,7 @@
 The place is always one of the axis: where a NaN hides the greatest value, the last.
 """
 
+import math
 from collections.abc import Sequence
 
 from tvm import ir, tirx
@@ -51,8 +52,14 @@ def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> t
         if all(
             structural_equal(b.value, e, map_free_vars=False) for b, e in zip(body, expected, strict=False)
         ):
-            return _both(kind, (places, values), inits[1].value, (spatial, axis), term)
+            return _both(kind, (places, values), _start(kind, inits[1].value), (spatial, axis), term)
     raise unlike
+
+
+def _start(kind: Kind, start: ir.Expr) -> ir.Expr:
+    """Return an infinity for floats: TVM begins with the greatest finite number, which no element of -inf equals."""
+    dtype = str(start.ty.dtype)
+    return tirx.const(-math.inf if kind == "max" else math.inf, dtype) if dtype.startswith("float") else start
 
 
 def _both(

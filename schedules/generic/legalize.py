@@ -8,7 +8,7 @@ from tvm import ir, relax, te, tirx
 
 from schedules.composites import transposed_convolution
 from schedules.composites.transposed_convolution import Geometry
-from schedules.generic import extrema, scatter
+from schedules.generic import scatter
 
 _CONV2D_TRANSPOSE = "relax.nn.conv2d_transpose"
 _LAYOUTS = ("NHWC", "OHWI")
@@ -132,6 +132,5 @@ LEGALIZE: dict[str, Callable[[relax.BlockBuilder, ir.Call], ir.Expr]] = {
     _MAX_POOL2D: _max_pool2d,
     "relax.scatter_elements": scatter.scatter_elements,
     "relax.scatter_nd": scatter.scatter_nd,
-    **dict.fromkeys(("relax.max", "relax.min"), extrema.extremum),
 }
 """Operator → its legalisation, for `relax.transform.LegalizeOps`."""

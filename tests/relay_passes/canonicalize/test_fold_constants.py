@@ -98,3 +98,18 @@ def test_activations_and_outputs_are_left_as_they_are() -> None:
 
     mod = net.module([x], body)
     tvm.ir.assert_structural_equal(fold_constants(mod), mod)
+
+
+def test_extrema_of_infinities_fold_to_infinities_and_their_places_stay_calls() -> None:
+    net, x = Net(), tensor("x", 1)
+    row = relax.const(np.full((1, 9), -np.inf, np.float32))
+
+    def body() -> Expr:
+        most = net.emit("max", op.max(row, 1))
+        place = net.emit("astype", op.astype(net.emit("argmax", op.argmax(row, 1)), "float32"))
+        return net.emit("sub", op.subtract(net.emit("add", op.add(x, most)), place))
+
+    folded = fold_constants(net.module([x], body))["main"]
+    assert sorted(operators(folded)) == ["add", "argmax", "astype", "subtract"]
+    add = next(b.value for b in bindings_of(folded) if b.value.op.name == "relax.add")
+    assert add.args[1].value.numpy() == -np.inf

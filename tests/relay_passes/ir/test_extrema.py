@@ -4,7 +4,8 @@ import pytest
 from tvm import relax, tirx
 from tvm.relax import op
 
-from schedules.generic import LEGALIZE, schedule
+from relay_passes.ir.legalize import legalize
+from schedules.generic import schedule
 from tests.schedules.generic.operators import run
 from tests.schedules.programs import host
 
@@ -21,7 +22,7 @@ def check(name: str, x: np.ndarray, axis: list[int] | None, keepdims: bool, expe
     with builder.function("main", [var]):
         builder.emit_func_output(builder.normalize(getattr(op, name)(var, axis, keepdims)))
     with host():
-        mod = relax.transform.LegalizeOps(LEGALIZE)(builder.get())
+        mod = legalize(builder.get())
     (func,) = [func for func in mod.functions.values() if isinstance(func, tirx.PrimFunc)]
     for *_, actual in run([func, schedule(func, host()).func], [x, np.zeros(expected.shape, x.dtype)]):
         np.testing.assert_array_equal(actual, expected)
