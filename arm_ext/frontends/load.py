@@ -215,7 +215,7 @@ def _import_torch(
 
 
 def loading_torch(why: str) -> AbstractContextManager[None]:
-    """Around the import of what needs PyTorch; `why` says what for.
+    """Import what needs PyTorch in the block; `why` begins the error where it is not installed.
 
     Raises:
         EnvError: As `loading`.

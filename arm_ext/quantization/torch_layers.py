@@ -43,7 +43,7 @@ _GROUPS = 6
 
 @dataclass(frozen=True)
 class TorchLayer:
-    """A layer, and the nodes that hold its values.
+    """A layer with the nodes of both programs that hold its values.
 
     Attributes:
         layer: The layer as reports show it; `source` and `value` are names of nodes of the float and the quantised
