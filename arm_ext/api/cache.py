@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arm_ext.common.cache import cache_folder
-from arm_ext.pipeline.caches import KERNELS, SELFTESTS
+from arm_ext.pipeline.caches import KERNEL_ENTRIES, SELFTEST_ENTRIES
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class CacheContents:
 
     Attributes:
         folder: Folder of the cache.
-        kernels: How many entries of kernels: choices, outlines, and machine code.
+        kernels: How many entries of kernels: choices, stubs, and machine code.
         selftests: How many outputs of self-tests.
         size: Bytes of all.
         limit: Bytes above which those go that were used longest ago.
@@ -33,8 +33,8 @@ def cache_contents() -> CacheContents:
     Raises:
         EnvError: There is no cache folder, and it cannot be made.
     """
-    (kernels, code), (selftests, outputs) = KERNELS.size(), SELFTESTS.size()
-    limit = KERNELS.limit + SELFTESTS.limit
+    (kernels, code), (selftests, outputs) = KERNEL_ENTRIES.size(), SELFTEST_ENTRIES.size()
+    limit = KERNEL_ENTRIES.limit + SELFTEST_ENTRIES.limit
     return CacheContents(cache_folder(), kernels, selftests, code + outputs, limit)
 
 
@@ -45,6 +45,6 @@ def clear_cache() -> CacheContents:
         EnvError: One cannot be removed.
     """
     before = cache_contents()
-    KERNELS.clear()
-    SELFTESTS.clear()
+    KERNEL_ENTRIES.clear()
+    SELFTEST_ENTRIES.clear()
     return before

@@ -14,7 +14,7 @@ from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.session import Session
 from arm_ext.common.errors import UsageError
 from arm_ext.common.npu_status import STATUS, NpuStatus
-from arm_ext.common.trace import Trace, regions_of
+from arm_ext.common.trace import Trace, code_ranges
 
 _MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
@@ -136,9 +136,9 @@ class LoadedModel:
         """
         watch = self.session.function("arm_ext.board.watch_region")
         maps = self._maps()
-        for region in regions_of(maps, self._so):
+        for each in code_ranges(maps, self._so):
             with self.session.guard():
-                watch(region.begin, region.end)
+                watch(each.begin, each.end)
         self._maps_text = maps
         return self.count(inputs, steps=steps)
 

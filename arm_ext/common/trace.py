@@ -67,7 +67,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Region:
+class CodeRange:
     """Code of model.so at whose execution a section begins: a kernel's entry, or a function that calls kernels.
 
     Attributes:
@@ -145,12 +145,12 @@ class Trace:
             model.base,
             {symbol: tuple(of[thread] for thread in threads) for symbol, of in kernels.items()},
             found.misses,
-            tuple(_sections(found, dict(zip(counts, blocks, strict=True)), model.regions())),
+            tuple(_sections(found, dict(zip(counts, blocks, strict=True)), model.ranges())),
         )
 
 
-def regions_of(maps: str, so: Path) -> list[Region]:
-    """Return the regions to watch in a guest, so that each kernel call is a section.
+def code_ranges(maps: str, so: Path) -> list[CodeRange]:
+    """Return the ranges of code to watch in a guest, so that each kernel call is a section.
 
     Args:
         maps: Text of the guest's /proc/self/maps while model.so is loaded.
@@ -159,7 +159,7 @@ def regions_of(maps: str, so: Path) -> list[Region]:
     Raises:
         EnvError: model.so is not among the guest's mappings.
     """
-    return _ModelImage(so, Images(maps)).regions()
+    return _ModelImage(so, Images(maps)).ranges()
 
 
 def kernel_name(symbol: str) -> str:
@@ -254,9 +254,9 @@ class Dump:
 
 
 def _sections(
-    dump: Dump, blocks: Mapping[tuple[int, tuple[int, ...]], Block], regions: Sequence[Region]
+    dump: Dump, blocks: Mapping[tuple[int, tuple[int, ...]], Block], ranges: Sequence[CodeRange]
 ) -> Iterator[Section]:
-    symbols = {region.begin: region.symbol for region in regions}
+    symbols = {each.begin: each.symbol for each in ranges}
     for section in dump.sections:
         counts: Counter[Block] = Counter()
         for index, count in section.counts.items():
@@ -324,16 +324,16 @@ class _ModelImage:
             self._symbols = _function_symbols(elf)
         self._starts = [symbol[0] for symbol in self._symbols]
 
-    def regions(self) -> list[Region]:
+    def ranges(self) -> list[CodeRange]:
         """The entries of kernels, and the functions that call them up to where the next begins."""
         found = []
         for index, (start, section_end, name) in enumerate(self._symbols):
             begin = start + self.base
             if kernel_name(name).startswith(_CALLER_PREFIX):
                 later = (at for at in self._starts[index:] if at > start)
-                found.append(Region(begin, min(next(later, section_end), section_end) + self.base, ""))
+                found.append(CodeRange(begin, min(next(later, section_end), section_end) + self.base, ""))
             elif name.startswith(_WRAPPER_PREFIX):
-                found.append(Region(begin, begin + _INSTRUCTION_BYTES, kernel_name(name)))
+                found.append(CodeRange(begin, begin + _INSTRUCTION_BYTES, kernel_name(name)))
         return found
 
     def kernel_at(self, vaddr: int) -> str:

@@ -57,7 +57,7 @@ class PayloadError(UsageError):
 
 
 @dataclass(frozen=True)
-class Region:
+class MemoryArea:
     """A memory area that commands address.
 
     Attributes:
@@ -120,7 +120,7 @@ class Payload:
     accelerator: str
     config: int
     arch: int
-    regions: tuple[Region, ...]
+    regions: tuple[MemoryArea, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     commands: bytes
@@ -205,7 +205,7 @@ class Payload:
         position = _HEADER.size
         regions = []
         for number, kind, size in _REGION.iter_unpack(body[position : position + n_regions * _REGION.size]):
-            regions.append(Region(number, _KINDS[kind], size))
+            regions.append(MemoryArea(number, _KINDS[kind], size))
         position += n_regions * _REGION.size
         records = body[position : position + (n_inputs + n_outputs) * _TENSOR.size]
         tensors = [_tensor(record, names) for record in _TENSOR.iter_unpack(records)]

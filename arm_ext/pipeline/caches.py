@@ -3,8 +3,8 @@
 
 from arm_ext.common.cache import Entries
 
-KERNELS = Entries("kernels", limit=1 << 30)
-"""Choices, outlines and objects of kernels; a MobileNetV2 has 2 to 5 MB of them for the target and the self-test."""
+KERNEL_ENTRIES = Entries("kernels", limit=1 << 30)
+"""Choices, stubs and objects of kernels; a MobileNetV2 has 2 to 5 MB of them for the target and the self-test."""
 
-SELFTESTS = Entries("selftests", limit=1 << 28)
+SELFTEST_ENTRIES = Entries("selftests", limit=1 << 28)
 """Outputs of models on this machine, as a self-test without inputs."""

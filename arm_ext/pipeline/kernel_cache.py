@@ -4,7 +4,7 @@
     k(x, w, out) { s = alloc(n); ten thousand nodes }    →    k(x, w, out) { s = alloc(n) }, with a hash of its body
 
 The body is built only if its machine code is not cached. What passes between `lower` and machine code read of a kernel
-is its arguments and the buffers that it allocates: its outline. Choices and outlines are cached under all that decides
+is its arguments and the buffers that it allocates: its stub. Choices and stubs are cached under all that decides
 them: workload, core or parameters, and our sources.
 """
 
@@ -20,49 +20,48 @@ from tvm_ffi.serialization import from_json_graph_str
 
 import relay_passes
 from arm_ext.pipeline import fingerprint
-from arm_ext.pipeline.caches import KERNELS
+from arm_ext.pipeline.caches import KERNEL_ENTRIES
 from relay_passes.memory.hoist_workspaces import allocated, workspaces
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.lowering.lower import built
-from schedules.select import KERNELS as OURS
-from schedules.select import Choice, Rejected, select
+from schedules.select import KERNELS, Choice, Rejected, select
 from schedules.tir.emit import in_root_block
 
 BODY = "arm_ext.body"
-"""Name of the attribute of an outline that holds the hash of the kernel with its body."""
+"""Name of the attribute of a stub that holds the hash of the kernel with its body."""
 
 
 class KernelCache:
-    """Choices and outlines of kernels of ours in one compile, and how their bodies are built."""
+    """Choices and stubs of kernels of ours in one compile, and how their bodies are built."""
 
     def __init__(self) -> None:
-        """Start without outlines."""
-        self._outlines: dict[str, tirx.PrimFunc] = {}
+        """Start without stubs."""
+        self._stubs: dict[str, tirx.PrimFunc] = {}
         self._bodies: dict[str, Callable[[], tirx.PrimFunc]] = {}
 
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
         """Return what `schedules.select.select` does."""
-        key = _key("select", [kernel.NAME for kernel in OURS], workload, core, sorted(without))
+        key = _key("select", [kernel.NAME for kernel in KERNELS], workload, core, sorted(without))
         # Unpickling adds no risk: who can write to the cache can replace object files, which the self-test runs.
-        stored = KERNELS.get(key, lambda: pickle.dumps(select(workload, core, without=without)))
+        stored = KERNEL_ENTRIES.get(key, lambda: pickle.dumps(select(workload, core, without=without)))
         found = pickle.loads(stored)
         assert isinstance(found, Choice | Rejected)
         return found
 
-    def outline(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
-        """Return the outline of a kernel; the arguments are those of `built`."""
-        key = _key("outline", kernel, workload, params, str(on))
-        if key not in self._outlines:
+    def stub(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
+        """Return the stub of a kernel; the arguments are those of `built`."""
+        key = _key("stub", kernel, workload, params, str(on))
+        if key not in self._stubs:
             build = cache(partial(built, kernel, workload, params, on))
-            stored = KERNELS.get(key, lambda: tvm.ir.save_json(_outline(build())).encode())
+            stored = KERNEL_ENTRIES.get(key, lambda: tvm.ir.save_json(_stub(build())).encode())
             # Not by tvm.ir.load_json, which upgrades JSON of older versions in Python; that takes most of its time.
             func = from_json_graph_str(stored.decode())
-            self._outlines[key], self._bodies[str(func.attrs[BODY])] = func, build
-        return self._outlines[key]
+            self._stubs[key], self._bodies[str(func.attrs[BODY])] = func, build
+        return self._stubs[key]
 
     def completed(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
-        """Return an outline after memory planning with its body; return any other function unchanged."""
+        """Return a stub after memory planning with its body; return any other function unchanged."""
         if BODY not in func.attrs:
             return func
         alone = tvm.IRModule({"kernel": self._bodies[str(func.attrs[BODY])]()})
@@ -74,14 +73,14 @@ class KernelCache:
         if BODY not in func.attrs:
             return measure(func)
         key = _key(measure.__module__, measure.__qualname__, str(func.attrs[BODY]))
-        return int(KERNELS.get(key, lambda: str(measure(self.completed(func))).encode()))
+        return int(KERNEL_ENTRIES.get(key, lambda: str(measure(self.completed(func))).encode()))
 
 
 def _key(*made_from: object) -> str:
     return hashlib.sha256(repr((fingerprint.programs(), *made_from)).encode()).hexdigest()
 
 
-def _outline(func: tirx.PrimFunc) -> tirx.PrimFunc:
+def _stub(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Replace the body of a kernel by what it allocates: for a call, and in parallel loops."""
     of_a_call = list(workspaces(func.body))
     known = set(of_a_call)

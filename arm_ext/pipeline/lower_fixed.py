@@ -52,7 +52,7 @@ class FixedSizes:
         more: Sequence[Kernel] = (),
         cached: Cached | None = None,
     ) -> None:
-        """Store the arguments of `Lengths`, the user's kernels, and the cache of choices and outlines of ours."""
+        """Store the arguments of `Lengths`, the user's kernels, and the cache of choices and stubs of ours."""
         self._mod, self._profile, self._without, self._more = mod, profile, without, more
         self._cached = cached
         self._routines = {gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}

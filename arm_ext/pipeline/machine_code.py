@@ -25,7 +25,7 @@ from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
 from arm_ext.frontends.common import loops
 from arm_ext.pipeline import codegen, fingerprint, kernel_cache
-from arm_ext.pipeline.caches import KERNELS
+from arm_ext.pipeline.caches import KERNEL_ENTRIES
 from arm_ext.pipeline.kernel_cache import BODY, KernelCache
 from arm_ext.pipeline.phases import build
 from arm_ext.target.profiles import Profile
@@ -163,14 +163,14 @@ def _objects(
         with section("kernels"):
             named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
             key = code_key(build.__name__, named, target)
-            return KERNELS.get(key, lambda: _compiled(build(completed(named), target)))
+            return KERNEL_ENTRIES.get(key, lambda: _compiled(build(completed(named), target)))
 
     try:
         with threads(len(os.sched_getaffinity(0))) as pool:
             pending = [pool.submit(copy_context().run, object_of, *named) for named in functions.items()]
             return [each.result() for each in pending]
     finally:
-        KERNELS.tidy()
+        KERNEL_ENTRIES.tidy()
 
 
 def code_key(form: str, func: tirx.PrimFunc, target: tvm.target.Target) -> str:
@@ -206,7 +206,7 @@ def _allocator(triple: str) -> bytes:
             file.write_text(text, encoding="utf-8")
             return _compiled(tvm.runtime.load_module(str(file)))
 
-    return KERNELS.get(hashlib.sha256(f"{_maker()}\0{text}".encode()).hexdigest(), compiled)
+    return KERNEL_ENTRIES.get(hashlib.sha256(f"{_maker()}\0{text}".encode()).hexdigest(), compiled)
 
 
 def _compiled(library: tvm.runtime.Module) -> bytes:

@@ -86,7 +86,7 @@ class PhaseOptions:
         divide: Moves what an NPU may compute into functions of its own, and adds `offers` and `division`.
         length: The size that is known at run time alone, for a model that `merge_lengths` made.
         record: Takes note of the rules and passes that run, if given.
-        kernel_cache: Choices of kernels, and outlines, which it completes before machine code is made, if given.
+        kernel_cache: Choices of kernels, and stubs, which it completes before machine code is made, if given.
     """
 
     profile: Profile

@@ -20,7 +20,7 @@ from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.package import Selftest
 from arm_ext.package.manifest import Check, Precision
 from arm_ext.pipeline import fingerprint
-from arm_ext.pipeline.caches import SELFTESTS
+from arm_ext.pipeline.caches import SELFTEST_ENTRIES
 from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs, count_steps
@@ -124,8 +124,8 @@ def make_selftest(
             fingerprint.arrays(state.initial for state in model.states),
         )
     )
-    found = Selftest.from_bytes(SELFTESTS.get(hashlib.sha256(key.encode()).hexdigest(), computed))
-    SELFTESTS.tidy()
+    found = Selftest.from_bytes(SELFTEST_ENTRIES.get(hashlib.sha256(key.encode()).hexdigest(), computed))
+    SELFTEST_ENTRIES.tidy()
     with section("source's runtime"):
         reference = model.reference(inputs)
     return Selftest(inputs, found.expected, *reference, found.steps)

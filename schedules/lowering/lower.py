@@ -26,7 +26,7 @@ class Cached(Protocol):
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
         """Return what `schedules.select.select` does."""
 
-    def outline(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
+    def stub(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
         """Return what `built` does, where the body may be missing."""
 
 
@@ -87,7 +87,7 @@ def lower(
         return choice
     kernel = kernel_named(choice.kernel, more)
     if cached is not None and wide is parsed and not more:
-        func = cached.outline(choice.kernel, parsed.workload, choice.params, target)
+        func = cached.stub(choice.kernel, parsed.workload, choice.params, target)
     else:
         func = built(choice.kernel, wide.workload, choice.params, target, tuple(more))
     if wide is not parsed:

@@ -47,7 +47,7 @@ def npu_outcome_of(case: Case, npus: Sequence[str] = NPUS) -> Outcome:
     mod, options = integer_graph(case.model)
     graph = read(mod)
     hits: Counter[str] = Counter()
-    hits.update(f"not read: {unread.why.reason}" for unread in graph.unread)
+    hits.update(f"not read: {call.why.reason}" for call in graph.unsupported)
     regions: list[tuple[Accelerator, Region]] = []
     for npu in (ACCELERATORS[name] for name in npus):
         if not case.runs:

@@ -12,7 +12,7 @@ from tvm.s_tir.stmt import SBlockRealize
 
 from arm_ext.common.scratch import temporary
 from arm_ext.pipeline import codegen
-from arm_ext.pipeline.caches import KERNELS
+from arm_ext.pipeline.caches import KERNEL_ENTRIES
 from arm_ext.pipeline.machine_code import code_key, packed_objects
 from arm_ext.target.profiles import resolve
 from arm_ext.target.toolchain import Linker, link_plain
@@ -67,7 +67,7 @@ def assembly(func: tirx.PrimFunc, target: dict[str, Any]) -> str:
         built = tvm.tirx.build(mod, target=on, pipeline=codegen.registered())
         return str(built.inspect_source("asm")).encode()
 
-    return KERNELS.get(code_key("assembly", func, on), compiled).decode()
+    return KERNEL_ENTRIES.get(code_key("assembly", func, on), compiled).decode()
 
 
 def as_lowered(func: tirx.PrimFunc) -> tirx.PrimFunc:

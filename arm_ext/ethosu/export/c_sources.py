@@ -9,7 +9,7 @@ region 2.
 import re
 from collections.abc import Iterator, Sequence
 
-from arm_ext.ethosu.payload import Payload, Region, Tensor
+from arm_ext.ethosu.payload import MemoryArea, Payload, Tensor
 
 _ALIGNMENT = 16  # alignment of commands and base addresses in bytes, which the driver checks
 
@@ -85,7 +85,7 @@ def parts(payload: Payload) -> list[tuple[str, bytes]]:
     return [(name, content) for name, content in both if content]
 
 
-def _memories(payload: Payload) -> list[Region]:
+def _memories(payload: Payload) -> list[MemoryArea]:
     """Return the memory regions that the caller has to provide."""
     return [region for region in payload.regions if region.kind != "weights" and region.size]
 

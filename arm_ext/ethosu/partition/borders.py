@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.ir import Var
 
-from arm_ext.ethosu.ops.common.operators import Graph, Operator, Unread
+from arm_ext.ethosu.ops.common.operators import Graph, Operator, UnsupportedCall
 from arm_ext.ethosu.partition.offload import Offload
 from arm_ext.report.npu import NpuBorder
 from schedules.diagnostic import Diagnostic
@@ -47,14 +47,14 @@ class _Sides:
     divided: Offload
     fallbacks: Sequence[Diagnostic]
     region: dict[Var, int] = field(init=False)
-    caller: dict[Var, Operator[Any] | Unread] = field(init=False)
+    caller: dict[Var, Operator[Any] | UnsupportedCall] = field(init=False)
     readers: dict[Var, list[Var]] = field(init=False)
 
     def __post_init__(self) -> None:
         regions = enumerate(self.divided.regions)
         self.region = {v: at for at, region in regions for op in region.part.operators for v in op.bindings}
         self.caller = {var: operator for operator in self.divided.refused for var in operator.bindings}
-        self.caller |= {unread.var: unread for unread in self.divided.unread}
+        self.caller |= {call.var: call for call in self.divided.unsupported}
         self.readers = {}
         for var, read in self.graph.reads.items():
             for source in read:
@@ -108,7 +108,7 @@ class _Sides:
             return NpuBorder(way=way, sources=(), reason=f"an {way}put of the model")
         return NpuBorder(way=way, sources=call.nodes, reason=self._why(call))
 
-    def _why(self, call: Operator[Any] | Unread) -> str:
+    def _why(self, call: Operator[Any] | UnsupportedCall) -> str:
         """Return the report's reason why a call stays on the CPU."""
         nodes = set(call.nodes)
         found = [f for f in self.fallbacks if nodes & set(f.nodes)]

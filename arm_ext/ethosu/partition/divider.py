@@ -10,7 +10,7 @@ import tvm
 
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model.linux_driver import refused_by_linux
-from arm_ext.ethosu.ops.common.operators import Graph, Unread
+from arm_ext.ethosu.ops.common.operators import Graph, UnsupportedCall
 from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions, OnNpuError
 from arm_ext.ethosu.partition.borders import borders
@@ -136,7 +136,7 @@ class Divider:
             ModelError: Operators fall back to the CPU against --fail-on-fallback, or a region exceeds the SRAM budget.
         """
         options, graph = self.options, read(integer)
-        kinds = {*BY_KIND, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
+        kinds = {*BY_KIND, *(o.kind for o in graph.operators), *(u.operator for u in graph.unsupported)}
         names = Names(kinds | {call.operator for call in lowered.left_float}, nodes)
         wishes = Wishes(
             names.resolve("--npu-ops", options.npu_ops), names.resolve("--cpu-ops", options.cpu_ops)
@@ -204,17 +204,17 @@ def _fallbacks(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[D
         limit, actual = call.limit or "integers", call.actual or "float"
         yield replace(call, limit=limit, actual=actual, hint=QUANTIZE_IT)
     told = {node for call in left_float for node in call.nodes}
-    for unread in divided.unread:
-        if unread.operator in CONVERSIONS:
-            yield replace(unread.why, reason="it converts between float and integers", unfit=True)
+    for other in divided.unsupported:
+        if other.operator in CONVERSIONS:
+            yield replace(other.why, reason="it converts between float and integers", unfit=True)
         # For calls left in float, the phase `integerize` has given a more precise reason above.
-        elif not told.issuperset(unread.nodes):
-            yield replace(unread.why, unfit=_widens_an_index(unread))
+        elif not told.issuperset(other.nodes):
+            yield replace(other.why, unfit=_widens_an_index(other))
 
 
-def _widens_an_index(unread: Unread) -> bool:
+def _widens_an_index(call: UnsupportedCall) -> bool:
     """Whether a call is a cast between int64 indices of a model and int32 ones of the NPU."""
-    return unread.operator == "astype" and unread.why.reason == IN_64_BITS
+    return call.operator == "astype" and call.why.reason == IN_64_BITS
 
 
 def _region(number: int, region: Region, ends: tuple[NpuBorder, ...], options: VelaOptions) -> NpuRegion:

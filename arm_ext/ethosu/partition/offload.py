@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor, Unread
+from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor, UnsupportedCall
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.layers import cycles_by_operator
 from arm_ext.ethosu.partition.offload_cost import Clocks, Worth, dearer, worth
@@ -47,13 +47,13 @@ class Offload:
     Attributes:
         regions: Regions that run on the NPU.
         refused: Operators that stay on the CPU, in program order, with the reason.
-        unread: Calls that were not parsed as NPU operators, with the reason.
+        unsupported: Calls that were not parsed as NPU operators, with the reason.
         apart: Operators that must begin a new part, with the reason.
     """
 
     regions: tuple[Region, ...]
     refused: Mapping[Operator[Any], Diagnostic]
-    unread: tuple[Unread, ...]
+    unsupported: tuple[UnsupportedCall, ...]
     apart: Mapping[Operator[Any], str] = field(default_factory=dict)
 
 
@@ -93,7 +93,7 @@ class Offloader:
             refused |= lost
             claimed = [operator for operator in claimed if operator not in lost]
         ordered = {operator: refused[operator] for operator in graph.operators if operator in refused}
-        return Offload(tuple(regions), ordered, graph.unread, apart)
+        return Offload(tuple(regions), ordered, graph.unsupported, apart)
 
     def _compile_all(
         self, graph: Graph, parts: Sequence[Part]

@@ -16,7 +16,7 @@ from tvm import IRModule
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 
 from arm_ext.ethosu.ops.common.contract import ITEM, Parser, SumParser, operator_of
-from arm_ext.ethosu.ops.common.operators import Attributes, Graph, Operator, Unread
+from arm_ext.ethosu.ops.common.operators import Attributes, Graph, Operator, UnsupportedCall
 from arm_ext.ethosu.ops.common.reading import (
     Array,
     dtype_of,
@@ -29,7 +29,7 @@ from arm_ext.ethosu.ops.common.reading import (
 from arm_ext.ethosu.ops.common.sums import Requantization, Sum
 from arm_ext.ethosu.ops.pooling import average_of
 from arm_ext.ethosu.ops.registry import OPERATIONS
-from arm_ext.ethosu.partition.unsupported import CONVERSIONS, unread
+from arm_ext.ethosu.partition.unsupported import CONVERSIONS, unsupported_call
 from relay_passes.ir.sources import bindings_of, sources_of, union
 
 _ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum")
@@ -78,7 +78,7 @@ class _Reader:
                 found.insert(0, operator)
                 covered.update(operator.bindings)
         left = {var: value for var, value in self._definitions.items() if var not in covered}
-        others = [self._unread(var, value) for var, value in left.items() if isinstance(value, Call)]
+        others = [self._unsupported(var, value) for var, value in left.items() if isinstance(value, Call)]
         reads = {var: tuple(read_by(value)) for var, value in self._definitions.items()}
         return Graph(tuple(found), tuple(others), tuple(self._main.params), self._results, reads)
 
@@ -173,10 +173,12 @@ class _Reader:
         parsers = _ANCHORS.get(str(attrs["numerics"]) if attrs else name_of(call), ())
         return next((found for parse in parsers if (found := parse(call, self)) is not None), None)
 
-    def _unread(self, var: Var, value: Call) -> Unread:
+    def _unsupported(self, var: Var, value: Call) -> UnsupportedCall:
         routine = self.routine(value)
         found = None if routine or "float" in dtype_of(var) else self._anchor(value)
-        return unread(var, value, routine, self._readers.get(var, []), 0 if found is None else found.macs)
+        return unsupported_call(
+            var, value, routine, self._readers.get(var, []), 0 if found is None else found.macs
+        )
 
 
 def _is_wide(value: Expr | None) -> bool:

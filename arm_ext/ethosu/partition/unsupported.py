@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm.ir import Call, Expr, Var
 
-from arm_ext.ethosu.ops.common.operators import Unread
+from arm_ext.ethosu.ops.common.operators import UnsupportedCall
 from arm_ext.ethosu.ops.common.reading import LONG, name_of, read_by
 from arm_ext.ethosu.ops.constraints import KNOWN, LEAVE, NO_FORM
 from relay_passes.ir.sources import sources_of
@@ -20,9 +20,9 @@ CONVERSIONS = ("quantize", "dequantize")
 """Operators between float and quantised values, which no NPU has."""
 
 
-def unread(
+def unsupported_call(
     var: Var, value: Call, routine: Mapping[str, Any] | None, readers: Sequence[Expr], macs: int
-) -> Unread:
+) -> UnsupportedCall:
     """Return the record of a call that was not parsed as an NPU operator.
 
     Args:
@@ -51,4 +51,4 @@ def unread(
             found,
             hint="quantise its result, and read that alone",
         )
-    return Unread(var, replace(why, nodes=sources_of(value), operator=name), macs)
+    return UnsupportedCall(var, replace(why, nodes=sources_of(value), operator=name), macs)

@@ -15,7 +15,7 @@ from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.stdout import stdout_to
 from arm_ext.ethosu.model.stream import unwrap
 from arm_ext.ethosu.model.tables import table_beyond
-from arm_ext.ethosu.payload import Kind, Payload, Region, Tensor
+from arm_ext.ethosu.payload import Kind, MemoryArea, Payload, Tensor
 from arm_ext.ethosu.tosa.graph import TosaGraph
 from arm_ext.ethosu.vela.config import VelaOptions, configuration
 from arm_ext.target.npu import Accelerator
@@ -209,7 +209,7 @@ def _payload(
         used = [t.offset + t.size for t in tensors if t.region == number]
         if used:
             sizes[number] = (kind, -(-max(used) // 16) * 16)
-    regions = tuple(Region(number, kind, size) for number, (kind, size) in sorted(sizes.items()))
+    regions = tuple(MemoryArea(number, kind, size) for number, (kind, size) in sorted(sizes.items()))
     return Payload(npu.name, stream.config, stream.arch, regions, *given, commands, weights)
 
 

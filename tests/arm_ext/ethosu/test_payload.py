@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from arm_ext.ethosu.payload import Payload, PayloadError, Region, Tensor
+from arm_ext.ethosu.payload import MemoryArea, Payload, PayloadError, Tensor
 
 U65_256 = 0x10000008  # CONFIG: product 1, 2^8 MACs a cycle
 
@@ -13,7 +13,7 @@ def payload(**changes: object) -> Payload:
         accelerator="ethos-u65-256",
         config=U65_256,
         arch=0x10060001,
-        regions=(Region(0, "weights", 37), Region(1, "scratch", 4096), Region(2, "fast", 64)),
+        regions=(MemoryArea(0, "weights", 37), MemoryArea(1, "scratch", 4096), MemoryArea(2, "fast", 64)),
         inputs=(Tensor("in·1", 1, 16, "int8", (1, 7, 9, 3), 0.125, -7), Tensor("b", 1, 256, "bool", ())),
         outputs=(Tensor("y", 1, 1024, "int32", (1, 31)),),
         commands=b"COP1" + bytes(range(40)),

@@ -11,7 +11,7 @@ import numpy as np
 from arm_ext.ethosu.model.interpreter import step
 from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.stream import Stream, steps
-from arm_ext.ethosu.payload import Payload, Region
+from arm_ext.ethosu.payload import MemoryArea, Payload
 from arm_ext.target.npu import Accelerator
 from tests.arm_ext.native.npu_driver_check import Check
 
@@ -76,8 +76,8 @@ def misplaced(sizes: list[int], handles: list[int], buffers: dict[int, Buffer], 
 
 def execute(npu: Accelerator, stream: Stream, sram: int, buffers: dict[int, Buffer]) -> None:
     """Runs a job on the functional model."""
-    regions = [Region(i, "scratch", b.size) for i, b in buffers.items()]
-    regions += [Region(SRAM, "fast", sram)] if sram else []
+    regions = [MemoryArea(i, "scratch", b.size) for i, b in buffers.items()]
+    regions += [MemoryArea(SRAM, "fast", sram)] if sram else []
     machine = Machine(Payload(npu.name, stream.config, stream.arch, tuple(regions), (), (), b"", b""))
     for i, buffer in buffers.items():
         assert buffer.path is not None

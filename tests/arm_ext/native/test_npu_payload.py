@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arm_ext.ethosu.payload import Payload, Region
+from arm_ext.ethosu.payload import MemoryArea, Payload
 from tests.arm_ext.native.npu_regions import Case, Module
 
 
@@ -131,7 +131,7 @@ def test_the_hash_is_right_for_any_length(npu_case: Case, tmp_path: Path, monkey
     module = Module(tmp_path)
     for length in range(130):  # two blocks and more
         weights = npu_case.payload.weights[:length]
-        regions = (Region(0, "weights", length), *npu_case.payload.regions[1:])
+        regions = (MemoryArea(0, "weights", length), *npu_case.payload.regions[1:])
         payload = replace(npu_case.payload, weights=weights, regions=regions)
         assert (
             module.call(length, 0, np.frombuffer(payload.to_bytes(), np.uint8).copy(), *tensors(npu_case))

@@ -6,7 +6,7 @@ from tvm import tirx
 
 from arm_ext.api import digits
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.kernel_cache import BODY, KernelCache, _outline
+from arm_ext.pipeline.kernel_cache import BODY, KernelCache, _stub
 from arm_ext.pipeline.memory import memory_of
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.target.profiles import resolve
@@ -30,7 +30,7 @@ def _kernels(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
 
 @pytest.mark.parametrize("target", ["neoverse-n2", "cortex-a53"])
 @pytest.mark.parametrize("name", MODELS)
-def test_completed_kernels_are_those_of_phases_without_outlines(name: str, target: str):
+def test_completed_kernels_are_those_of_phases_without_stubs(name: str, target: str):
     start = PhaseResult(import_onnx(MODELS[name]()).mod)
     options = PhaseOptions(resolve(target))
     whole = dict(run_phases(start, options))
@@ -45,13 +45,13 @@ def test_completed_kernels_are_those_of_phases_without_outlines(name: str, targe
         assert memory == memory_of(whole["lower"].mod, whole["plan"].mod)
 
 
-def test_an_outline_holds_what_is_allocated_and_no_more():
+def test_a_stub_holds_what_is_allocated_and_no_more():
     kernel_cache = KernelCache()
     options = PhaseOptions(resolve("neoverse-n2"), kernel_cache=kernel_cache)
     results = dict(run_phases(PhaseResult(import_onnx(digits.model_path("fp32")).mod), options))
-    outlined = [func for func in _kernels(results["plan"].mod).values() if BODY in func.attrs]
-    assert outlined
-    for func in outlined:
+    stubs = [func for func in _kernels(results["plan"].mod).values() if BODY in func.attrs]
+    assert stubs
+    for func in stubs:
         assert 10 * len(tvm.ir.save_json(func)) < len(tvm.ir.save_json(kernel_cache.completed(func)))
 
 
@@ -70,7 +70,7 @@ def test_bodies_of_other_numbers_have_other_digests():
     assert len({*map(tvm_ffi.structural_hash, kernels)}) < len(
         pairs
     )  # TVM's own hash does not tell them apart
-    assert len({str(_outline(kernel).attrs[BODY]) for kernel in kernels}) == len(pairs)
+    assert len({str(_stub(kernel).attrs[BODY]) for kernel in kernels}) == len(pairs)
 
 
 def _of_two_numbers(first: int, second: int) -> tirx.PrimFunc:

@@ -10,7 +10,7 @@ import pytest
 from arm_ext.api import digits
 from arm_ext.cli import invoke
 from arm_ext.common.cache import cache_folder
-from arm_ext.pipeline.caches import KERNELS, SELFTESTS
+from arm_ext.pipeline.caches import KERNEL_ENTRIES, SELFTEST_ENTRIES
 
 _COMPILE = ["compile", "--target", "arm", "-o"]
 _RUN = "import sys; from arm_ext.cli import invoke; sys.exit(invoke(sys.argv[1:]))"
@@ -42,19 +42,19 @@ def test_a_package_is_the_same_with_and_without_the_cache(empty: Path, tmp_path:
     without = _compiled(tmp_path / "without", "--no-cache")
     assert not empty.exists()
     cold = _compiled(tmp_path / "cold")
-    kernels, _ = KERNELS.size()
+    kernels, _ = KERNEL_ENTRIES.size()
     assert kernels >= 10
-    assert SELFTESTS.size()[0] == 1
+    assert SELFTEST_ENTRIES.size()[0] == 1
     warm = _compiled(tmp_path / "warm")
-    assert (KERNELS.size()[0], SELFTESTS.size()[0]) == (kernels, 1)
+    assert (KERNEL_ENTRIES.size()[0], SELFTEST_ENTRIES.size()[0]) == (kernels, 1)
     assert without == cold == warm
-    for path in (*empty.iterdir(), *SELFTESTS.folder().iterdir()):
+    for path in (*empty.iterdir(), *SELFTEST_ENTRIES.folder().iterdir()):
         path.write_bytes(path.read_bytes()[:-1])
     assert _compiled(tmp_path / "after-damage") == cold
     for path in empty.iterdir():
         if path.read_bytes()[sha256().digest_size :].startswith(b"\x7fELF"):
             path.unlink()
-    assert _compiled(tmp_path / "with-choices-and-outlines-alone") == cold
+    assert _compiled(tmp_path / "with-choices-and-stubs-alone") == cold
     entry = next(empty.iterdir())
     entry.unlink()
     entry.mkdir()
@@ -87,8 +87,8 @@ def test_two_commands_share_an_empty_cache(empty: Path, tmp_path: Path) -> None:
 def test_show_and_clear(empty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty.mkdir()
     for number in range(3):
-        KERNELS.get(f"{number:064x}", lambda: bytes(100))
-    SELFTESTS.get(f"{0:064x}", lambda: bytes(100))
+        KERNEL_ENTRIES.get(f"{number:064x}", lambda: bytes(100))
+    SELFTEST_ENTRIES.get(f"{0:064x}", lambda: bytes(100))
     shown = [
         f"folder      {empty.parent}",
         "kernels     3",
@@ -98,4 +98,4 @@ def test_show_and_clear(empty: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     for verb, left in (("show", 4), ("clear", 0)):
         assert invoke(["cache", verb]) == 0
         assert capsys.readouterr().out.splitlines() == shown
-        assert len([*empty.iterdir(), *SELFTESTS.folder().iterdir()]) == left
+        assert len([*empty.iterdir(), *SELFTEST_ENTRIES.folder().iterdir()]) == left

@@ -101,7 +101,7 @@ def channels_last(operator: Operator[A_co]) -> Operator[A_co]:
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnsupportedCall:
     """A call that was not parsed as an NPU operator, so that it stays on the CPU.
 
     Attributes:
@@ -131,14 +131,14 @@ class Graph:
 
     Attributes:
         operators: The parsed operators in program order.
-        unread: The calls that were not parsed, in program order.
+        unsupported: The calls that were not parsed, in program order.
         inputs: Parameters of the function.
         results: Variables that the function returns.
         reads: Bound variable → variables that its value reads, in program order.
     """
 
     operators: tuple[Operator[Any], ...]
-    unread: tuple[Unread, ...]
+    unsupported: tuple[UnsupportedCall, ...]
     inputs: tuple[Var, ...]
     results: tuple[Var, ...]
     reads: Mapping[Var, tuple[Var, ...]]

@@ -10,7 +10,7 @@ from arm_ext.ethosu.model import StreamError
 from arm_ext.ethosu.model.dma import dma
 from arm_ext.ethosu.model.memory import Memory
 from arm_ext.ethosu.model.registers import Registers
-from arm_ext.ethosu.payload import Payload, Region
+from arm_ext.ethosu.payload import MemoryArea, Payload
 from arm_ext.target.npu import Family
 
 D2, D3, INDEXED, INTERNAL = 1 << 9, 2 << 9, 1 << 11, 1 << 8
@@ -24,7 +24,7 @@ CONFIGS = {
 def machine(family: Family, **registers: int) -> SimpleNamespace:
     """Region 0 holds 0, 1, …, 63; region 1 is filled with 165. Values of two-word registers go into their data."""
     name, config = CONFIGS[family]
-    regions = (Region(0, "weights", 64), Region(1, "scratch", 64))
+    regions = (MemoryArea(0, "weights", 64), MemoryArea(1, "scratch", 64))
     payload = Payload(name, config, 0, regions, (), (), b"", bytes(range(64)))
     one_word = ("dma0_src_region", "dma0_dst_region", "dma0_idx_region", "dma0_size0", "dma0_size1")
     values = {k: v if k in one_word else v << 16 for k, v in registers.items()}

@@ -18,7 +18,7 @@ def test_operator_is_exact_on_its_families(name: str):
     case = INT16_CASES[name]
     model = case.build()
     graph = read(integer_graph(model)[0])
-    assert not graph.unread
+    assert not graph.unsupported
     npus = [npu for family, npu in _NPU_OF.items() if family in case.families]
     for npu in _NPU_OF.values():
         assert (rejections(graph, npu) == []) == (npu in npus), npu

@@ -94,7 +94,7 @@ def test_a_decoder_is_one_exact_region(npu: str) -> None:
     model = decoder()
     graph = read(integer_graph(model)[0])
     claimed, refused = claim(graph, ACCELERATORS[npu])
-    assert (refused, len(graph.unread), len(grow(graph, claimed))) == ({}, 0, 1)
+    assert (refused, len(graph.unsupported), len(grow(graph, claimed))) == ({}, 0, 1)
     assert npu_outcome_of(Case(model, tuple(random_inputs(model)), (), ()), [npu]).fault is None
 
 

@@ -43,7 +43,7 @@ def network(model: str) -> tuple[Path, Graph, tvm.IRModule, dict[Var, np.ndarray
 def whole(graph: Graph, npu: str = NPUS[0]) -> Part:
     claimed, refused = claim(graph, ACCELERATORS[npu])
     assert not refused
-    assert not graph.unread
+    assert not graph.unsupported
     (part,) = grow(graph, claimed)
     return part
 

@@ -100,7 +100,7 @@ def test_what_is_no_operator_has_a_reason():
     one = OneOperator()
     y = one.node("Conv", one.data(1, 3, 5, 4), one.weight(weights((7, 3, 1, 1))))
     one.nodes.append(onnx.helper.make_node("Identity", [y], ["real"]))
-    left = graph_of(one.model("real", dtype="float32")).unread
+    left = graph_of(one.model("real", dtype="float32")).unsupported
     assert {(each.operator, each.why.reason) for each in left} >= {
         ("nn.conv2d", "its int32 sums are read by more or others than one requantisation"),
         ("astype", "it computes in float"),
