@@ -35,4 +35,5 @@ if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     exit 3
 fi
 [[ -x .venv/bin/pip ]] || python3 -m venv .venv
-.venv/bin/pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}"
+# Byte code of the few modules that are imported is written when they are; of all that is installed it takes a minute.
+.venv/bin/pip install --quiet --disable-pip-version-check --no-compile --editable ".${extra:+[$extra]}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from arm_ext.common.faults import require_addresses
+from arm_ext.common.without_torch import without_torch
 
 _DISTRIBUTED = "tvm.runtime.disco"
 # With "0" no backends of GPUs and other devices; TVM loads a library of the runtime's with them, which holds sorts.
@@ -20,11 +21,10 @@ _ALLOCATIONS = 50_000
 def load_tvm() -> None:
     """Import TVM without modules that no command uses, and exempt the loaded objects from garbage collection.
 
-    TVM imports PyTorch if it is installed, for conversions of tensors, which takes two seconds; the PyTorch front end
-    imports it when needed. TVM's distributed runtime (disco) looks up a type that its wheel lacks, and the resulting
-    error reads all debug information for a backtrace, which takes a third of the remaining time; so does each of the
-    names of CUDA that its wheel lacks. No garbage is collected during the import, since there is none, and seldom
-    afterwards.
+    The PyTorch front end imports PyTorch when needed. TVM's distributed runtime (disco) looks up a type that its wheel
+    lacks, and the resulting error reads all debug information for a backtrace, which takes a third of the time that TVM
+    takes without PyTorch; so does each of the names of CUDA that its wheel lacks. No garbage is collected during the
+    import, since there is none, and seldom afterwards.
 
     Raises:
         EnvError: The limit on this process's addresses is too low.
@@ -34,15 +34,14 @@ def load_tvm() -> None:
         return
     gc.disable()
     try:
-        if not {"tvm_ffi", "torch"} & sys.modules.keys():
-            sys.modules["torch"] = None  # type: ignore[assignment] # how the import system marks what is not there
+        with without_torch():
             sys.modules[_DISTRIBUTED] = ModuleType(_DISTRIBUTED)
             asked = os.environ.get(_BACKENDS)
             os.environ[_BACKENDS] = "0"
             try:
                 _load_rest(importlib.import_module("tvm"))
             finally:
-                del sys.modules["torch"], sys.modules[_DISTRIBUTED], os.environ[_BACKENDS]
+                del sys.modules[_DISTRIBUTED], os.environ[_BACKENDS]
                 os.environ |= {} if asked is None else {_BACKENDS: asked}
         gc.freeze()
         gc.set_threshold(_ALLOCATIONS)

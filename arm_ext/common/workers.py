@@ -4,7 +4,6 @@
 import multiprocessing
 import pickle
 import signal
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from arm_ext.common.without_torch import without_torch
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -158,7 +159,9 @@ class _Worker(Generic[Job, Answer]):
 def _serve(pipe: Connection, make: bytes) -> None:
     """A worker's life; the end of our parent closes the pipe, and is our end too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
-    handler: Handler[Any, Any] = _unpickled(make)()
+    with without_torch():  # unpickling loads the modules of the handler, and with them TVM
+        made = pickle.loads(make)
+    handler: Handler[Any, Any] = made()
     try:
         while True:
             try:
@@ -172,14 +175,3 @@ def _serve(pipe: Connection, make: bytes) -> None:
                 return
     finally:
         handler.close()
-
-
-def _unpickled(data: bytes) -> Any:
-    """Unpickle; if that loads TVM, it loads no PyTorch, as TVM would where it is installed, which takes seconds."""
-    if {"torch", "tvm_ffi"} & sys.modules.keys():
-        return pickle.loads(data)
-    sys.modules["torch"] = None  # type: ignore[assignment] # how the import system marks what is not there
-    try:
-        return pickle.loads(data)
-    finally:
-        del sys.modules["torch"]
