@@ -16,11 +16,11 @@ from arm_ext.api.model_source import Source
 from arm_ext.api.packing import write_models
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
-from arm_ext.board.foreign import remember
 from arm_ext.clibrary.library import Weights
 from arm_ext.clibrary.memory import ARENA, Region, parse_regions
 from arm_ext.common.cache import without_entries
 from arm_ext.common.errors import UsageError
+from arm_ext.common.known_packages import remember
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section

@@ -5,13 +5,20 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from arm_ext.common.faults import require_addresses
 from arm_ext.common.without_torch import without_torch
 
 _DISTRIBUTED = "tvm.runtime.disco"
+_SELDOM_USED = ("tvm.s_tir.meta_schedule", "tvm.s_tir.dlight", "tvm.relax.training")
+"""Modules that TVM imports, 139 with their own, and that are loaded when something reads an attribute of theirs."""
 # With "0" no backends of GPUs and other devices; TVM loads a library of the runtime's with them, which holds sorts.
 _BACKENDS, _WITH_BACKENDS = "TVM_DEVICE_BACKEND_AUTOLOAD", "tvm_runtime_extra"
 _ALLOCATIONS = 50_000
@@ -23,8 +30,9 @@ def load_tvm() -> None:
 
     The PyTorch front end imports PyTorch when needed. TVM's distributed runtime (disco) looks up a type that its wheel
     lacks, and the resulting error reads all debug information for a backtrace, which takes a third of the time that TVM
-    takes without PyTorch; so does each of the names of CUDA that its wheel lacks. No garbage is collected during the
-    import, since there is none, and seldom afterwards.
+    takes without PyTorch; so does each of the names of CUDA that its wheel lacks. Some 50 of TVM's modules list all its
+    6,000 functions to find their own. No garbage is collected during the import, since there is none, and seldom
+    afterwards.
 
     Raises:
         EnvError: The limit on this process's addresses is too low.
@@ -39,7 +47,8 @@ def load_tvm() -> None:
             asked = os.environ.get(_BACKENDS)
             os.environ[_BACKENDS] = "0"
             try:
-                _load_rest(importlib.import_module("tvm"))
+                with _seldom_used_on_demand(), _functions_listed_once():
+                    _load_rest(importlib.import_module("tvm"))
             finally:
                 del sys.modules[_DISTRIBUTED], os.environ[_BACKENDS]
                 os.environ |= {} if asked is None else {_BACKENDS: asked}
@@ -47,6 +56,47 @@ def load_tvm() -> None:
         gc.set_threshold(_ALLOCATIONS)
     finally:
         gc.enable()
+
+
+class _OnDemand:
+    """Finds modules that are loaded when something reads an attribute of theirs."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name in _SELDOM_USED else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+@contextmanager
+def _seldom_used_on_demand() -> Iterator[None]:
+    sys.meta_path.insert(0, _OnDemand)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_OnDemand)
+
+
+@contextmanager
+def _functions_listed_once() -> Iterator[None]:
+    """Keep the list of TVM's global functions as long as their number stays the same."""
+    registry: Any = importlib.import_module("tvm_ffi.registry")
+    list_all, listed = registry.list_global_func_names, list[str]()
+
+    def names() -> list[str]:
+        name_of = registry.get_global_func("ffi.FunctionListGlobalNamesFunctor")()
+        if name_of(-1) != len(listed):
+            listed[:] = list_all()
+        return listed
+
+    registry.list_global_func_names = names
+    try:
+        yield
+    finally:
+        registry.list_global_func_names = list_all
 
 
 def _load_rest(tvm: ModuleType) -> None:

@@ -22,13 +22,14 @@ from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.weights import serialise
 from arm_ext.package.manifest import Calibration, Method
 from arm_ext.quantization.samples import read_calibration
-from arm_ext.quantization.static import Quantizer
 from arm_ext.quantization.steps import Steps
 
 if TYPE_CHECKING:
     from jax.export import Exported
     from torch import nn
     from torch.export import ExportedProgram
+
+    from arm_ext.quantization.static import Quantizer
 
     Model: TypeAlias = str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported
 
@@ -62,9 +63,11 @@ class Importer:
         self._model, self._states = model, states or {}
         self._quantizer: Quantizer | None = None
         if samples is not None:
+            from arm_ext.quantization import static  # not above: it loads onnxruntime's quantiser
+
             path, steps = Path(samples), Steps(self._states, initial or {})
             arrays = read_calibration(path)
-            self._quantizer = Quantizer(_onnx(model), arrays, method, choices, steps)
+            self._quantizer = static.Quantizer(_onnx(model), arrays, method, choices, steps)
             self._method, self._sha256 = method, hashlib.sha256(path.read_bytes()).hexdigest()
 
     @cached_property

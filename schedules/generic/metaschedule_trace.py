@@ -16,7 +16,6 @@ from tvm import target, tirx
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.meta_schedule import _ffi_api
 from tvm.s_tir.schedule import Trace
 
 from schedules.composites.workload import Workload
@@ -149,9 +148,9 @@ def _draw(func: tirx.PrimFunc, on: target.Target, parallel: bool, seed: int) -> 
     # Not its constructor, which imports all of TVM's tensor intrinsics, for a minute, of which CPU rules use none.
     context = ms.TuneContext.__new__(ms.TuneContext)
     context.__init_handle_by_constructor__(
-        _ffi_api.TuneContext, _module(func), on, generator, None, _MAIN, 1, seed, None
+        ms._ffi_api.TuneContext, _module(func), on, generator, None, _MAIN, 1, seed, None
     )
-    _ffi_api.TuneContextInitialize(context)
+    ms._ffi_api.TuneContextInitialize(context)
     for design in context.generate_design_space():
         if all(postproc.apply(design) for postproc in generator.postprocs):
             yield json.dumps(_plain(design.trace.as_json()))

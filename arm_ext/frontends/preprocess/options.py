@@ -29,7 +29,6 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
 from arm_ext.common.errors import UsageError
-from arm_ext.common.yaml_file import read_mapping
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 _AXES = 3  # of a frame by itself
@@ -210,6 +209,9 @@ def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
     """
     if given is None or isinstance(given, Preprocess):
         return given
+    # Not above: it loads a library, for which a compile without such a file need not wait.
+    from arm_ext.common.yaml_file import read_mapping
+
     path = Path(given)
     data = read_mapping(path, "the keys inputs and outputs")
     try:

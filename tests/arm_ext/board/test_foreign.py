@@ -8,7 +8,8 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.board import base, foreign
 from arm_ext.board.confine import Support
-from arm_ext.board.foreign import remember, warn_of_foreign
+from arm_ext.board.foreign import warn_of_foreign
+from arm_ext.common.known_packages import remember
 
 
 def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -52,16 +53,6 @@ def test_what_is_compiled_here_is_known(caplog: pytest.LogCaptureFixture, tmp_pa
     package = arm_ext.compile(digits.model_path(), "host", tmp_path / "d.armpkg").package
     warn_of_foreign(package.path, package.manifest.so_sha256, base.Board("local"))
     assert _warnings(caplog) == []
-
-
-def test_the_record_stays_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign, "_LONGEST", 100)
-    for number in range(100):
-        remember(f"{number:09}")
-    kept = (tmp_path / "cache" / "packages-known").read_text().splitlines()
-    assert kept[-1] == "000000099"
-    assert len(kept) <= 10
-    assert all(len(line) == 9 for line in kept)
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

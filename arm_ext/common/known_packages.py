@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A record in the cache of the packages that were compiled on this machine, or whose user was warned of them."""
+
+import os
+
+from arm_ext.common.cache import cache_folder
+from arm_ext.common.errors import EnvError
+
+_RECORD = "packages-known"
+# Most bytes of the record of hashes, one per line. When it is longer, its older half is dropped; a dropped hash means
+# a needless warning.
+_LONGEST = 1 << 20
+
+
+def is_known(so_sha256: str) -> bool:
+    """Whether a model.so is in the record."""
+    try:
+        return so_sha256 in (cache_folder() / _RECORD).read_text(encoding="utf-8").splitlines()
+    except (OSError, EnvError):
+        return False
+
+
+def remember(so_sha256: str) -> None:
+    """Note that a model.so is known here, because it was compiled here or its user was told."""
+    try:
+        record = cache_folder() / _RECORD
+        with record.open("a", encoding="utf-8") as file:
+            file.write(f"{so_sha256}\n")
+        if record.stat().st_size > _LONGEST:
+            aside = record.with_name(f"{record.name}.{os.getpid()}")
+            aside.write_text(
+                record.read_text(encoding="utf-8")[_LONGEST // 2 :].partition("\n")[2], encoding="utf-8"
+            )
+            aside.replace(record)
+    except (OSError, EnvError):
+        return  # a cache that cannot be written costs a warning
