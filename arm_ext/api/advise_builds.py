@@ -15,8 +15,8 @@ import onnx
 from arm_ext.api.bench import bound_inputs
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.estimated_calls import estimated_calls
-from arm_ext.api.profile import profile
-from arm_ext.api.run import run
+from arm_ext.api.profile import profile_package
+from arm_ext.api.run import inputs_of
 from arm_ext.common.distance import distance
 from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.scratch import temporary
@@ -111,10 +111,15 @@ class Bench:
     ) -> Build:
         with temporary() as folder:
             result = compile_model(model, self.target, folder / "model.armpkg", **self._all(options))
-            measured = profile(result, self.board)
-            given = self._inputs(result.package) if inputs is None else inputs
-            outputs = run(result, self.board, inputs=given).outputs
-        return Build(result.report, measured, given, outputs)
+            package = result.package
+            given = self._inputs(package) if inputs is None else inputs
+            names = [output.name for output in package.manifest.outputs]
+            values = inputs_of(package, package.selftest().inputs, given)
+            found: list[npt.NDArray[Any]] = []
+            measured = profile_package(
+                package, self.board, loaded=lambda loaded: found.extend(loaded.run(values))
+            )
+        return Build(result.report, measured, given, dict(zip(names, found, strict=True)))
 
     def calls(self, options: Mapping[str, Any]) -> tuple[CallRow, ...]:
         """Return the kernel calls that the package would have, without building it."""

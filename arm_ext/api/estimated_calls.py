@@ -13,6 +13,7 @@ from arm_ext.api.serial import serial
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import Method, Precision
+from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, SourceNodes
 from arm_ext.shapes.given import Given, buckets_of
@@ -45,7 +46,7 @@ def estimated_calls(
     """
     options = BuildOptions.checked(
         target, mattr, precision, without, tuned, plugins, winograd=winograd
-    ).of_phases()
+    ).of_phases(kernel_cache=KernelCache())
     source = Source(
         prepared(model, values, trust=trust), preprocess, quantize=quantize, calibration=calibration
     )

@@ -72,6 +72,9 @@ _MICRO = 1e6
 Keep = Callable[[ProfileReport], None]
 """Function that takes the profile of what was measured before it broke off."""
 
+Loaded = Callable[[LoadedModel], None]
+"""Function that takes the model on the board, before anything is measured."""
+
 
 def profile(
     model: AnyPackage,
@@ -111,16 +114,33 @@ def profile(
     check_cores(board, cores)
     progress("compile")
     with _compiled(model, board, target, shapes, plugins, values) as (package, fixed):
-        views = views_of(package, static_shapes(fixed, "profile"))
-        if len(views) > 1:
-            have = "; ".join(view.describe_inputs() for view in views)
-            raise UsageError(f"--shape: the package has several shapes; name one of {have}")
-        view = views[0]
-        report = CompileReport.model_validate_json((package.path / REPORT_JSON).read_bytes())
-        progress("load")
-        if parse_spec(board).kind == "virtual":
-            return _counted(view, report, board, core_of(view), find_mca(), progress, keep)
-        return _timed(view, report, board, cores, progress, keep)
+        return profile_package(package, board, shapes=fixed, cores=cores, progress=progress, keep=keep)
+
+
+def profile_package(
+    package: Package,
+    board: str,
+    *,
+    shapes: Given | None = None,
+    cores: Sequence[int] = (),
+    progress: Callable[[str], None] = lambda step: None,
+    keep: Keep = lambda report: None,
+    loaded: Loaded = lambda model: None,
+) -> ProfileReport:
+    """Measure each kernel call of one inference of a package; see `profile`.
+
+    `loaded` is called with the model on the board, before anything is measured.
+    """
+    views = views_of(package, static_shapes(shapes, "profile"))
+    if len(views) > 1:
+        have = "; ".join(view.describe_inputs() for view in views)
+        raise UsageError(f"--shape: the package has several shapes; name one of {have}")
+    view = views[0]
+    report = CompileReport.model_validate_json((package.path / REPORT_JSON).read_bytes())
+    progress("load")
+    if parse_spec(board).kind == "virtual":
+        return _counted(view, report, board, core_of(view), find_mca(), progress, keep, loaded)
+    return _timed(view, report, board, cores, progress, keep, loaded)
 
 
 @contextmanager
@@ -157,6 +177,7 @@ def _counted(
     mca: Mca,
     progress: Callable[[str], None],
     keep: Keep,
+    loaded: Loaded,
 ) -> ProfileReport:
     reported = partial(_of_counts, package, report, board, core, mca)
     target = package.manifest.target
@@ -169,6 +190,7 @@ def _counted(
         calls=True,
     ) as opened:
         model = _load(opened, package)
+        loaded(model)
         progress("measure")
         try:
             trace = model.count_calls(bound_inputs(package), steps=bool(package.manifest.states))
@@ -349,6 +371,7 @@ def _timed(
     cores: Sequence[int],
     progress: Callable[[str], None],
     keep: Keep,
+    loaded: Loaded,
 ) -> ProfileReport:
     steps = bool(package.manifest.states)
     kernels = {kernel.symbol: kernel for kernel in report.kernels}
@@ -356,6 +379,7 @@ def _timed(
     batches: list[list[TimedCall]] = []
     with open_board(board, cores=cores) as opened:
         model = _load(opened, package)
+        loaded(model)
         reported = partial(_of_times, package, report, board, opened.info.cpu, whole, batches)
         progress("measure")
         inputs, module = bound_inputs(package), call_times_module(opened.info.machine)

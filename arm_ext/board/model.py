@@ -18,7 +18,9 @@ from arm_ext.common.trace import Trace, code_ranges
 
 _MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
-_COUNT_WARMUP = 4
+_COUNT_WARMUP = 3
+# The first inference between the plugin's marks only fills its caches.
+_COUNTED = 2
 # Most kernel calls in an inference; a graph of 2,000 nodes in a loop of 10 rounds has as many.
 _MOST_CALLS = 20_000
 _CLOSURE = "arm_ext_main"  # main or step with its inputs bound, for the timer
@@ -121,7 +123,7 @@ class LoadedModel:
         """
         if self._dump is None:
             raise UsageError("this board counts no instructions; take --board virtual")
-        self._evaluate(inputs, 1, _COUNT_WARMUP, steps)
+        self._evaluate(inputs, _COUNTED, _COUNT_WARMUP, steps)
         return Trace.parse(self._dump, self._maps(), self._so)
 
     def count_calls(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:

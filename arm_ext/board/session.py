@@ -30,8 +30,9 @@ _UNACKNOWLEDGED_MS = 25_000
 _SERVER_GRACE_SECONDS = 10
 # How TVM's client begins what the code on the board raised.
 _REMOTE_ERROR = "Error caught from RPC call"
-# An emulated server takes minutes for a gigabyte, and holds it three times.
-_SHARED_BYTES = 2**30
+# An emulated server takes 0.15 seconds for a megabyte that it is sent, and minutes for a gigabyte, which it holds three
+# times.
+_SHARED_BYTES = 2**20
 _SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
 
 
@@ -82,6 +83,7 @@ class Session:
         self._address = address
         self._timeout = self._waits = timeout
         self._shared = shared
+        self._copies: list[Path] = []
         self._sockets: list[socket.socket] = []
         self._rpc = self._connect()
 
@@ -90,7 +92,9 @@ class Session:
         with self.guard():
             if self._shared is not None and so.stat().st_size > _SHARED_BYTES:
                 # Not a link, by which the model could write to the package.
-                copy = Path(tempfile.mkdtemp(dir=self._shared)) / so.name
+                folder = Path(tempfile.mkdtemp(dir=self._shared))
+                self._copies.append(folder)
+                copy = folder / so.name
                 shutil.copyfile(so, copy)
                 return self._rpc.load_module(str(copy))
             self._rpc.upload(str(so))
@@ -130,6 +134,8 @@ class Session:
                 held.shutdown(socket.SHUT_RDWR)
             held.close()
         self._sockets = []
+        while self._copies:
+            shutil.rmtree(self._copies.pop(), ignore_errors=True)
 
     @contextmanager
     def guard(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from tvm import rpc
 from arm_ext.board import Board, open_board
 from arm_ext.board import session as session_module
 from arm_ext.board.model import LoadedModel
-from arm_ext.board.virtual import VirtualServer, emulated_cpu
+from arm_ext.board.virtual import VirtualBoard, VirtualServer, emulated_cpu
 from arm_ext.common.errors import ArmExtError, EnvError, InternalError, UsageError
 from tests.arm_ext.board.models import COPY, CRASH, ILLEGAL, SLEEP, SPIN
 from tests.arm_ext.board.processes import processes_of
@@ -81,7 +81,13 @@ def test_a_virtual_board_reads_a_large_library_where_it_lies(
 ) -> None:
     monkeypatch.setattr(session_module, "_SHARED_BYTES", 0)
     monkeypatch.setattr(rpc.RPCSession, "upload", None)
-    assert virtual.load(fault).run(_value(COPY)) == _value(COPY)
+    assert isinstance(virtual, VirtualBoard)
+    folder = virtual._server.folder
+    loaded = virtual.load(fault)
+    assert loaded.run(_value(COPY)) == _value(COPY)
+    assert len(list(folder.glob(f"*/{fault.name}"))) == 1
+    loaded.close()
+    assert not list(folder.glob(f"*/{fault.name}"))
 
 
 def test_the_local_board_serves_again_after_a_crash_and_a_timeout(

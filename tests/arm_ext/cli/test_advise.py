@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,15 +29,15 @@ def test_what_is_recommended_can_be_compiled(tmp_path: Path, capsys: pytest.Capt
 def test_a_board_that_is_gone_leaves_what_was_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real, calls = api.profile, []
+    real, calls = api.profile_package, []
 
-    def gone(*arguments: object) -> object:
+    def gone(*arguments: Any, **options: Any) -> object:
         calls.append(arguments)
         if len(calls) > 1:
             raise EnvError("the board does not answer")
-        return real(*arguments)  # type: ignore[arg-type]
+        return real(*arguments, **options)
 
-    monkeypatch.setattr(api, "profile", gone)
+    monkeypatch.setattr(api, "profile_package", gone)
     assert cli.invoke(["advise", str(digits.model_path("fp32")), "--target", "cortex-a76", "--json"]) == 3
     said = capsys.readouterr()
     fp16, _ = json.loads(said.out)["alternatives"]
