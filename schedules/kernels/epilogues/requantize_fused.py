@@ -16,6 +16,7 @@ both sides of them; where the interval is empty for m' = m, its neighbours somet
 the channel has no fused form.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,6 +30,9 @@ MANTISSA = 24
 
 LEAST_BASE = 1 << (MANTISSA - 1)
 """From this number to twice as much, binary32 represents exactly the integers."""
+
+_LEAST_BASE_BITS = 0x4B000000
+"""Its bits; those of the next integer are one more, to twice as much."""
 
 NEIGHBOURS = (0, 1, -1)
 """Multipliers that are tried, in units of the last place from m; further ones have been of no use."""
@@ -130,14 +134,20 @@ def constants_of(
     if base is None:
         return None
     addend = addend_of(zero_point) - ((base * significand - window[0]) >> exponent)
-    if int(np.float32(addend)) != addend:
+    if not _is_binary32(addend):
         return None
-    return _bits(base), float(np.ldexp(float(significand), -exponent)), float(addend)
+    return _bits(base), math.ldexp(significand, -exponent), float(addend)
 
 
 def _bits(base: int) -> int:
     """The bits of `base` as binary32, an integer from 2**23 to 2**24."""
-    return int(np.float32(base).view(np.int32))
+    return _LEAST_BASE_BITS + base - LEAST_BASE
+
+
+def _is_binary32(number: int) -> bool:
+    """Whether an integer is a number of binary32; it is far from the largest one."""
+    below = max(number.bit_length() - MANTISSA, 0)
+    return not number & ((1 << below) - 1)
 
 
 def decompose(m: npt.NDArray[np.float32]) -> tuple[Ints, Ints]:
@@ -151,12 +161,12 @@ def _first_accumulators(m: npt.NDArray[np.float32], values: Ints) -> Ints:
     """The least acc with rne(fl(acc * m)) >= v, [channels, values]; one beyond 2**22 where that is beyond 2**22."""
     exact = (values - 0.5) / m.astype(np.float64)[:, None]
     # fl(acc * m) is off by 2**-24 of itself at most: a quarter of a step of acc below 2**22.
-    nearest = np.clip(np.ceil(exact), -LEAST_BASE, LEAST_BASE)
-    first = np.full(nearest.shape, LEAST_BASE, np.int64)
+    nearest = np.clip(np.ceil(exact), -LEAST_BASE, LEAST_BASE).astype(np.float32)
+    first = np.full_like(nearest, LEAST_BASE)
     for candidate in (nearest + 1, nearest, nearest - 1):
-        reached = np.rint(candidate.astype(np.float32) * m[:, None]) >= values
-        np.copyto(first, candidate, casting="unsafe", where=reached)
-    return first
+        reached = np.rint(candidate * m[:, None]) >= values.astype(np.float32)
+        np.copyto(first, candidate, where=reached)
+    return first.astype(np.int64)
 
 
 def _errors(significand: Ints, exponent: Ints, begins: Ints, values: Ints, bound: int) -> tuple[Ints, Ints]:
@@ -165,17 +175,17 @@ def _errors(significand: Ints, exponent: Ints, begins: Ints, values: Ints, bound
     v begins at the tie v - 1/2 itself where v is even, right above it where v is odd.
     """
     unit = np.left_shift(np.int64(1), exponent - 1)
-    ties = (2 * values - 1)[None, :] * unit[:, None]
-    odd = values[None, :] & 1
     # What begins outside of the range begins at its end, or is not reached.
     begins = np.clip(begins, 1 - bound, bound)
-    at = begins * significand[:, None]
-    before = at - significand[:, None]
+    beyond = unit[:, None] * (2 * values - 1) + (values & 1)
+    beyond -= begins * significand[:, None]
     # Less than half a unit of q, where there is nothing else to bound it.
-    free = unit[:, None] - 1
-    least = np.where(begins < bound, ties - at + odd, -free)
-    most = np.where(begins > 1 - bound, ties - before - 1 + odd, free)
-    return np.maximum(least, -free).max(1), np.minimum(most, free).min(1)
+    free = unit - 1
+    least = np.where(begins < bound, beyond, -free[:, None]).max(1)
+    # One accumulator before, the product is smaller by M.
+    unreached = free - significand + 1
+    most = np.where(begins > 1 - bound, beyond, unreached[:, None]).min(1) + significand - 1
+    return np.maximum(least, -free), np.minimum(most, free)
 
 
 def _base(significand: int, period: int, window: tuple[int, int], bound: int) -> int | None:
