@@ -19,11 +19,11 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-from arm_ext.api.accuracy_chain import Chain, Feed
+from arm_ext.api.accuracy_chain import Chain, Feed, SearchedChain
 from arm_ext.api.accuracy_tflite import TfliteChain, checked_paths
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
-from arm_ext.api.mixed_precision import choose_precisions
+from arm_ext.api.mixed_precision import Choices, choose_precisions
 from arm_ext.api.npu_division import partitioner
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board import open_board
@@ -103,6 +103,7 @@ def accuracy(
     state: Mapping[str, str] | None = None,
     state_init: Mapping[str, Array] | str | Path | None = None,
     shapes: Given | None = None,
+    trust: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> AccuracyReport:
     """Compare a quantised model with its float source, layer by layer, on the same samples.
@@ -134,6 +135,7 @@ def accuracy(
             A state that the data has an array for is an input like others.
         state_init: What the first step begins with, as for `compile`.
         shapes: Input name → shape, for inputs with dynamic dimensions.
+        trust: As for `compile`, of both programs.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
 
     Raises:
@@ -146,28 +148,23 @@ def accuracy(
         raise UsageError("--target is for a --board, --bisect or --npu; without one, this machine computes")
     progress("match")
     fixed = static_shapes(shapes, "accuracy")
-    of_onnx = {"--board": board, "--bisect": bisect, "--value": values, "--state": state}
-    chain = _chain_of(model, against, fixed, values or {}, of_onnx, npu=npu is not None)
+    of_onnx = {"--value": values, "--state": state, "--state-init": state_init}
+    chain = _chain_of(model, against, fixed, values or {}, of_onnx, npu=npu is not None, trust=trust)
     if isinstance(chain, _OnnxChain):
         chain.keep_states(state or {}, read_initial(state_init))
     arrays = read_samples(data, chain.specs, preprocess)
     feeds = chain.feeds(arrays)
     named = chosen_metric(metric, arrays, len(feeds))  # what is wrong with it is told before any work
-    if bisect is not None and isinstance(chain, _OnnxChain):
-        chain.check_bisect(bisect, named, len(feeds))
+    if bisect is not None:
+        _check_bisect(chain, bisect, named, len(feeds))
     if gate is not None:
         less = named is not None and named.less_is_better
         gate.check(None if named is None else named.name, len(feeds), less_is_better=less)
-    if isinstance(chain, _OnnxChain):
-        chain.match(feeds[0])
+    numerics = qdq.NUMERICS if npu is None else tosa.NUMERICS
+    whole = chain.prepare(feeds[0], numerics)
     progress("compile")
     agreement = None if npu is None else _agreement(chain, npu, target or "arm")
-    ours = (
-        _ours(chain, board, target, npu, plugins)
-        if isinstance(chain, _OnnxChain)
-        else chain.ours(npu=npu is not None)
-    )
-    with ours as run:
+    with _ours(whole, numerics, board, target, npu, plugins) as run:
         progress("samples")
         try:
             for number, feed in enumerate(feeds):
@@ -187,7 +184,7 @@ def accuracy(
     report = chain.report(board or HOST, len(feeds), judged)
     if agreement is not None:
         report = report.model_copy(update={"npu": agreement.link()})
-    if bisect is None or judged is None or not isinstance(chain, _OnnxChain):
+    if bisect is None or judged is None or not isinstance(chain, SearchedChain):
         return report
     progress("bisect")
     aim = target or (default_target(board) if board else "arm")
@@ -202,21 +199,22 @@ def _chain_of(
     of_onnx: Mapping[str, object],
     *,
     npu: bool,
+    trust: bool,
 ) -> "_OnnxChain | TfliteChain | TorchChain":
     """Return the chain for a model's format; `of_onnx` are options by name that other formats do not have."""
     path = Path(model) if isinstance(model, str | Path) and Path(model).is_file() else None
     tflite = path is not None and is_tflite(path)
     if (tflite or _is_torch(model)) and (found := [name for name, value in of_onnx.items() if value]):
         raise UsageError(
-            f"{found[0]} is for ONNX models; TFLite's and PyTorch's are computed on this machine, as they are: "
-            "`run --check` compares a package on a board"
+            f"{found[0]} is for ONNX models; {'TFLite' if tflite else 'PyTorch'}'s keep their own states, and "
+            "inputs are constants where the model is exported so"
         )
     if path is not None and tflite:
         return TfliteChain.read(*checked_paths(path, against), shapes, npu=npu)
     if not isinstance(model, str | Path | onnx.ModelProto) or _is_torch(model):
         with loading_torch(f"{model if isinstance(model, str | Path) else 'the model'} is a PyTorch program"):
             from arm_ext.api.accuracy_torch import TorchChain
-        return TorchChain.read(model, against, shapes)
+        return TorchChain.read(model, against, shapes, trust=trust)
     if against is None:
         _read(model)  # what is wrong with it, such as that it is not there, is told first
         raise UsageError(
@@ -233,8 +231,25 @@ def _is_torch(model: object) -> bool:
     return not isinstance(model, onnx.ModelProto) and model is not None
 
 
+def _check_bisect(chain: Chain, gate: Gate, metric: Metric | None, samples: int) -> None:
+    """Check that layers can be put back to float and that the effect can be measured.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    if not isinstance(chain, SearchedChain):
+        raise UsageError(
+            f"--bisect: {chain.name} is TFLite, which holds no weights in float; the report names the layers to blame, "
+            "and `quantize --max-drop` chooses layers of the network exported to ONNX"
+        )
+    if metric is None:
+        raise UsageError("--bisect: the data has no array 'labels' for top1; name a --metric")
+    gate.check(metric.name, samples, less_is_better=metric.less_is_better)
+    chain.check_searched()
+
+
 def _bisected(
-    chain: "_OnnxChain",
+    chain: SearchedChain,
     feeds: Sequence[Feed],
     metric: Metric,
     gate: Gate,
@@ -242,23 +257,19 @@ def _bisected(
     npu: NpuOptions | str | None,
 ) -> MixedPrecision:
     """Return the fewest layers that must be in int16 or float so that the quantised model holds the bounds."""
-    stepped = [feed | held for feed, held in zip(feeds, chain.states.exact, strict=True)]
-    judge = Judge(chain.name, chain.source, stepped, metric, gate.holds, chain.states.pairs)
-    # Weights in float are those that quantisers start from.
-    matching = Matching(fold_batch_norm(chain.source), chain.quantized)
-    return choose_precisions(
-        matching,
-        partial(with_nodes, matching),
-        judge,
+    mixed = choose_precisions(
+        chain.choices(),
+        chain.judge(feeds, metric, gate),
         target,
         gate.describe(metric.name),
         fewest=True,
         npu=NpuOptions(npu) if isinstance(npu, str) else npu,
     )
+    return chain.chosen(mixed)
 
 
 @dataclass(kw_only=True)
-class _OnnxChain(Chain):
+class _OnnxChain(SearchedChain):
     """The chain of an ONNX model in QDQ form.
 
     Attributes:
@@ -347,22 +358,31 @@ class _OnnxChain(Chain):
         """Return the model that regions for the NPU are cut from."""
         return import_onnx(self.quantized)
 
-    def check_bisect(self, gate: Gate, metric: Metric | None, samples: int) -> None:
-        """Check that layers can be put back to float and that the effect can be measured.
+    def check_searched(self) -> None:
+        """Check that the float model has the quantised one's channels as they are.
 
         Raises:
-            UsageError: They cannot.
+            UsageError: It has not.
         """
-        if metric is None:
-            raise UsageError("--bisect: the data has no array 'labels' for top1; name a --metric")
-        gate.check(metric.name, samples, less_is_better=metric.less_is_better)
         if noted(self.quantized, RESCALED) - noted(self.source, RESCALED):
             raise UsageError(
                 f"--bisect: channels of {self.name} were rescaled before it was quantised, and those of --against "
                 f"{self.reference} were not; quantize --max-drop chooses layers as it rescales"
             )
 
-    def match(self, feed: Feed) -> None:
+    def choices(self) -> Choices:
+        """Return what the model can be."""
+        # Weights in float are those that quantisers start from.
+        matching = Matching(fold_batch_norm(self.source), self.quantized)
+        return Choices.of_onnx(matching, partial(with_nodes, matching))
+
+    def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
+        """Return what measures such models in onnxruntime, step by step from the source's states."""
+        states = self.states
+        stepped = [feed | held for feed, held in zip(feeds, states.exact, strict=True)]
+        return Judge.of_onnx(self.name, self.source, stepped, metric, gate.holds, states.pairs)
+
+    def prepare(self, feed: Feed, numerics: qdq.Qdq) -> ImportedModel:
         """Match the layers and open the sessions; one sample shows which tensors have the same shapes.
 
         Raises:
@@ -412,6 +432,7 @@ class _OnnxChain(Chain):
         bytes_ = [la.integers for la in layers if la.integers and la.dequantizer and la.dequantizer.bits <= 8]
         self._others = Session.or_none(self.instrumented, self.name, bytes_)
         self.layers = [LayerErrors(layer) for layer in layers]
+        return import_onnx(self.instrumented)
 
     def add(self, feed: Feed, run: Run) -> None:
         """Compare one sample."""
@@ -518,20 +539,20 @@ def _agreement(chain: Chain, npu: NpuOptions | str, target: str) -> "Agreement":
 
 @contextmanager
 def _ours(
-    chain: _OnnxChain,
+    model: ImportedModel,
+    numerics: qdq.Qdq,
     board: str | None,
     target: str | None,
     npu: NpuOptions | str | None,
     plugins: Sequence[str | Path],
 ) -> Iterator[Run]:
-    """Return the function that runs the quantised model as this project compiles it."""
+    """Return the function that runs a model as this project compiles it."""
     if board is None:
-        numerics = qdq.NUMERICS if npu is None else tosa.NUMERICS
-        yield host_runner(import_onnx(chain.instrumented), numerics=numerics)
+        yield host_runner(model, numerics=numerics)
         return
     with temporary() as folder:
         package = compile_model(
-            chain.instrumented,
+            model,
             target or default_target(board),
             folder / "model.armpkg",
             npu=npu,

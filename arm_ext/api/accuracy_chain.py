@@ -3,16 +3,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy.typing as npt
+import tvm
+from tvm import relax
 
-from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.api.mixed_precision import Choices
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.pipeline.selftest import Run
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.layer_errors import LayerErrors, errors
 from arm_ext.quantization.metrics import Metric, stacked
-from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, Middle, OutputAccuracy
+from arm_ext.quantization.mixed_precision import Judge
+from arm_ext.report.accuracy.gate import Gate
+from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, Middle, MixedPrecision, OutputAccuracy
+from schedules.numerics.qdq import Qdq
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
@@ -48,6 +55,38 @@ class Chain(ABC):
     @abstractmethod
     def imported(self) -> ImportedModel:
         """Return the model that regions for the NPU are cut from."""
+
+    @abstractmethod
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """Return the specs of the samples' arrays."""
+
+    @abstractmethod
+    def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
+        """Return one feed per sample.
+
+        Raises:
+            UsageError: The arrays do not fit the model's inputs.
+        """
+
+    @abstractmethod
+    def inputs(self, feed: Feed) -> list[Array]:
+        """Return the quantised model's inputs for a sample, in its order, with the states of our integers."""
+
+    @abstractmethod
+    def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
+        """Get ready for samples; return the model that our integers are computed of, with all layers as results.
+
+        Args:
+            feed: The first sample.
+            numerics: The numerics of our integers.
+
+        Raises:
+            UsageError: Nothing of the two models is alike.
+        """
+
+    @abstractmethod
+    def add(self, feed: Feed, run: Run) -> None:
+        """Compare one sample; `run` computes the model of `prepare`."""
 
     def keep(self, **links: Mapping[str, Array]) -> None:
         """Keep the outputs of one sample, by link and name."""
@@ -94,3 +133,42 @@ class Chain(ABC):
             middle=self.middle,
             runtime=self.runtime,
         )
+
+
+class SearchedChain(Chain):
+    """A chain of a model whose layers can be put back to float, for `--bisect`."""
+
+    @abstractmethod
+    def check_searched(self) -> None:
+        """Check that layers can be put back.
+
+        Raises:
+            UsageError: They cannot.
+        """
+
+    @abstractmethod
+    def choices(self) -> Choices:
+        """Return what the model can be."""
+
+    @abstractmethod
+    def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
+        """Return what measures such models on samples."""
+
+    def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
+        """Return a choice as this format's user reads it."""
+        return mixed
+
+
+def with_results(model: ImportedModel, mod: tvm.IRModule) -> ImportedModel:
+    """Return a model with a `main` that has other results, as a plain function of all its inputs."""
+    ty = mod["main"].ret_ty
+    fields = ty.fields if isinstance(ty, relax.TupleType) else [ty]
+    specs = tuple(
+        TensorSpec(f"result {number}", tuple(int(size) for size in field.shape), str(field.dtype))
+        for number, field in enumerate(fields)
+    )
+    return replace(model, mod=mod, outputs=specs, states=(), for_npu=None, reference=_nothing)
+
+
+def _nothing(inputs: list[Array]) -> tuple[list[Array], str]:
+    return [], "the source's runtime does not compute these results"

@@ -7,8 +7,7 @@ that the files have for their tensors. A layer alone is computed by us, fed with
 Samples of a model that keeps variables are consecutive steps: each link of the chain goes on from its own values.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.api.accuracy_chain import Chain, Feed
+from arm_ext.api.accuracy_chain import Chain, Feed, with_results
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
@@ -31,7 +30,7 @@ from arm_ext.quantization.tflite_layers import File, TfliteLayer, layers_of
 from relay_passes.canonicalize.define_division import divides_integers
 from relay_passes.ir.returning import fed, returned, returning
 from relay_passes.programs.control_flow import has_control_flow
-from schedules.numerics import qdq, tosa
+from schedules.numerics.qdq import Qdq
 
 Array = npt.NDArray[Any]
 
@@ -162,17 +161,14 @@ class TfliteChain(Chain):
         """Return the model that regions for the NPU are cut from."""
         return self.model
 
-    @contextmanager
-    def ours(self, *, npu: bool) -> Iterator[Run]:
-        """Return the function that runs the model as this project compiles it, for all layers."""
-        numerics = tosa.NUMERICS if npu else qdq.NUMERICS
+    def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
+        """Return the model with all layers as results; compile what computes one alone."""
         inner = [each.variable for each in self._layers[len(self.file.inputs) :]]
         following = returned(self.model.mod)[len(self.file.outputs) :]
-        whole = replace(self.model, mod=returning(self.model.mod, [*inner, *following]))
         alone = replace(self.model, mod=fed(self.model.mod, inner, dequantized=self.against is not None))
         self._alone = host_runner(alone, numerics=numerics)
         self.layers = [LayerErrors(each.layer) for each in self._layers]
-        yield host_runner(whole, numerics=numerics)
+        return with_results(self.model, returning(self.model.mod, [*inner, *following]))
 
     def add(self, feed: Feed, run: Run) -> None:
         """Compare one sample."""

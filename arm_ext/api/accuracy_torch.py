@@ -5,9 +5,9 @@ Without the float program the quantised one in torch is the reference, and a lay
 integers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy.typing as npt
 import torch
 from torch.export import ExportedProgram
 
-from arm_ext.api.accuracy_chain import Chain, Feed
+from arm_ext.api.accuracy_chain import Feed, SearchedChain, with_results
+from arm_ext.api.mixed_precision import Choices
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
@@ -25,28 +26,35 @@ from arm_ext.frontends.torch.reference import NodeValues, Replaced
 from arm_ext.pipeline.selftest import Run, host_runner
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.layers import Layer
+from arm_ext.quantization.metrics import Metric
+from arm_ext.quantization.mixed_precision import Infer, Judge
 from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.torch_float_layers import TorchFloatLayers
 from arm_ext.quantization.torch_layers import TorchLayer, TorchMatching
+from arm_ext.report.accuracy.gate import Gate
+from arm_ext.report.accuracy.record import MixedPrecision
 from relay_passes.ir.returning import fed, returned, returning
 from relay_passes.programs.control_flow import has_control_flow
-from schedules.numerics import qdq, tosa
+from schedules.numerics.qdq import Qdq
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(kw_only=True)
-class TorchChain(Chain):
+class TorchChain(SearchedChain):
     """The chain of a program that PT2E quantised.
 
     Attributes:
         model: The imported program.
         quantized: The program.
         source: The float program, if there is one.
+        shapes: Input name → shape, for inputs with dynamic dimensions.
     """
 
     model: ImportedModel
     quantized: NodeValues
     source: NodeValues | None
+    shapes: Shapes
     _layers: list[TorchLayer] = field(default_factory=list)
     # Nodes of the outputs, of the quantised and of the float program.
     _returned: tuple[list[str], list[str]] = ([], [])
@@ -54,16 +62,27 @@ class TorchChain(Chain):
 
     @classmethod
     def read(
-        cls, model: str | Path | ExportedProgram, against: str | Path | ExportedProgram | None, shapes: Shapes
+        cls,
+        model: str | Path | ExportedProgram,
+        against: str | Path | ExportedProgram | None,
+        shapes: Shapes,
+        *,
+        trust: bool,
     ) -> "TorchChain":
         """Read the programs, and check that they belong together.
+
+        Args:
+            model: The quantised program.
+            against: The float program, if there is one.
+            shapes: Input name → shape, for inputs with dynamic dimensions.
+            trust: Whether files may run code of their own when they are opened.
 
         Raises:
             UsageError: They do not, or a file is wrong.
             ModelError: The quantised one cannot be imported, or keeps states or decides at run time.
         """
-        program, name, _ = read_exported(model)
-        imported = import_torch(model, shapes)
+        program, name, _ = read_exported(model, trust=trust)
+        imported = import_torch(model, shapes, trust=trust)
         if not imported.quantized:
             raise UsageError(f"{name}: holds no quantize; expected a program that PT2E quantised")
         if has_control_flow(imported.mod) or imported.states:
@@ -73,7 +92,7 @@ class TorchChain(Chain):
         quantized, source, reference = NodeValues(program, name), None, "QDQ"
         own, others = returned_names(program), returned_names(program)
         if against is not None:
-            float_program, reference, _ = read_exported(against)
+            float_program, reference, _ = read_exported(against, trust=trust)
             source, others = NodeValues(float_program, reference), returned_names(float_program)
             _check_alike(quantized, source, name, reference)
         matching = TorchMatching(quantized, source or quantized)
@@ -95,6 +114,7 @@ class TorchChain(Chain):
             model=imported,
             quantized=quantized,
             source=source,
+            shapes=shapes,
             _layers=layers,
             _returned=(own, others),
         )
@@ -119,16 +139,13 @@ class TorchChain(Chain):
         """Return the model that regions for the NPU are cut from."""
         return self.model
 
-    @contextmanager
-    def ours(self, *, npu: bool) -> Iterator[Run]:
-        """Return the function that runs the program as this project compiles it, for all layers and outputs."""
-        numerics = tosa.NUMERICS if npu else qdq.NUMERICS
+    def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
+        """Return the program with all layers as results; without a float program, compile what computes one alone."""
         mod, variables = self.model.mod, [each.variable for each in self._layers]
         if self.source is None:
             alone = replace(self.model, mod=fed(mod, variables, dequantized=False))
             self._alone = host_runner(alone, numerics=numerics)
-        whole = replace(self.model, mod=returning(mod, [*variables, *returned(mod)]))
-        yield host_runner(whole, numerics=numerics)
+        return with_results(self.model, returning(mod, [*variables, *returned(mod)]))
 
     def add(self, feed: Feed, run: Run) -> None:
         """Compare one sample."""
@@ -143,8 +160,7 @@ class TorchChain(Chain):
             alone = dict(zip(names, self._alone([*self.inputs(feed), *integers]), strict=True))
             results = {name: fake[node] for name, node in zip(self.outputs, own, strict=True)}
         else:
-            given = dict(zip(self.source.inputs, (feed[name] for name in self.quantized.inputs), strict=True))
-            exact = self.source(given, {*(each.layer.source for each in self._layers), *others})
+            exact = self.source(self._renamed(feed), {*(each.layer.source for each in self._layers), *others})
             alone = self.quantized(feed, names, _exact_inputs(self._layers, exact))
             results = {name: exact[node] for name, node in zip(self.outputs, others, strict=True)}
         for sums, each in zip(self.layers, self._layers, strict=True):
@@ -157,6 +173,65 @@ class TorchChain(Chain):
             fake={name: fake[node] for name, node in zip(self.outputs, own, strict=True)},
             integers=dict(zip(self.outputs, found[len(names) :], strict=True)),
         )
+
+    def _renamed(self, feed: Feed) -> Feed:
+        """Return a sample by the float program's names of the inputs."""
+        assert self.source is not None
+        return dict(zip(self.source.inputs, (feed[name] for name in self.quantized.inputs), strict=True))
+
+    @cached_property
+    def _float_layers(self) -> TorchFloatLayers:
+        return TorchFloatLayers(TorchMatching(self.quantized, self.source or self.quantized), self._layers)
+
+    def check_searched(self) -> None:
+        """Check that there is a float program, whose weights layers in float have.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if self.source is None:
+            raise UsageError(
+                "--bisect: layers in float have the float program's weights; name it by --against"
+            )
+
+    def choices(self) -> Choices:
+        """Return what the program can be: PT2E has no 16-bit activations that this project compiles."""
+        layers, refused = self._float_layers, "layers of PyTorch's programs go to float32 at once"
+
+        def build(
+            *, keep_float: Sequence[str], int16: Sequence[str], float16: Sequence[str]
+        ) -> ExportedProgram:
+            return layers.with_float(keep_float)
+
+        return Choices(
+            layers.units,
+            {"float32": [unit.name for unit in layers.units]},
+            {"int16": refused, "float16": refused},
+            build,
+            partial(import_torch, shapes=self.shapes),
+        )
+
+    def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
+        """Return what measures such programs in torch."""
+        source = self.source
+        assert source is not None
+
+        def computed(values: NodeValues, returned: Sequence[str], feed: Feed) -> Feed:
+            found = values(feed, returned)
+            return {name: found[node] for name, node in zip(self.outputs, returned, strict=True)}
+
+        def opened(program: ExportedProgram) -> Infer:
+            return partial(computed, NodeValues(program, self.name), returned_names(program))
+
+        def exact(feed: Feed) -> Feed:
+            return computed(source, self._returned[1], self._renamed(feed))
+
+        return Judge(self.name, self.outputs, exact, opened, feeds, metric, gate.holds)
+
+    def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
+        """Return a choice with the modules that a quantiser of PyTorch's is to leave in float."""
+        chosen = next(each for each in mixed.choices if each.chosen)
+        return mixed.model_copy(update={"modules": self._float_layers.modules(chosen.layers)})
 
 
 def _exact_inputs(layers: Sequence[TorchLayer], exact: Mapping[str, Array]) -> Replaced:

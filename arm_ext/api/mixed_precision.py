@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost and accuracy gain of layers in int16, float16 or float32, for `quantize` and `accuracy`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from arm_ext.api.npu_division import DividedEstimate, estimate_divided
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.estimate import Estimate, estimate
 from arm_ext.quantization.float16_layers import IN_HALVES
 from arm_ext.quantization.float_layers import Unit, units_of
 from arm_ext.quantization.int16_layers import without_effect
 from arm_ext.quantization.layers import Matching
-from arm_ext.quantization.mixed_precision import RUNGS, Build, Judge, Raised, Rung, Search, Trial, built
+from arm_ext.quantization.mixed_precision import (
+    RUNGS,
+    Build,
+    Judge,
+    Model,
+    Raised,
+    Rung,
+    Search,
+    Trial,
+    built,
+)
 from arm_ext.report.accuracy.record import LayerCost, MixedPrecision, NpuCost, NpuTarget, PrecisionChoice
 from arm_ext.target.profiles import Profile, resolve
 
@@ -26,9 +37,41 @@ _HALVES = "fullfp16"
 _Estimate = Estimate | DividedEstimate
 
 
+@dataclass(frozen=True)
+class Choices:
+    """What a quantised model can be with some layers above int8.
+
+    Attributes:
+        units: The layers that can be above it, in execution order.
+        able: Rung → the layers that it changes; on float32 all can be.
+        refused: Rung that is no choice → why.
+        build: Makes the models.
+        imported: Imports one of them.
+    """
+
+    units: list[Unit]
+    able: Mapping[Rung, list[str]]
+    refused: Mapping[Rung, str]
+    build: Build
+    imported: Callable[[Model], ImportedModel]
+
+    @classmethod
+    def of_onnx(cls, matching: Matching, build: Build) -> "Choices":
+        """Return those of an ONNX model in QDQ form, matched with its source."""
+        units = units_of(matching)
+        operators = {node.name: node.op_type for node in matching.source.proto.graph.node}
+        able: dict[Rung, list[str]] = {
+            "int16": [unit.name for unit in units if not without_effect(matching, unit.nodes)],
+            "float16": [
+                unit.name for unit in units if {operators.get(node, "") for node in unit.nodes} <= IN_HALVES
+            ],
+            "float32": [unit.name for unit in units],
+        }
+        return cls(units, able, {}, build, import_onnx)
+
+
 def choose_precisions(
-    matching: Matching,
-    build: Build,
+    choices: Choices,
     judge: Judge,
     target: str,
     bound: str,
@@ -42,8 +85,7 @@ def choose_precisions(
     is kept.
 
     Args:
-        matching: The model in int8, whose layers can be above it, and its source.
-        build: Makes the models.
+        choices: What the model in int8 can be.
         judge: Measures the models.
         target: Profile that cycles are estimated for.
         bound: The bound in words, for messages.
@@ -58,14 +100,14 @@ def choose_precisions(
     """
     if npu is not None and npu.fail_on_fallback:
         raise UsageError("--fail-on-fallback: layers in float run on the CPU; leave it out beside --max-drop")
-    units = units_of(matching)
-    prices = _Prices(units, build, resolve(target, None), npu)
-    rungs = _Rungs.of(matching, units, prices)
-    search = Search(units, build, judge, None if fewest else rungs.extra(prices), rungs.layers)
+    units = choices.units
+    prices = _Prices(choices, resolve(target, None), npu)
+    rungs = _Rungs.of(choices, prices)
+    search = Search(units, choices.build, judge, None if fewest else rungs.extra(prices), rungs.layers)
     chosen = search.run()
     priced = {chosen: prices.of(chosen.raised)}
     try:
-        for trial in _shown(search):
+        for trial in _shown(search, 0 if fewest else _CHEAPEST):
             priced[trial] = prices.of(trial.raised)
     except KeyboardInterrupt:  # what there is, is kept
         search.complete = False
@@ -98,8 +140,7 @@ def choose_precisions(
 class _Prices:
     """Estimates of models with layers above int8, each computed once."""
 
-    units: list[Unit]
-    build: Build
+    choices: Choices
     profile: Profile
     npu: NpuOptions | None
     _known: dict[Raised, _Estimate] = field(default_factory=dict)
@@ -108,7 +149,7 @@ class _Prices:
         """Return the estimate of a model with layers above int8."""
         key = frozenset(raised)
         if key not in self._known:
-            model = import_onnx(built(self.units, self.build, key))
+            model = self.choices.imported(built(self.choices.units, self.choices.build, key))
             self._known[key] = (
                 estimate(model, self.profile)
                 if self.npu is None
@@ -118,8 +159,9 @@ class _Prices:
 
     def by_layer(self, raised: Collection[tuple[str, Rung]]) -> Mapping[str, float]:
         """Return the cycles of each layer in a model; conversions on their own are of none."""
-        owners = {node: unit.name for unit in self.units for node in unit.nodes}
-        found = dict.fromkeys((unit.name for unit in self.units), 0.0)
+        units = self.choices.units
+        owners = {node: unit.name for unit in units for node in unit.nodes}
+        found = dict.fromkeys((unit.name for unit in units), 0.0)
         for names, cycles in self.of(raised).costs():
             owner = next((owners[name] for name in names if name in owners), None)
             if owner is not None:
@@ -130,7 +172,7 @@ class _Prices:
         """Return the layers of a model that the NPU computes, their quantised products at least."""
         found = self.of(raised)
         nodes = found.on_npu if isinstance(found, DividedEstimate) else frozenset()
-        return frozenset(unit.name for unit in self.units if unit.name in nodes)
+        return frozenset(unit.name for unit in self.choices.units if unit.name in nodes)
 
     def handover(self) -> float:
         """Return the cycles of one hand-over to the NPU and back."""
@@ -167,13 +209,15 @@ class _Rungs:
     refused: dict[Rung, str]
 
     @classmethod
-    def of(cls, matching: Matching, units: list[Unit], prices: _Prices) -> "_Rungs":
+    def of(cls, choices: Choices, prices: _Prices) -> "_Rungs":
         """Find the rungs of each layer.
 
         Raises:
             ModelError: A model in int8 or float32 cannot be compiled.
         """
-        able, refused = _able(matching, units, prices.profile)
+        able, refused = dict(choices.able), dict(choices.refused)
+        if able.get("float16") and _HALVES not in prices.profile.features:
+            able["float16"], refused["float16"] = [], f"{prices.profile.name} lacks {_HALVES}"
         found = cls({}, {}, {}, refused)
         in_int8 = prices.on_npu(())
         on: dict[str, frozenset[str]] = {"int8": in_int8}
@@ -193,7 +237,7 @@ class _Rungs:
                     refused[rung] = "every layer would leave the NPU"
             if able.get(rung):
                 found.layers[rung], found.cycles[rung] = able[rung], cycles
-        for unit in units:
+        for unit in choices.units:
             found.npu[unit.name] = tuple(rung for rung, names in on.items() if unit.name in names)
         return found
 
@@ -226,24 +270,6 @@ class _Rungs:
         )
 
 
-def _able(
-    matching: Matching, units: list[Unit], profile: Profile
-) -> tuple[dict[Rung, list[str]], dict[Rung, str]]:
-    """Return which layers each rung changes and the target has operators for; and why a rung has none."""
-    operators = {node.name: node.op_type for node in matching.source.proto.graph.node}
-    found: dict[Rung, list[str]] = {
-        "int16": [unit.name for unit in units if not without_effect(matching, unit.nodes)],
-        "float16": [
-            unit.name for unit in units if {operators.get(node, "") for node in unit.nodes} <= IN_HALVES
-        ],
-        "float32": [unit.name for unit in units],
-    }
-    refused: dict[Rung, str] = {}
-    if _HALVES not in profile.features:
-        found["float16"], refused["float16"] = [], f"{profile.name} lacks {_HALVES}"
-    return found, refused
-
-
 def _choice(units: Sequence[Unit], trial: Trial, cost: _Estimate, *, chosen: bool) -> PrecisionChoice:
     npu = None
     if isinstance(cost, DividedEstimate):
@@ -264,9 +290,9 @@ def _choice(units: Sequence[Unit], trial: Trial, cost: _Estimate, *, chosen: boo
     )
 
 
-def _shown(search: Search) -> list[Trial]:
-    """The choices whose whole models are estimated, those that may be chosen first."""
-    holding = sorted((t for t in search.trials.values() if t.holds), key=search.price)[:_CHEAPEST]
+def _shown(search: Search, cheapest: int) -> list[Trial]:
+    """The choices whose whole models are estimated, those that may be chosen first: as many that hold."""
+    holding = sorted((t for t in search.trials.values() if t.holds), key=search.price)[:cheapest]
     ends = [
         search.trials[frozenset()],
         max(search.trials.values(), key=lambda trial: len(trial.at("float32"))),

@@ -84,6 +84,7 @@ def profile(
     plugins: Sequence[str | Path] = (),
     values: Mapping[str, npt.ArrayLike] | None = None,
     shapes: Given | None = None,
+    trust: bool = False,
     cores: Sequence[int] = (),
     progress: Callable[[str], None] = lambda step: None,
     keep: Keep = lambda report: None,
@@ -100,6 +101,7 @@ def profile(
         plugins: As for `compile`, for a model file.
         values: As for `compile`, for a model file.
         shapes: Input name → shape: which of a package's several to measure, or those of a model file.
+        trust: As for `compile`, for a model file.
         cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.
         keep: Called with what was measured so far, if anything, where the board goes away in the middle or
@@ -113,7 +115,7 @@ def profile(
     check_type("board", board, str)
     check_cores(board, cores)
     progress("compile")
-    with _compiled(model, board, target, shapes, plugins, values) as (package, fixed):
+    with _compiled(model, board, target, shapes, plugins, values, trust=trust) as (package, fixed):
         return profile_package(package, board, shapes=fixed, cores=cores, progress=progress, keep=keep)
 
 
@@ -151,10 +153,12 @@ def _compiled(
     shapes: Given | None,
     plugins: Sequence[str | Path],
     values: Mapping[str, npt.ArrayLike] | None,
+    *,
+    trust: bool,
 ) -> Iterator[tuple[Package, Given | None]]:
     """Give the package to measure, and the shapes that are still to be chosen of it."""
     if not isinstance(model, str | Path) or not Path(model).is_file():
-        refuse_compiled({"--target": target, "--plugin": plugins, "--value": values})
+        refuse_compiled({"--target": target, "--plugin": plugins, "--value": values, "--trust": trust})
         yield package_of(model), shapes
         return
     with temporary() as folder:
@@ -165,6 +169,7 @@ def _compiled(
             plugins=plugins,
             shapes=shapes,
             values=values,
+            trust=trust,
         )
         yield result.package, None
 

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
-from arm_ext.api.mixed_precision import choose_precisions
+from arm_ext.api.mixed_precision import Choices, choose_precisions
 from arm_ext.api.npu_division import check_npu
 from arm_ext.api.plugins import with_plugins
 from arm_ext.common.errors import ModelError, UsageError
@@ -379,9 +379,8 @@ def _mixed(
     feeds = quantizer.feeds()
     carried = {name: output for name, output in steps.pairs.items() if name not in quantizer.given}
     return choose_precisions(
-        Matching(source, quantizer.quantized(shapes)),
-        partial(quantizer.quantized, shapes),
-        Judge(source.graph.name, source, feeds, metric, gate.holds, carried),
+        Choices.of_onnx(Matching(source, quantizer.quantized(shapes)), partial(quantizer.quantized, shapes)),
+        Judge.of_onnx(source.graph.name, source, feeds, metric, gate.holds, carried),
         target,
         gate.describe(metric.name),
         fewest=False,

@@ -13,6 +13,7 @@ from arm_ext.cli.model_options import (
     given_values,
     plugin_option,
     sample_state_options,
+    trust_option,
     value_option,
 )
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
@@ -76,6 +77,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
     help="Find the fewest layers that, in int16 or float, make the model hold --min or --max-drop, and their cost.",
 )
 @npu_options
+@trust_option
 @plugin_option
 @value_option
 @sample_state_options
@@ -97,6 +99,7 @@ def accuracy(
     least: tuple[str, float] | None,
     max_drop: float | None,
     bisect: bool,
+    trust: bool,
     plugins: tuple[Path, ...],
     values: tuple[tuple[str, str], ...],
     states: tuple[tuple[str, str], ...],
@@ -151,6 +154,7 @@ def accuracy(
             state=given_states(states),
             state_init=state_init,
             shapes=given_shapes(shapes),
+            trust=trust,
             progress=step,
         )
     document = report.model_dump_json(indent=2)

@@ -65,12 +65,14 @@ def given_values(pairs: Sequence[tuple[str, str]]) -> dict[str, list[int | float
     return values
 
 
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Let a .pt2 file run code of its own when it is opened; without it, a file that would is refused.",
+)
+
 model_options = option_group(
-    click.option(
-        "--trust",
-        is_flag=True,
-        help="Let a .pt2 file run code of its own when it is opened; without it, a file that would is refused.",
-    ),
+    trust_option,
     plugin_option,
     value_option,
     click.option(

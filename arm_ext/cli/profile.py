@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from arm_ext.cli.console import check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import given_values, plugin_option, value_option
+from arm_ext.cli.model_options import given_values, plugin_option, trust_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
@@ -30,6 +30,7 @@ WRITTEN = (".html", ".json", ".csv", ".trace")
 @click.argument("model", type=PATH)
 @board_option("measure")
 @click.option("--target", help="Profile to compile a model file for.  [default: the board's, or arm]")
+@trust_option
 @plugin_option
 @value_option
 @shape_option(
@@ -59,6 +60,7 @@ def profile(
     model: Path,
     board: str,
     target: str | None,
+    trust: bool,
     plugins: tuple[Path, ...],
     values: tuple[tuple[str, str], ...],
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
@@ -117,6 +119,7 @@ def profile(
             plugins=plugins,
             values=given_values(values),
             shapes=given_shapes(shapes),
+            trust=trust,
             cores=pinned,
             progress=begin,
             keep=show,

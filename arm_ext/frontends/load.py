@@ -92,7 +92,7 @@ def prepared(model: _T, values: Mapping[str, npt.ArrayLike] | None, *, trust: bo
 
 @ending_blocks_on_error()
 def import_model(
-    model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
+    model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported | ImportedModel",
     shapes: Shapes | None = None,
     states: Mapping[str, str] | None = None,
 ) -> ImportedModel:
@@ -100,7 +100,7 @@ def import_model(
 
     Args:
         model: A path, which `trusted` may have marked, a loaded ONNX model, or an exported program of PyTorch or of
-            JAX.
+            JAX; one that is imported already is returned as it is.
         shapes: Input name → static shape, needed for each input with a dynamic dimension.
         states: Input name → name of the output that is its next value, for `with_states` to follow; ONNX may have
             values for them.
@@ -110,6 +110,8 @@ def import_model(
         ModelError: Operators that cannot be compiled.
         EnvError: PyTorch, or jaxlib, is not installed, and the model is a program that it reads.
     """
+    if isinstance(model, ImportedModel):
+        return model
     if isinstance(model, onnx.ModelProto):
         return import_onnx_states(model, shapes, states or {})
     if isinstance(model, TrustedFile):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import weight_bytes
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
@@ -52,7 +53,9 @@ def estimate(
         numerics: Numerics of quantised operators.
         divide: As `PhaseOptions.divide`; what something else may compute is left out of the calls.
     """
-    options = PhaseOptions(profile, numerics=numerics, divide=divide)
+    # A division between an NPU and the CPU reads bodies of kernels.
+    kernel_cache = KernelCache() if divide is None else None
+    options = PhaseOptions(profile, numerics=numerics, divide=divide, kernel_cache=kernel_cache)
     planned = last(run_phases(PhaseResult(model.mod), options))
     nodes = SourceNodes(model.nodes, count_macs(model.mod))
     calls = tuple(row for row in planned.rows(nodes) if row.function not in planned.offers)

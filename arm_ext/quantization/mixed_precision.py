@@ -6,12 +6,12 @@
    the bound when it is raised to that rung, by bisection.
 3. Layers of the prefix go back to lower rungs one by one, as long as the bound holds.
 
-Every model is computed by onnxruntime, in float between quantise and dequantise.
+Every model is computed by the source's runtime, in float between quantise and dequantise.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import onnx
@@ -26,6 +26,12 @@ from arm_ext.quantization.steps import Feed
 Rung = Literal["int16", "float16", "float32"]
 """Precision of a layer above int8: 16-bit activations with 8-bit weights, or float of 16 or 32 bits."""
 
+Model: TypeAlias = Any
+"""A quantised model: ONNX in QDQ form, or a program of PyTorch's."""
+
+Infer = Callable[[Feed], Feed]
+"""Inputs of a sample by name → outputs by name."""
+
 RUNGS: tuple[Rung, ...] = get_args(Rung)
 
 Raised = frozenset[tuple[str, Rung]]
@@ -33,11 +39,9 @@ Raised = frozenset[tuple[str, Rung]]
 
 
 class Build(Protocol):
-    """Makes the QDQ model of source nodes on each rung; all others are in int8."""
+    """Makes the quantised model of source nodes on each rung; all others are in int8."""
 
-    def __call__(
-        self, *, keep_float: Sequence[str], int16: Sequence[str], float16: Sequence[str]
-    ) -> onnx.ModelProto:
+    def __call__(self, *, keep_float: Sequence[str], int16: Sequence[str], float16: Sequence[str]) -> Model:
         """Return the model."""
 
 
@@ -74,11 +78,13 @@ class Trial:
 
 @dataclass
 class Judge:
-    """Measures QDQ models against the float one on the same samples.
+    """Measures quantised models against the float one on the same samples.
 
     Attributes:
         name: Name of the model, for messages.
-        source: The float model.
+        outputs: Names of the outputs.
+        source: Computes the float model.
+        opened: Returns what computes a quantised model.
         feeds: Samples to compare on, with the states that the float model's step starts from.
         metric: What is measured.
         holds: Whether a metric and its drop from the float model are good enough.
@@ -86,7 +92,9 @@ class Judge:
     """
 
     name: str
-    source: onnx.ModelProto
+    outputs: Sequence[str]
+    source: Infer
+    opened: Callable[[Model], Infer]
     feeds: Sequence[Feed]
     metric: Metric
     holds: Callable[[float, float], bool]
@@ -95,38 +103,54 @@ class Judge:
     reached: float = field(init=False)
 
     def __post_init__(self) -> None:
-        every = [value.name for value in self.source.graph.output]
-        self._names = [name for name in every if name not in self.states.values()] or every
+        self._names = [n for n in self.outputs if n not in self.states.values()] or list(self.outputs)
         self._seen = sorted(
             {round(place) for place in np.linspace(0, len(self.feeds) - 1, min(len(self.feeds), _SEEN))}
         )
         self.exact = self._outputs(self.source)
         self.reached = self.metric(self.exact, self.exact)
 
-    def trial(self, model: onnx.ModelProto, raised: Raised) -> Trial:
+    @classmethod
+    def of_onnx(
+        cls,
+        name: str,
+        source: onnx.ModelProto,
+        feeds: Sequence[Feed],
+        metric: Metric,
+        holds: Callable[[float, float], bool],
+        states: Mapping[str, str] | None = None,
+    ) -> "Judge":
+        """Return what measures ONNX models by onnxruntime; `source` is the float model."""
+        outputs = [value.name for value in source.graph.output]
+
+        def opened(model: onnx.ModelProto) -> Infer:
+            return Session(model, name, outputs)
+
+        return cls(name, outputs, opened(source), opened, feeds, metric, holds, states or {})
+
+    def trial(self, model: Model, raised: Raised) -> Trial:
         """Return the metric of a model, on all samples."""
-        value = self.metric(self._outputs(model), self.exact)
+        value = self.metric(self._outputs(self.opened(model)), self.exact)
         drop = self.metric.drop(value, self.reached)
         return Trial(raised, value, drop, self.holds(value, drop))
 
-    def noise(self, model: onnx.ModelProto) -> float:
+    def noise(self, model: Model) -> float:
         """Return the power of the error over that of the float model's values, summed over outputs."""
-        ours = self._outputs(model, self._seen)
+        ours = self._outputs(self.opened(model), self._seen)
         found = [error_of(ours[name], self.exact[name][self._seen]) for name in self._names]
         return sum(each.noise / max(each.signal, _TINY) for each in found)
 
-    def _outputs(self, model: onnx.ModelProto, places: Sequence[int] | None = None) -> Outputs:
+    def _outputs(self, infer: Infer, places: Sequence[int] | None = None) -> Outputs:
         """Return the outputs for all samples, step by step from the model's own states, or for some, each alone."""
-        session = Session(model, self.name, [*self._names, *self.states.values()])
         rows: list[Feed] = []
         for place in range(len(self.feeds)) if places is None else places:
             own = places is None and rows
             before = {name: rows[-1][output] for name, output in self.states.items()} if own else {}
-            rows.append(session(self.feeds[place] | before))
+            rows.append(infer(self.feeds[place] | before))
         return stacked(self._names, [[row[name] for name in self._names] for row in rows])
 
 
-def built(units: Sequence[Unit], build: Build, raised: Collection[tuple[str, Rung]]) -> onnx.ModelProto:
+def built(units: Sequence[Unit], build: Build, raised: Collection[tuple[str, Rung]]) -> Model:
     """Return the model with layers above int8."""
     on: dict[Rung, list[str]] = {
         rung: [node for unit in units if (unit.name, rung) in raised for node in unit.nodes] for rung in RUNGS

@@ -25,8 +25,9 @@ from relay_passes.ir.sources import bindings_of, sources_of
 
 Array = npt.NDArray[Any]
 
-_CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
-_PRODUCTS = _CONVOLUTIONS | {"bmm", "conv_transpose1d", "conv_transpose2d", "linear", "matmul", "mm"}
+_FORWARD = frozenset({"conv1d", "conv2d", "conv3d"})
+CONVOLUTIONS = _FORWARD | {"conv_transpose1d", "conv_transpose2d"}
+_PRODUCTS = CONVOLUTIONS | {"bmm", "linear", "matmul", "mm"}
 # fmt: off
 _ACTIVATIONS = frozenset({
     "clamp", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6", "sigmoid", "silu", "tanh",
@@ -83,7 +84,7 @@ class TorchMatching:
                 variables[name, str(binding.var.ty.dtype)] = binding.var  # the last is what the node gives
         graph = self.quantized.program.graph
         returned = graph.output_node().all_input_nodes
-        values = {node: _root(node) for node in graph.nodes if self._is_value(node, returned)}
+        values = {node: root_of(node) for node in graph.nodes if self._is_value(node, returned)}
         twins = {node: twin for node, root in values.items() if (twin := self._twin(root)) is not None}
         found: list[TorchLayer] = []
         for node, twin in twins.items():
@@ -91,7 +92,7 @@ class TorchMatching:
             if variable is not None:
                 again = any(each.root == values[node].name for each in found)
                 layer = self._layer(node, values[node], twin, set(twins.values()), again=again)
-                readers = tuple(reader.name for reader in node.users if _dequantizes(reader))
+                readers = tuple(reader.name for reader in node.users if dequantizes(reader))
                 found.append(TorchLayer(layer, values[node].name, readers, variable))
         return found
 
@@ -122,15 +123,19 @@ class TorchMatching:
         found = nodes.get(root.name)
         if found is None or found.target != root.target or found.meta["val"].shape != root.meta["val"].shape:
             return None
-        users, own = list(found.users), {node.name for node in self.quantized.program.graph.nodes}
-        is_folded = len(users) == 1 and "batch_norm" in _kind(users[0]) and users[0].name not in own
-        return users[0] if is_folded else found
+        return self.folded_norm(found) or found
+
+    def folded_norm(self, node: Node) -> Node | None:
+        """Return the batch normalisation that PT2E folded into a node of the float program, if there is one."""
+        users, own = list(node.users), {each.name for each in self.quantized.program.graph.nodes}
+        is_folded = len(users) == 1 and "batch_norm" in kind_of(users[0]) and users[0].name not in own
+        return users[0] if is_folded else None
 
     def _layer(self, node: Node, root: Node, twin: Node, known: set[Node], *, again: bool) -> Layer:
         """Return a layer; `again` says that the same value is quantised for other readers, too."""
         quantizer = _quantizer(node, self.quantized) if _quantizes(node) else None
-        readers = [reader for reader in node.users if _dequantizes(reader)]
-        nodes = _between(twin, known)
+        readers = [reader for reader in node.users if dequantizes(reader)]
+        nodes = computed_between(twin, known)
         anchor = _anchor(nodes)
         return Layer(
             name=twin.name if anchor is None else anchor.name,
@@ -151,19 +156,19 @@ class TorchMatching:
     def _is_moved(self, root: Node, quantizer: Quantizer) -> bool:
         before = root.all_input_nodes[0] if root.all_input_nodes else root
         return (
-            _kind(root) in _MOVES
-            and _dequantizes(before)
+            kind_of(root) in _MOVES
+            and dequantizes(before)
             and quantizer.equals(_quantizer(before, self.quantized))
         )
 
     def _constants(self, anchor: Node, nodes: list[Node]) -> Iterator[Constant]:
         """Yield a product's quantised constants with the float program's, if it has at most an activation besides."""
         twin = next((n for n in self.quantized.program.graph.nodes if n.name == anchor.name), None)
-        if twin is None or any(node is not anchor and _kind(node) not in _ACTIVATIONS for node in nodes):
+        if twin is None or any(node is not anchor and kind_of(node) not in _ACTIVATIONS for node in nodes):
             return
         for place, role in ((1, "weights"), (2, "bias")):
             ours, theirs = (node.args[place] if len(node.args) > place else None for node in (twin, anchor))
-            if not (isinstance(ours, Node) and isinstance(theirs, Node) and _dequantizes(ours)):
+            if not (isinstance(ours, Node) and isinstance(theirs, Node) and dequantizes(ours)):
                 continue
             held = self.quantized.constants.get(ours.all_input_nodes[0].name)
             source = self.source.constants.get(theirs.name)
@@ -180,11 +185,11 @@ class TorchMatching:
     def _readers(self, twin: Node) -> Iterator[Reader]:
         """Yield the products of the float program that read a node with constant weights."""
         for reader in twin.users:
-            weights = reader.args[1] if len(reader.args) > 1 and _kind(reader) in _PRODUCTS else None
+            weights = reader.args[1] if len(reader.args) > 1 and kind_of(reader) in _PRODUCTS else None
             held = self.source.constants.get(weights.name) if isinstance(weights, Node) else None
-            if held is None or reader.args[0] is not twin or _kind(reader) not in _CONVOLUTIONS | {"linear"}:
+            if held is None or reader.args[0] is not twin or kind_of(reader) not in _FORWARD | {"linear"}:
                 continue
-            is_linear = _kind(reader) == "linear"
+            is_linear = kind_of(reader) == "linear"
             groups = reader.args[_GROUPS] if not is_linear and len(reader.args) > _GROUPS else 1
             power = input_channel_power(held.detach().numpy(), int(str(groups)))
             yield Reader(reader.name, -1 if is_linear else 1, power)
@@ -193,11 +198,11 @@ class TorchMatching:
 def _quantizer(node: Node, program: NodeValues) -> Quantizer | None:
     """Return the parameters of a quantize or dequantize; None if they are known at run time alone."""
     scale, zero = (_constant(value, program) for value in node.args[1:3])
-    value = node.all_input_nodes[0] if _dequantizes(node) else node
+    value = node.all_input_nodes[0] if dequantizes(node) else node
     dtype = str(value.meta["val"].dtype).removeprefix("torch.")
     if scale is None or zero is None:
         return None
-    axis = node.args[3] if "per_channel" in _kind(node) else 1
+    axis = node.args[3] if "per_channel" in kind_of(node) else 1
     return Quantizer(scale.astype(np.float32), zero.astype(dtype), int(str(axis)))
 
 
@@ -208,24 +213,25 @@ def _constant(value: object, program: NodeValues) -> Array | None:
     return np.asarray(value)
 
 
-def _kind(node: Node) -> str:
+def kind_of(node: Node) -> str:
     """Return an operator's name without its overload, such as "conv2d"."""
     return getattr(node.target, "__name__", "").partition(".")[0].removesuffix("_")
 
 
 def _quantizes(node: Node) -> bool:
-    return _kind(node) == "quantize_per_tensor"
+    return kind_of(node) == "quantize_per_tensor"
 
 
-def _dequantizes(node: Node) -> bool:
-    return _kind(node).startswith("dequantize_per")
+def dequantizes(node: Node) -> bool:
+    """Whether a node dequantises a tensor."""
+    return kind_of(node).startswith("dequantize_per")
 
 
 def _converts(node: Node) -> bool:
-    return _quantizes(node) or _dequantizes(node)
+    return _quantizes(node) or dequantizes(node)
 
 
-def _root(node: Node) -> Node:
+def root_of(node: Node) -> Node:
     """Return the node whose value a node has, before it was quantised."""
     while _converts(node):
         node = node.all_input_nodes[0]
@@ -237,11 +243,11 @@ def _is_float(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _between(twin: Node, known: set[Node]) -> list[Node]:
+def computed_between(twin: Node, known: Collection[Node]) -> list[Node]:
     """Return the nodes that compute a node from known ones, in the program's order."""
     found, todo = {twin}, [twin]
     while todo:
-        new = {node for node in todo.pop().all_input_nodes if node not in known | found}
+        new = {node for node in todo.pop().all_input_nodes if node not in known and node not in found}
         found |= new
         todo += new
     return [
@@ -253,7 +259,7 @@ def _between(twin: Node, known: set[Node]) -> list[Node]:
 
 def _anchor(nodes: list[Node]) -> Node | None:
     """Return the node that a layer is named after: its product, else one that is no activation, else its last."""
-    for kinds in (_PRODUCTS, {_kind(node) for node in nodes} - _ACTIVATIONS):
-        if found := [node for node in nodes if _kind(node) in kinds]:
+    for kinds in (_PRODUCTS, {kind_of(node) for node in nodes} - _ACTIVATIONS):
+        if found := [node for node in nodes if kind_of(node) in kinds]:
             return found[-1]
     return nodes[-1] if nodes else None

@@ -237,6 +237,11 @@ class MixedPrecision(_Record):
     float16_nodes: tuple[str, ...] = Field(
         default=(), description="Source nodes of the layers that were chosen for binary16, for --float16."
     )
+    modules: tuple[str, ...] | None = Field(
+        default=None,
+        description="Modules of a PyTorch program that compute the layers that were chosen for float, which its "
+        "quantiser is to leave out; null for other models.",
+    )
     layers: tuple[LayerCost, ...] = Field(
         description="Layers that could be in int16 or float, in execution order."
     )

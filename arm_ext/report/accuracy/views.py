@@ -146,6 +146,8 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
     )
     refused = {"int16": mixed.without_int16, "float16": mixed.without_float16}
     named = {"int16": mixed.int16_nodes, "float16": mixed.float16_nodes, "keep-float": mixed.nodes}
+    if mixed.modules is not None:
+        named = {}
     return [
         *textwrap.wrap(said, _WIDTH),
         *columns([head, *rows], "<" + ">" * len(head[1:])),
@@ -155,8 +157,17 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
             if why
             for line in textwrap.wrap(f"{rung} is no choice: {why}", _WIDTH)
         ),
+        *_left_out(mixed, chosen),
         *(f"--{option} {','.join(nodes)}" for option, nodes in named.items() if nodes),
     ]
+
+
+def _left_out(mixed: MixedPrecision, chosen: PrecisionChoice) -> list[str]:
+    """Tell how the choice is made by PyTorch's quantisers, which take modules and not nodes."""
+    if mixed.modules is None or not chosen.layers:
+        return []
+    named = f"modules: {', '.join(mixed.modules)}" if mixed.modules else f"nodes: {', '.join(mixed.nodes)}"
+    return textwrap.wrap(f"To have it, let PT2E's quantiser leave out these {named}", _WIDTH)
 
 
 def _with_npu(mixed: MixedPrecision) -> str:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -25,7 +26,7 @@ from arm_ext.ethosu.model import interpreter
 from arm_ext.ethosu.model.machine import Machine
 from arm_ext.quantization.histogram import BINS
 from arm_ext.quantization.layer_errors import LayerErrors, Values
-from arm_ext.quantization.static import quantize
+from arm_ext.quantization.static import Quantizer, quantize
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.html import html
 from arm_ext.report.accuracy.record import AccuracyReport, accuracy_schema
@@ -209,8 +210,18 @@ BREAKS: dict[str, tuple[Callable[[Broken], None], str, str]] = {
 }
 
 
+@cache
+def reported(name: str = "") -> AccuracyReport:
+    """Return the report of the sound model, or of a broken one."""
+    broken = Broken()
+    if name:
+        change, _, _ = BREAKS[name]
+        change(broken)
+    return broken.report()
+
+
 def test_a_sound_model_has_nothing_to_blame() -> None:
-    report = Broken().report()
+    report = reported()
     assert [layer.name for layer in report.layers] == [
         *("image", "stem", "depthwise", "project", "add", "pool", "flatten", "classes", "softmax")
     ]
@@ -233,20 +244,16 @@ def test_our_integers_of_products_equal_those_of_onnxruntime() -> None:
 
 
 def test_own_error_is_told_apart_from_what_layers_before_lost() -> None:
-    broken = Broken()
-    _scaled("deep_active", 1 / 4)(broken)
-    layers = {layer.name: layer for layer in broken.report().layers}
+    layers = {layer.name: layer for layer in reported("a layer that saturates").layers}
     assert layers["depthwise"].own.sqnr_db == pytest.approx(layers["depthwise"].fake.sqnr_db, abs=1)
     # What follows is fed with exact values there, and is as good as in the sound model.
-    sound = {layer.name: layer for layer in Broken().report().layers}
+    sound = {layer.name: layer for layer in reported().layers}
     assert layers["project"].own.sqnr_db == pytest.approx(sound["project"].own.sqnr_db, abs=0.5)
     assert layers["project"].fake.sqnr_db < sound["project"].fake.sqnr_db - 6
 
 
 def test_the_link_that_loses_is_told() -> None:
-    broken = Broken()
-    _scaled("deep_active", 1 / 4)(broken)
-    report = broken.report()
+    report = reported("a layer that saturates")
     assert "The quantised model has this error by itself" in text(report)
     assert "The quantised model has this error by itself" in html(report)
     (output,) = report.outputs
@@ -257,10 +264,8 @@ def test_the_link_that_loses_is_told() -> None:
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_layer_that_was_broken_is_named_first(name: str) -> None:
-    change, layer, cause = BREAKS[name]
-    broken = Broken()
-    change(broken)
-    report = broken.report()
+    _, layer, cause = BREAKS[name]
+    report = reported(name)
     first = report.worst()[0]
     assert first.name == layer, [(each.name, each.own.sqnr_db, each.causes) for each in report.worst()]
     assert first.is_to_blame
@@ -283,9 +288,7 @@ def test_samples_of_another_scale_are_told_from_broken_layers() -> None:
     said = "saturate, each fed with the float model's values: the samples may"
     assert said in " ".join(text(report).split())
     assert said in html(report).replace("&#x27;", "'")
-    broken = Broken()
-    _scaled("deep_active", 1 / 4)(broken)
-    assert "the samples may" not in text(broken.report())
+    assert "the samples may" not in text(reported("a layer that saturates"))
 
 
 def test_channels_that_take_the_range_are_named_where_they_are_computed() -> None:
@@ -302,11 +305,25 @@ def test_channels_that_take_the_range_are_named_where_they_are_computed() -> Non
     assert first.read_db == pytest.approx(layers["up"].fake.sqnr_db, abs=1)
 
 
+@cache
+def _single_product() -> tuple[bytes, bytes]:
+    """One product of the digits' pixels, which compiles in no time, and quantised."""
+    weights = np.random.default_rng(8).standard_normal((64, 10)).astype(np.float32)
+    nodes = [
+        helper.make_node("Flatten", ["inputs"], ["flat"], "flatten"),
+        helper.make_node("MatMul", ["flat", "w"], ["logits"], "product"),
+    ]
+    source = model(nodes, {"inputs": [1, 1, 8, 8]}, ["logits"], {"w": weights})
+    return source.SerializeToString(), quantize(source, {"inputs": _images()}).SerializeToString()
+
+
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     images, labels = digits.held_out()
     np.savez("data.npz", inputs=images[:20], labels=labels[:20])
+    for name, content in zip(("product", "product_int8"), _single_product(), strict=True):
+        Path(f"{name}.onnx").write_bytes(content)
     return tmp_path
 
 
@@ -315,8 +332,15 @@ def _accuracy(*options: str, data: str = "data.npz") -> int:
     return cli.invoke(["accuracy", *models, "--data", data, *options])
 
 
+def _accuracy_of_product(*options: str, data: str = "data.npz") -> int:
+    return cli.invoke(
+        ["accuracy", "product_int8.onnx", "--against", "product.onnx", "--data", data, *options]
+    )
+
+
 def test_the_command_prints_and_writes_one_report(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _accuracy("--json", *("-o", "r.json", "-o", "r.html", "-o", "r.csv")) == 0
+    bounds = ["--min-sqnr", "30", "--min", "top1=0.9", "--max-drop", "10%"]
+    assert _accuracy("--json", *("-o", "r.json", "-o", "r.html", "-o", "r.csv"), *bounds) == 0
     report = AccuracyReport.model_validate_json(capsys.readouterr().out)
     assert AccuracyReport.model_validate_json(Path("r.json").read_bytes()) == report
     assert Path("r.csv").read_text() == comma_separated(report)
@@ -325,13 +349,12 @@ def test_the_command_prints_and_writes_one_report(files: Path, capsys: pytest.Ca
     assert json.loads(Path("r.json").read_text())["schema_version"] == 1
     assert report.metric is not None
     assert (report.metric.name, report.metric.source) == ("top1", 0.95)
+    check_histograms(json.loads(Path("r.json").read_text()))
+    assert Path("r.html").read_text().count("<svg ") == 2 * len(report.layers)
 
 
-def test_histograms_count_the_same_elements_in_json_and_html(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _accuracy("--json", "-o", "r.html") == 0
-    document = json.loads(capsys.readouterr().out)
+def check_histograms(document: dict[str, Any]) -> None:
+    """Check that all histograms of a layer count its elements."""
     jsonschema.validate(document, accuracy_schema())
     for layer in document["layers"]:
         values, errors = layer["values"], layer["differences"]
@@ -341,14 +364,11 @@ def test_histograms_count_the_same_elements_in_json_and_html(
         # The greatest error is in a bin at an end.
         ends = errors["start"], errors["start"] + errors["width"] * len(errors["integers"])
         assert max(map(abs, ends)) >= layer["integers"]["max_error"]
-    assert Path("r.html").read_text().count("<svg ") == 2 * len(document["layers"])
 
 
 def test_the_histogram_of_a_shifted_layer_is_shifted() -> None:
-    change, name, _ = BREAKS["a zero point off by one"]
-    broken = Broken()
-    change(broken)
-    layer = next(layer for layer in broken.report().layers if layer.name == name)
+    case = "a zero point off by one"
+    layer = next(layer for layer in reported(case).layers if layer.name == BREAKS[case][1])
     assert layer.scale is not None
     assert layer.differences is not None
     starts = layer.differences.start + layer.differences.width * np.arange(len(layer.differences.own))
@@ -360,11 +380,10 @@ def test_the_histogram_of_a_shifted_layer_is_shifted() -> None:
 def test_a_bound_that_is_missed_exits_with_1_and_names_layers(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _accuracy("--min-sqnr", "30", "--min", "top1=0.9", "--max-drop", "10%") == 0
-    assert _accuracy("--min-sqnr", "90") == 1
+    assert _accuracy_of_product("--min-sqnr", "90") == 1
     told = capsys.readouterr().err
     assert "output logits has" in told
-    assert "largest own error is conv3's" in told
+    assert "largest own error is product's" in told
 
 
 @pytest.mark.parametrize("name", ["a layer that saturates", "a wrong weight scale", "softmax in coarse int8"])
@@ -420,14 +439,15 @@ def test_bisect_needs_a_bound_and_a_model_that_was_not_rescaled(
     assert "what is to hold? Give --max-drop or --min" in capsys.readouterr().err
     assert _accuracy("--bisect", "--max-drop", "10%") == 0
     assert "of 6 layers 0 in int16, 0 in float16 and 0 in float;" in " ".join(capsys.readouterr().out.split())
-    assert _accuracy("--bisect", "--min", "top1=0.99") == 1
-    assert "does not hold with all 6 layers in float" in capsys.readouterr().err
+    assert _accuracy_of_product("--bisect", "--min", "top1=0.99") == 1
+    assert "does not hold with all 2 layers in float" in capsys.readouterr().err
     np.savez("unlabelled.npz", inputs=np.zeros((2, 1, 8, 8), np.float32))
     assert _accuracy("--bisect", "--max-drop", "1%", data="unlabelled.npz") == 2
     assert "--bisect: the data has no array 'labels'" in capsys.readouterr().err
-    arm_ext.quantize(digits.model_path("fp32"), "data.npz", "equal.onnx", correct=["equalize"])
-    with pytest.raises(UsageError, match="channels of equal were rescaled"):
-        arm_ext.accuracy("equal.onnx", digits.model_path("fp32"), "data.npz", bisect=Gate(max_drop=0.1))
+    source, samples = digits.model_path("fp32"), {"inputs": digits.held_out()[0][:20]}
+    equal = Quantizer(source, samples, "minmax", ({},), corrections=["equalize"]).quantized({})
+    with pytest.raises(UsageError, match=r"channels of \w+ were rescaled"):
+        arm_ext.accuracy(equal, source, "data.npz", bisect=Gate(max_drop=0.1))
 
 
 BAD_DATA = {
@@ -487,7 +507,7 @@ def test_bad_data_is_refused_in_a_sentence(
     Path("own_metric.py").write_text(
         "def failing(outputs, data):\n    return data['boxes']\n\ndef nan(outputs, data):\n    return float('nan')\n"
     )
-    assert _accuracy(*options, data="bad.npz") == 2
+    assert _accuracy_of_product(*options, data="bad.npz") == 2
     assert message in capsys.readouterr().err
 
 
@@ -495,10 +515,13 @@ def test_a_metric_of_ones_own_takes_outputs_and_data(files: Path, capsys: pytest
     Path("counting_metric.py").write_text(
         "def share(outputs, data):\n    return (outputs['logits'].argmax(-1)[:, 0] == data['labels']).mean()\n"
     )
-    assert _accuracy("--metric", "counting_metric:share", "--json") == 0
-    metric = AccuracyReport.model_validate_json(capsys.readouterr().out).metric
-    assert metric is not None
-    assert (metric.source, metric.integers) == (0.95, 0.95)
+    assert _accuracy_of_product("--metric", "counting_metric:share", "--json") == 0
+    own = AccuracyReport.model_validate_json(capsys.readouterr().out).metric
+    assert _accuracy_of_product("--json") == 0
+    top1 = AccuracyReport.model_validate_json(capsys.readouterr().out).metric
+    assert own is not None
+    assert top1 is not None
+    assert (own.source, own.integers) == (top1.source, top1.integers)
 
 
 def test_models_that_do_not_belong_together_are_refused() -> None:
@@ -568,13 +591,12 @@ NPU = ["--npu", "ethos-u55-128", "--npu-ops", "conv2d,depthwise_conv2d"]
 
 
 def test_the_chain_goes_on_to_the_npu(files: Path, capsys: pytest.CaptureFixture[str]):
-    assert _accuracy("--json", *NPU) == 0
-    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    assert _accuracy("-o", "r.json", *NPU) == 0
+    report = AccuracyReport.model_validate_json(Path("r.json").read_bytes())
     assert report.npu is not None
     assert report.npu.equal
     assert report.npu.samples == min(NPU_SAMPLES, report.samples)
     assert {"conv1", "conv3"} <= {node for region in report.npu.regions for node in region.sources}
-    assert _accuracy(*NPU) == 0
     assert "values differ from our integers" in " ".join(capsys.readouterr().out.split())
     assert "0 of " in html(report)
 

@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
@@ -20,7 +21,13 @@ from arm_ext.api import digits
 from arm_ext.api.accuracy import accuracy
 from arm_ext.cli import invoke
 from arm_ext.common.errors import UsageError
+from arm_ext.frontends.torch.importer import import_torch
+from arm_ext.frontends.torch.reference import NodeValues
+from arm_ext.quantization.torch_float_layers import TorchFloatLayers
+from arm_ext.quantization.torch_layers import TorchMatching
+from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, LayerAccuracy
+from arm_ext.report.accuracy.views import text
 from tests.arm_ext.frontends.torch.quantizer import Dynamic, quantized
 
 COUNT, CHANNELS = 6, 8
@@ -117,12 +124,68 @@ def test_a_layer_that_is_broken_is_named_first(case: str) -> None:
     assert cause in worst.because()
 
 
+def test_the_modules_to_leave_in_float_are_found() -> None:
+    program, source = programs()
+    program = copy.deepcopy(program)
+    with_weights_scaled(program)
+    found = accuracy(program, source, samples(), metric="cosine", bisect=Gate(max_drop=1e-3))
+    assert found.mixed is not None
+    (chosen,) = (each for each in found.mixed.choices if each.chosen)
+    assert chosen.holds
+    assert chosen.layers == ("conv2d_1",)
+    assert found.mixed.modules == ("deep",)
+    integers, floats = found.mixed.choices[0], max(found.mixed.choices, key=lambda each: len(each.layers))
+    assert (integers.layers, len(floats.layers)) == ((), 6)
+    assert integers.cycles < chosen.cycles
+    assert integers.bytes < floats.bytes
+    # With all layers in float it is the float program, but for the rounding of what was folded.
+    assert floats.metric == pytest.approx(1, abs=1e-7)
+    assert "let PT2E's quantiser leave out these modules: deep" in " ".join(text(found).split())
+
+
+def test_a_program_with_layers_in_float_is_the_float_program_there() -> None:
+    program, source = programs()
+    both = TorchMatching(NodeValues(program, "int8"), NodeValues(source, "float"))
+    layers = TorchFloatLayers(both, both.layers(import_torch(program).mod))
+    whole = layers.with_float([node for unit in layers.units for node in unit.nodes])
+    assert not [node for node in whole.graph.nodes if "quantize" in str(node.target)]
+    x = samples()["x"][:1], samples()["offset"][0]
+    exact = import_torch(source).reference(list(x))[0][0]
+    # Folded batch normalisation rounds otherwise.
+    np.testing.assert_allclose(import_torch(whole).reference(list(x))[0][0], exact, rtol=1e-5, atol=1e-6)
+    some = layers.with_float(["conv2d_1"])
+    left = {node.name for node in program.graph.nodes} - {node.name for node in some.graph.nodes}
+    # Its weights and bias alone: an addition in integers reads what it computes, as it reads what it is made of.
+    assert len(left) == 2
+    assert all(name.startswith("dequantize") for name in left)
+
+
+def test_a_board_gives_the_same_integers_as_this_machine() -> None:
+    program, source = programs()
+    given = {name: value[:2] for name, value in samples().items()}
+    here, there = (
+        accuracy(program, source, given, **on) for on in ({}, {"board": "local", "target": "host"})
+    )
+    assert there.board == "local"
+    assert [layer.integers for layer in here.layers] == [layer.integers for layer in there.layers]
+
+
 def test_without_the_float_program_torch_is_the_reference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    torch.export.save(programs()[0], tmp_path / "int8.pt2")
+    torch.export.save(programs()[0], tmp_path / "plain.pt2")
+    # As torch never writes it, so that it must be trusted.
+    with (
+        ZipFile(tmp_path / "plain.pt2") as plain,
+        ZipFile(tmp_path / "int8.pt2", "w", ZIP_DEFLATED) as packed,
+    ):
+        for name in plain.namelist():
+            packed.writestr(name, plain.read(name))
     np.savez(tmp_path / "data.npz", **samples())
     given = ["accuracy", str(tmp_path / "int8.pt2"), "--data", str(tmp_path / "data.npz"), "--json"]
+    assert invoke(given) == 2
+    assert "add --trust" in capsys.readouterr().err
+    given.append("--trust")
     assert invoke(given) == 0
     report = AccuracyReport.model_validate_json(capsys.readouterr().out)
     assert (report.model, report.reference) == ("int8", "QDQ")
@@ -139,7 +202,9 @@ def test_what_does_not_belong_together_is_refused() -> None:
         (program, program, {}, r"is quantised itself \(dequantize_per_channel\)"),
         (program, torch.export.export(other, image), {}, "the inputs of model and --against model are"),
         (quantized(other, [image], Dynamic()), None, {}, "no tensor is quantised with a constant scale"),
-        (program, source, {"board": "virtual"}, "--board is for ONNX models"),
+        (program, source, {"values": {"offset": [0]}}, "--value is for ONNX models"),
+        (program, source, {"state": {"x": "y"}}, "--state is for ONNX models; PyTorch's keep their own"),
+        (program, None, {"bisect": Gate(max_drop=0.1), "metric": "cosine"}, "name it by --against"),
         (
             program,
             digits.model_path("fp32"),

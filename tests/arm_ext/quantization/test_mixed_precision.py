@@ -10,7 +10,7 @@ from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import metric_of
-from arm_ext.quantization.mixed_precision import Judge, Rung, Search
+from arm_ext.quantization.mixed_precision import Judge, Rung, Search, built
 from arm_ext.quantization.static import Quantizer
 from tests.arm_ext.quantization.uneven import training_images, uneven_digits
 
@@ -31,7 +31,7 @@ def searched(
     matching = Matching(quantizer.float_model({}), quantizer.quantized({}))
     feeds = [{"image": image[None]} for image in digits.held_out()[0][:60]]
     metric = metric_of("cosine", {}, len(feeds))
-    judge = Judge("digits", matching.source.proto, feeds, metric, lambda _, lost: lost <= drop)
+    judge = Judge.of_onnx("digits", matching.source.proto, feeds, metric, lambda _, lost: lost <= drop)
     units = units_of(matching)
     layers = {rung: [unit.name for unit in units] for rung in rungs}
     return Search(units, partial(with_nodes, matching), judge, cycles, layers)
@@ -107,6 +107,7 @@ def test_an_interrupted_search_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch
 
 
 def test_noise_of_equal_outputs_is_none() -> None:
-    judge = searched(0).judge
-    assert judge.noise(judge.source) == 0
-    assert np.isclose(judge.reached, 1)
+    search = searched(0)
+    everything = frozenset((unit.name, "float32") for unit in search.units)
+    assert search.judge.noise(built(search.units, search.build, everything)) == 0
+    assert np.isclose(search.judge.reached, 1)

@@ -226,10 +226,16 @@ def test_torch_runs_what_these_files_hold(saved: Files, tmp_path: Path) -> None:
     assert [canary.parent.name for canary in canaries if not canary.exists()] == []
 
 
-def test_a_trusted_file_is_opened_as_torch_does(saved: Files, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command", [["compile", "--target", "host", "-o", "net.armpkg"], ["profile"]], ids=lambda each: each[0]
+)
+def test_a_trusted_file_is_opened_as_torch_does(
+    command: list[str], saved: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     canary = tmp_path / "canary"
     path = write(tmp_path / "net.pt2", pickled_constant(saved, canary))
-    given = ["compile", str(path), "--target", "host", "-o", str(tmp_path / "net.armpkg")]
+    given = [*command, str(path)]
     given += ["--shape", "x=3,4", "--shape", "named_k=3,4"]
     assert invoke(given) == 2
     assert not canary.exists()

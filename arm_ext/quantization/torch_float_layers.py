@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of a program that PT2E quantised put back to float.
+
+    x ─ q ─ dq ─ conv2d(dq(w)) ─ relu ─ q ─ dq ─ …    →    x ─ q ─ dq ─ conv2d(w) ─ relu ─ …
+
+Their weights are the float program's, with batch normalisation folded in as PT2E does. A tensor stays quantised while
+anything in integers computes or reads it.
+"""
+
+import copy
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.nn.utils.fusion import fuse_conv_bn_weights
+
+from arm_ext.frontends.torch.export import quiet
+from arm_ext.quantization.float_layers import Unit
+from arm_ext.quantization.torch_layers import (
+    CONVOLUTIONS,
+    TorchLayer,
+    TorchMatching,
+    computed_between,
+    dequantizes,
+    kind_of,
+    root_of,
+)
+
+_WEIGHTS, _BIAS = 1, 2
+"""Places of constants among the arguments of a product."""
+
+# Place of epsilon among the arguments of each form of batch normalisation; parameters are the four after the input.
+_EPSILON = {"batch_norm": 7, "_native_batch_norm_legit_no_training": 6}
+
+
+@dataclass(frozen=True)
+class TorchFloatLayers:
+    """Makes programs with some layers in float.
+
+    Attributes:
+        matching: The quantised program and the float one.
+        layers: The layers of both.
+    """
+
+    matching: TorchMatching
+    layers: Sequence[TorchLayer]
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """The layers that can be put back to float, in execution order."""
+        source = {node.name: node for node in self.matching.source.program.graph.nodes}
+        found: dict[str, tuple[str, ...]] = {}
+        owners: dict[str, str] = {}
+        for layer in (each.layer for each in self.layers):
+            if not layer.nodes:
+                continue
+            before = source[layer.nodes[0]].all_input_nodes
+            owner = owners.get(before[0].name, layer.name) if layer.moved and before else layer.name
+            found[owner] = tuple(dict.fromkeys((*found.get(owner, ()), *layer.nodes)))
+            owners.update(dict.fromkeys(layer.nodes, owner))
+        return [Unit(name, nodes) for name, nodes in found.items()]
+
+    def modules(self, units: Collection[str]) -> tuple[str, ...]:
+        """Return the modules of the float program that compute layers, by their paths."""
+        source = {node.name: node for node in self.matching.source.program.graph.nodes}
+        paths = (
+            path
+            for unit in self.units
+            if unit.name in units
+            for path, _ in list((source[unit.name].meta.get("nn_module_stack") or {}).values())[-1:]
+        )
+        return tuple(dict.fromkeys(path for path in paths if path))
+
+    def with_float(self, kept: Collection[str]) -> ExportedProgram:
+        """Return the quantised program with nodes of the float program, those of whole layers, in float."""
+        with quiet():
+            program = copy.deepcopy(self.matching.quantized.program)
+        nodes = {node.name: node for node in program.graph.nodes}
+        known = {node for node in program.graph.nodes if dequantizes(node)}
+        in_float = {
+            node
+            for each in self.layers
+            if each.layer.nodes and {*each.layer.nodes}.issubset(kept)
+            for node in computed_between(nodes[each.root], known)
+        }
+        for node in known:
+            (held, *_) = node.all_input_nodes
+            if root_of(held).op == "placeholder" and in_float.issuperset(node.users):
+                self._put_float_constant(program, node)
+        for each in self.layers:
+            readers = [nodes[name] for name in each.dequantized]
+            users = {user for reader in readers for user in reader.users if user.op != "output"}
+            if in_float.issuperset(users) and {*each.layer.nodes}.issubset(kept):
+                for reader in readers:
+                    _replace(program, reader, nodes[each.root])
+        program.graph.eliminate_dead_code()
+        program.graph_module.recompile()
+        return program
+
+    def _put_float_constant(self, program: ExportedProgram, dequantized: Node) -> None:
+        """Give the readers of a dequantised constant the float program's, if they are products that it has too."""
+        value = next(
+            (
+                found
+                for user in dequantized.users
+                for place in (_WEIGHTS, _BIAS)
+                if len(user.args) > place and user.args[place] is dequantized
+                if (found := self._constants(user.name).get(place)) is not None
+            ),
+            None,
+        )
+        (holder,) = dequantized.all_input_nodes[:1]
+        targets = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
+        if value is None or holder.op != "placeholder" or holder.meta["val"].shape != value.shape:
+            return
+        target = targets[holder.name]
+        store = program.constants if target in program.constants else program.state_dict
+        store[target] = value
+        holder.meta["val"] = holder.meta["val"].to(value.dtype)
+        _replace(program, dequantized, holder)
+
+    def _constants(self, name: str) -> dict[int, torch.Tensor]:
+        """Return the constants of a product of the float program, by place, with batch normalisation folded in."""
+        matching = self.matching
+        node = next((n for n in matching.source.program.graph.nodes if n.name == name), None)
+        if node is None:
+            return {}
+        weights, bias = (_held(node, place, matching) for place in (_WEIGHTS, _BIAS))
+        norm = matching.folded_norm(node)
+        if norm is not None and weights is not None and kind_of(node) in CONVOLUTIONS:
+            gamma, beta, mean, variance = (_held(norm, place, matching) for place in range(1, 5))
+            assert mean is not None
+            assert variance is not None
+            epsilon = float(str(norm.args[_EPSILON[kind_of(norm)]]))
+            weights, bias = fuse_conv_bn_weights(
+                weights,
+                bias,
+                mean,
+                variance,
+                epsilon,
+                gamma,
+                beta,
+                transpose=kind_of(node).startswith("conv_transpose"),
+            )
+        both = {_WEIGHTS: weights, _BIAS: bias}
+        return {place: value.detach() for place, value in both.items() if value is not None}
+
+
+def _held(node: Node, place: int, matching: TorchMatching) -> torch.Tensor | None:
+    value = node.args[place] if len(node.args) > place else None
+    return matching.source.constants.get(value.name) if isinstance(value, Node) else None
+
+
+def _replace(program: ExportedProgram, old: Node, new: Node) -> None:
+    """Give the readers of a node another one, and the program's outputs its name."""
+    old.replace_all_uses_with(new)
+    for spec in program.graph_signature.output_specs:
+        if getattr(spec.arg, "name", None) == old.name:
+            spec.arg.name = new.name
