@@ -240,6 +240,8 @@ def quantize(
                 raise
             report = not_compared(path.stem, source.stem, quantizer.samples)  # what was chosen is kept
     write_file(path, made.SerializeToString(), "-o")
+    if mixed is not None and (found := report.metric) is not None:
+        mixed = mixed.model_copy(update={"in_integers": gate.holds(found.integers, found.drop)})
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
 
 

@@ -32,13 +32,15 @@ _CHARTS_NOTE = (
     "Histograms count the elements of all samples; heights are logarithmic. Values: filled, the float model's; the "
     "line, our integers'. Errors: filled, the layer's own; the line, our integers'."
 )
-_CHART_WIDTH, _CHART_HEIGHT = 128, 28
+_CHART_WIDTH, _CHART_HEIGHT = 104, 28
 
 _STYLE = """
 main h2 { margin-top: 20px; }
 tbody tr { cursor: auto; }
 tr.blamed { background: color-mix(in srgb, var(--worse) 14%, transparent); }
-td.db { min-width: 7em; }
+td.db { min-width: 5em; }
+.layers td, .layers th { padding-left: 4px; padding-right: 4px; }
+.layers td.name { min-width: 10em; white-space: normal; overflow-wrap: anywhere; }
 td.db div { background: rgba(var(--heat), 0.35); }
 li { margin: 4px 0; overflow-wrap: anywhere; }
 svg .filled { fill: color-mix(in srgb, var(--faint) 45%, transparent); }
@@ -99,7 +101,7 @@ def _layers(report: AccuracyReport) -> str:
     links = ("own", *(("read",) if read else ()), report.middle, "integers")
     figures = ("cosine", "mean error", "max error", "saturated", "zeros", "values", "errors")
     rows = (_layer(each, read=read) for each in report.layers)
-    return f"<h2>Layers, in execution order</h2>{_table(('layer', 'operator', *links, *figures), rows)}"
+    return f"<h2>Layers, in execution order</h2>{_table(('layer', 'operator', *links, *figures), rows, 'layers')}"
 
 
 def _layer(layer: LayerAccuracy, *, read: bool) -> str:

@@ -252,6 +252,10 @@ class MixedPrecision(_Record):
         default=None, description="Why float16 was no choice; null if it was one."
     )
     complete: bool = Field(description="Whether the search came to its end; false if it was interrupted.")
+    in_integers: bool | None = Field(
+        default=None,
+        description="Whether our integers of the chosen model hold the bound, too; null if they were not compared.",
+    )
 
 
 Wrong = Literal["NPU", "CPU"]

@@ -143,6 +143,10 @@ def test_layers_are_in_int16_or_float_where_a_bound_asks_for_it(
     assert report.metric is not None
     assert report.metric.fake == pytest.approx(chosen.metric, abs=1e-6)
     assert report.metric.drop < 0.001
+    assert report.mixed.in_integers
+    assert "Our integers of this model miss" not in text(report)
+    missed = report.model_copy(update={"mixed": report.mixed.model_copy(update={"in_integers": False})})
+    assert "Our integers of this model miss the bound" in text(missed)
     integers, floats = report.mixed.choices[0], report.mixed.choices[-1]
     assert (integers.layers, integers.int16, len(floats.layers)) == ((), (), 6)
     raised = {*chosen.int16, *chosen.float16, *chosen.layers}
