@@ -205,10 +205,14 @@ def _chain_of(
     path = Path(model) if isinstance(model, str | Path) and Path(model).is_file() else None
     tflite = path is not None and is_tflite(path)
     if (tflite or _is_torch(model)) and (found := [name for name, value in of_onnx.items() if value]):
-        raise UsageError(
-            f"{found[0]} is for ONNX models; {'TFLite' if tflite else 'PyTorch'}'s keep their own states, and "
-            "inputs are constants where the model is exported so"
+        why = (
+            "convert or export this one with the value in place of the input"
+            if found[0] == "--value"
+            else "a TFLite model's variables are states as they are, and begin as the file says"
+            if tflite
+            else "of PyTorch's programs those without buffers that they change are compared, which are their states"
         )
+        raise UsageError(f"{found[0]} is for ONNX models; {why}")
     if path is not None and tflite:
         return TfliteChain.read(*checked_paths(path, against), shapes, npu=npu)
     if not isinstance(model, str | Path | onnx.ModelProto) or _is_torch(model):

@@ -19,6 +19,7 @@ from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.ethosu.model import convolution
 from arm_ext.ethosu.model.machine import Machine
 from arm_ext.frontends.tflite import reference
+from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.html import html
 from arm_ext.report.accuracy.record import AccuracyReport, LayerAccuracy
 from arm_ext.report.accuracy.views import text
@@ -186,6 +187,15 @@ def test_without_the_float_model_litert_is_the_reference(tmp_path: Path):
     assert accuracy(int8, None, {"t0": integers}).samples == COUNT
 
 
+def test_a_board_gives_the_same_integers_as_this_machine(tmp_path: Path):
+    int8, source = files(tmp_path)
+    here, there = (
+        accuracy(int8, source, {"t0": samples()}, **on) for on in ({}, {"board": "local", "target": "host"})
+    )
+    assert there.board == "local"
+    assert [layer.integers for layer in here.layers] == [layer.integers for layer in there.layers]
+
+
 def test_a_float_model_is_compared_too(tmp_path: Path):
     _, source = files(tmp_path)
     report = accuracy(source, None, {"inputs": samples()})
@@ -210,8 +220,12 @@ def test_what_tflite_models_do_not_take(tmp_path: Path):
     int8, source = files(tmp_path)
     data = {"t0": samples()}
     for options, said in (
-        ({"board": "virtual"}, "--board is for ONNX models"),
-        ({"values": {"t0": 1}}, "--value is for ONNX models"),
+        (
+            {"bisect": Gate(max_drop=0.1), "metric": "cosine"},
+            "int8 is TFLite, which holds no weights in float",
+        ),
+        ({"state": {"t0": "t1"}}, "--state is for ONNX models; a TFLite model's variables are states"),
+        ({"values": {"t0": 1}}, "--value is for ONNX models; convert or export"),
     ):
         with pytest.raises(UsageError, match=said):
             accuracy(int8, source, data, **options)

@@ -203,7 +203,7 @@ def test_what_does_not_belong_together_is_refused() -> None:
         (program, torch.export.export(other, image), {}, "the inputs of model and --against model are"),
         (quantized(other, [image], Dynamic()), None, {}, "no tensor is quantised with a constant scale"),
         (program, source, {"values": {"offset": [0]}}, "--value is for ONNX models"),
-        (program, source, {"state": {"x": "y"}}, "--state is for ONNX models; PyTorch's keep their own"),
+        (program, source, {"state": {"x": "y"}}, "--state is for ONNX models; of PyTorch's programs"),
         (program, None, {"bisect": Gate(max_drop=0.1), "metric": "cosine"}, "name it by --against"),
         (
             program,
