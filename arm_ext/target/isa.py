@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import capstone
+import numpy as np
+import numpy.typing as npt
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
@@ -41,6 +43,7 @@ _NO_QUAD = frozenset({"trn1", "trn2", "uzp1", "uzp2", "zip1", "zip2", "pmullb", 
 _NO_DOUBLE_TILE = re.compile(r"za\d\.d")
 _TILE_SUMS = frozenset(m for m in SME if m.endswith(("mopa", "mops", "addha", "addva")))
 
+_WORD = 4  # bytes of an instruction
 _NOTHING: frozenset[str] = frozenset()
 _FP16 = frozenset({"fullfp16"})
 _OF_FEATURE = {mnemonic: frozenset({f}) for f, mnemonics in FEATURES.items() for mnemonic in mnemonics}
@@ -76,13 +79,12 @@ def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
     """
     allowed = frozenset(features)
     used: set[str] = set()
-    instructions = 0
     with so.open("rb") as file:
         elf = ELFFile(file)
         if elf.header.e_machine != "EM_AARCH64":
             return None
+        instructions = sum(len(words) for _, words in _code(elf))
         for address, mnemonic, operands in _decode(elf):
-            instructions += 1
             needed = required_features(mnemonic, operands)
             if needed is None or not needed <= allowed:
                 raise InternalError(
@@ -133,13 +135,26 @@ def _sme(mnemonic: str, operands: str) -> frozenset[str] | None:
 
 
 def _decode(elf: ELFFile) -> Iterator[tuple[int, str, str]]:
-    """Yield address, mnemonic (".byte" if none) and operands of each instruction of the executable sections."""
+    """Yield address, mnemonic (".byte" if none) and operands of instructions of the executable sections.
+
+    What is a repetition of an instruction of its section, as two of three are, is left out.
+    """
     decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
     decoder.skipdata = True
+    for start, words in _code(elf):
+        first = np.sort(np.unique(words, return_index=True)[1])
+        # Operands that are relative to the address come out wrong; no feature depends on them.
+        decoded = decoder.disasm_lite(words[first].tobytes(), start)
+        for index, (_, _, mnemonic, operands) in zip(first, decoded, strict=True):
+            yield start + _WORD * int(index), mnemonic, operands
+
+
+def _code(elf: ELFFile) -> Iterator[tuple[int, npt.NDArray[np.uint32]]]:
+    """Yield address and instructions of each executable section."""
     for section in elf.iter_sections():
         if section.header.sh_flags & SH_FLAGS.SHF_EXECINSTR:
-            for address, _, mnemonic, operands in decoder.disasm_lite(section.data(), section.header.sh_addr):
-                yield address, mnemonic, operands
+            data = section.data()
+            yield section.header.sh_addr, np.frombuffer(data + bytes(-len(data) % _WORD), "<u4")
 
 
 def _refusal(

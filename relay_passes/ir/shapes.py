@@ -4,15 +4,13 @@
 import math
 
 from tvm.ir import Call, Expr, TupleType, Type
+from tvm.relax import ShapeExpr
 from tvm.tirx import IntImm
 
 
 def static_shape(expr: Expr) -> tuple[int, ...] | None:
     """The shape of a tensor; None if a dimension is not known, or `expr` is no tensor."""
-    dims = getattr(expr.ty, "shape", None)
-    if dims is None or not all(isinstance(dim, IntImm) for dim in dims):
-        return None
-    return tuple(int(dim) for dim in dims)
+    return _known(getattr(expr.ty, "shape", None))
 
 
 def shape_of(expr: Expr) -> tuple[int, ...]:
@@ -31,7 +29,12 @@ def element_count(ty: Type) -> int | None:
     if isinstance(ty, TupleType):
         counts = [element_count(field) for field in ty.fields]
         return None if None in counts else sum(count or 0 for count in counts)
-    dims = getattr(ty, "shape", None)
-    if dims is None or not all(isinstance(dim, IntImm) for dim in dims):
+    dims = _known(getattr(ty, "shape", None))
+    return None if dims is None else math.prod(dims)
+
+
+def _known(shape: Expr | None) -> tuple[int, ...] | None:
+    if not isinstance(shape, ShapeExpr):
         return None
-    return math.prod(int(dim) for dim in dims)
+    dims = shape.values[:]  # one call of TVM a dimension; iterating over the shape takes seven
+    return tuple(int(dim) for dim in dims) if all(isinstance(dim, IntImm) for dim in dims) else None

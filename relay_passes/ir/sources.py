@@ -28,9 +28,9 @@ def sources_of(expr: Expr) -> Names:
     span = getattr(expr, "span", None)
     if span is None:
         return ()
-    spans = span.spans if isinstance(span, SequentialSpan) else [span]
+    spans = span.spans[:] if isinstance(span, SequentialSpan) else [span]
     # TVMScript sets spans of its own: a file, and a line from 1.
-    return union((s.source_name.name,) for s in spans if s.line == 0)
+    return tuple(dict.fromkeys(s.source_name.name for s in spans if s.line == 0))
 
 
 def with_source(call: Call, names: Iterable[str]) -> Call:
