@@ -25,6 +25,7 @@ from arm_ext.package.manifest import Method
 from arm_ext.quantization.float_operators import with_quantized_nodes
 from arm_ext.quantization.samples import read_calibration
 from arm_ext.report.advice.alternatives import (
+    WORTH_BUILDING,
     alternatives,
     exclude,
     int8_alternative,
@@ -226,6 +227,8 @@ class _Advisor:
             return alternative
         if self.bench.spent:
             return alternative.model_copy(update={"note": _SPENT})
+        if alternative.predicted is not None and 1 - alternative.predicted > WORTH_BUILDING:
+            return alternative.model_copy(update={"note": "predicted to be slower"})
         try:
             build = self.bench.measure(alternative.options)
         except Exception as error:

@@ -141,6 +141,7 @@ class Quantizer:
         self._whole, self._weights = pruned_from or self, weights
         self._activations, self._int16, self._float16 = activations, int16, float16
         self._floats = [*keep_float, *float16]
+        self._latest: tuple[object, onnx.ModelProto] | None = None
         self._shapes, self._proto, self._feeds = self._fitting(samples, choices)
         self.samples, self.given = len(self._feeds), frozenset(self._feeds[0])
 
@@ -194,6 +195,17 @@ class Quantizer:
             UsageError: As the constructor, or int16 would change nothing about a node that the constructor was given.
             ModelError: As the constructor, or onnxruntime cannot run or quantise the model.
         """
+        made_for = (shapes, list(keep_float), list(int16), list(float16))
+        if self._latest is None or self._latest[0] != made_for:
+            self._latest = made_for, self._quantized(*made_for)
+        # The accuracy on the samples, and the import, ask for the same model; each may change its own.
+        copy = onnx.ModelProto()
+        copy.CopyFrom(self._latest[1])
+        return copy
+
+    def _quantized(
+        self, shapes: Shapes, keep_float: Sequence[str], int16: Sequence[str], float16: Sequence[str]
+    ) -> onnx.ModelProto:
         with _refusing(self._name):
             kept = [*self._floats, *keep_float, *float16]
             proto = correct_biases(self.float_model(shapes), self._shifts, kept)

@@ -16,12 +16,13 @@ INTEGER = ("qdq", "tosa")
 WITHOUT_KERNEL = "without-kernel"
 """The option of `compile` that takes a list."""
 
+WORTH_BUILDING = 1.5
+"""What is estimated to cost more than so many times what it would replace is not built; no formula is as wrong."""
+
 # Options that decide the numbers.
 _NUMBERS = {"precision", "quantize"}
 # Calls whose kernels are looked at.
 _COSTLIEST = 5
-# A kernel's formula may be wrong by this much, as far as a runner-up is worth building.
-_WORTH_BUILDING = 1.5
 
 
 def is_quantized(report: CompileReport) -> bool:
@@ -101,7 +102,7 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
         }
         now = sum(shares.values())
         then = sum(shares[kernel.symbol] * _ratio(kernel) for kernel in kernels)
-        if now and then / now <= _WORTH_BUILDING:
+        if now and then / now <= WORTH_BUILDING:
             others = ", ".join(sorted({kernel.other_kernels[0].kernel for kernel in kernels}))
             yield Alternative(
                 name=f"without {name}",

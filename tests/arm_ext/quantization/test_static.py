@@ -14,7 +14,7 @@ from arm_ext.api import digits
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.package.manifest import Method
-from arm_ext.quantization.static import quantize
+from arm_ext.quantization.static import Quantizer, quantize
 from tests.arm_ext.models import mlp, model, residual_cnn
 from tests.arm_ext.quantization.uneven import training_images
 
@@ -181,3 +181,13 @@ def test_loaded_model_is_left_as_it_was():
     before = hashlib.sha256(source.SerializeToString()).hexdigest()
     quantize(source, {"x": normal(4, 1, 31)})
     assert hashlib.sha256(source.SerializeToString()).hexdigest() == before
+
+
+def test_a_quantised_model_that_is_changed_is_not_returned_again():
+    quantizer = Quantizer(mlp(1), {"x": normal(4, 1, 31)}, "minmax", ({},))
+    first = quantizer.quantized({})
+    before = first.SerializeToString()
+    first.graph.ClearField("node")
+    assert quantizer.quantized({}).SerializeToString() == before
+    others = [node.name for node in quantizer.float_model({}).graph.node]
+    assert "QuantizeLinear" not in {node.op_type for node in quantizer.quantized({}, others).graph.node}
