@@ -129,8 +129,9 @@ def test_rescaled_channels_are_compared_with_a_float_model_that_has_them(files: 
 
 
 def test_layers_are_in_int16_or_float_where_a_bound_asks_for_it(
-    files: Path, capsys: pytest.CaptureFixture[str]
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("arm_ext.quantization.mixed_precision._FRONT", 2)  # fewer choices to price
     onnx.save(uneven_digits(), "uneven.onnx")
     bound = ["--metric", "cosine", "--max-drop", "0.1%", "--target", "cortex-a76"]
     assert (
@@ -170,8 +171,11 @@ def test_layers_are_in_int16_or_float_where_a_bound_asks_for_it(
 
 
 def test_the_npu_restricts_the_choice_and_is_priced_with_it(
-    files: Path, capsys: pytest.CaptureFixture[str]
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Fewer choices to price, each of which is divided and lowered.
+    monkeypatch.setattr("arm_ext.api.mixed_precision._CHEAPEST", 2)
+    monkeypatch.setattr("arm_ext.quantization.mixed_precision._FRONT", 2)
     onnx.save(uneven_digits(), "uneven.onnx")
     asked = ["--metric", "cosine", "--max-drop", "0.1%", "--target", "cortex-a53", "--npu", "ethos-u55-128"]
     assert (
