@@ -68,6 +68,8 @@ _COMPILED = "__vmtir__"
 _STATEMENTS = 512
 SHORT = _STATEMENTS // 2
 """Largest number of bindings of a Relax function that is compiled as one function; a binding is two statements."""
+# Most variables that a value may be computed from, counted each time, before it is stored (`_in_memory`).
+_LARGE = 256
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 
@@ -112,6 +114,52 @@ def _release_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
         return tirx.Bind(bind.var, call.args[1]) if is_kept else bind
 
     return func.with_body(structural_map(func.body, [(tirx.Bind, released)]))
+
+
+def _in_memory(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Bind large expressions to what is read from a variable in memory: v = x → m[0] = x; v = m[0].
+
+    TVM's code generator for LLVM tells its simplifier the value of each variable, which it writes out in the place of
+    each of its uses. A value that reads another twice, as polynomials do, doubles that at each step: of 11 seconds for
+    an LSTM's kernel this took 10. LLVM makes the same instructions of either form.
+    """
+    sizes: dict[tirx.Var, int] = {}
+    large: set[tirx.Var] = set()
+    size = 0
+
+    def read(var: tirx.Var) -> None:
+        nonlocal size
+        size += sizes.get(var, 1)
+
+    def bound(bind: tirx.Bind) -> None:
+        nonlocal size
+        if size > _LARGE and not _is_index(bind.value):
+            large.add(bind.var)
+            size = 1
+        sizes[bind.var], size = size, 0
+
+    def left(_stmt: tirx.Stmt) -> None:
+        nonlocal size
+        size = 0
+
+    structural_walk(func.body, [(tirx.Var, read), (tirx.Bind, bound), (tirx.Stmt, left)])
+    if not large:
+        return func
+
+    def stored(bind: tirx.Bind) -> tirx.Stmt:
+        if bind.var not in large:
+            return bind
+        memory = tirx.decl_buffer((1,), bind.value.ty.dtype, bind.var.name, scope="local")
+        store = tirx.BufferStore(memory, bind.value, [0])
+        return tirx.SeqStmt([tirx.AllocBuffer(memory), store, tirx.Bind(bind.var, memory[0])])
+
+    return func.with_body(structural_map(func.body, [(tirx.Bind, stored)]))
+
+
+def _is_index(value: Expr) -> bool:
+    """Whether a value is an integer or no number at all; the simplifier's work on these is what it is for."""
+    dtype = str(getattr(value.ty, "dtype", "handle"))
+    return dtype.startswith(("handle", "bool")) or (dtype.startswith(("int", "uint")) and "x" not in dtype)
 
 
 # In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
@@ -185,11 +233,19 @@ _TO_PACKED = Sequential(
         tirx.transform.BF16StorageLegalize(),
     ]
 )
+
+
+def _finalize() -> Pass:
+    """Return TVM's last passes, and what its code generator needs to be quick."""
+    in_memory = tirx.transform.prim_func_pass(lambda func, _mod, _context: _in_memory(func), opt_level=0)
+    return Sequential([finalize_host_passes(), in_memory])
+
+
 _TO_C = Sequential(
     [
         tirx.transform.prim_func_pass(lambda func, _mod, _context: _on_cpu(func), opt_level=0),
         tirx.transform.BF16StorageLegalize(),
-        finalize_host_passes(),
+        _finalize(),
     ]
 )
 
@@ -202,7 +258,7 @@ def allocations(mod: tvm.IRModule) -> tvm.IRModule:
 def registered() -> str:
     """The passes under a name: TVM's builders take no pipeline otherwise."""
     lower = module_pass(_lower, opt_level=0)
-    register_tir_pipeline(_PIPELINE, lambda: (lower, finalize_host_passes, finalize_device_passes))
+    register_tir_pipeline(_PIPELINE, lambda: (lower, _finalize, finalize_device_passes))
     return _PIPELINE
 
 

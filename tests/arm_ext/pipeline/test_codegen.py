@@ -19,6 +19,7 @@ from arm_ext.target.profiles import resolve
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.lowering.lower import in_root_block
 from schedules.tir.emit import EXACT, i64, kernel_function, load, store
+from tests.schedules import programs
 from tests.schedules.kernels.depthwise.test_depthwise_f32 import CASES, CORE
 
 
@@ -92,6 +93,19 @@ def test_vectors_are_computed_once():
     for each in _lowered(in_root_block(function.prim_func)).functions.values():
         structural_walk(each.body, [(Call, calls.append)])
     assert sum(call.op.name == "tirx.call_llvm_pure_intrin" for call in calls) == 5
+
+
+def test_a_value_that_is_read_twice_does_not_double_the_work():
+    """TVM's code generator writes out what variables hold: 2^60 calls here, of which it would see no end."""
+    with kernel_function("largest", [((4,), "float32"), ((4,), "float32")]) as function:
+        x, y = function.buffers
+        value = load(x, i64(0), 4)
+        for _ in range(60):
+            value = T.Bind(tirx.call_llvm_intrin("float32x4", "llvm.maxnum", value, value))
+        store(y, value, i64(0), 4)
+    given = np.array([1, -1, 0.5, 3e38], np.float32)
+    found = programs.run_on_host(function.prim_func, [given], given.shape, "float32")
+    np.testing.assert_array_equal(found, given)
 
 
 def test_code_is_that_of_the_whole_list_of_passes():
