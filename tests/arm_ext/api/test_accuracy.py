@@ -386,7 +386,16 @@ def test_a_bound_that_is_missed_exits_with_1_and_names_layers(
     assert "largest own error is product's" in told
 
 
-@pytest.mark.parametrize("name", ["a layer that saturates", "a wrong weight scale", "softmax in coarse int8"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a layer that saturates",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("a wrong weight scale", "softmax in coarse int8")
+        ),
+    ],
+)
 def test_bisect_names_the_layer_that_was_broken(name: str) -> None:
     change, layer, _ = BREAKS[name]
     broken = Broken()
