@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tvm
 from tvm import relax, tirx
 from tvm.s_tir.stmt import SBlockRealize
@@ -34,6 +35,10 @@ SVE_PROFILE = resolve("neoverse-n2")
 # What every board runs, and what it runs with one feature more.
 BASELINE = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "generic"}
 DOTPROD = {**BASELINE, "mattr": ["+dotprod"]}
+
+
+each_third = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
+"""Of the tiles of a kernel each third; with `-m long` all of them."""
 
 
 def host() -> tvm.target.Target:

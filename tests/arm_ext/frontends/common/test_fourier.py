@@ -12,7 +12,8 @@ from arm_ext.frontends.common.fourier import Fourier, factor_of, transformed
 from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of
 
-LENGTHS = (1, 2, 7, 8, 9, 12, 31, 60, 75, 256, 400, 512, 1000, 1024, 2048)
+LENGTHS = (1, 2, 7, 8, 9, 12, 31, 60, 75, 400, 1024)
+LONG = [pytest.param(length, marks=pytest.mark.long) for length in (256, 512, 1000, 2048)]
 
 # Relative to the greatest: rounding errors of a sum of 64 terms, the most that these factors give, grow like a random
 # walk to about 8 units in the last place, and there are two products.
@@ -58,7 +59,7 @@ def floats(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("length", [*LENGTHS, *LONG])
 def test_all_kinds_are_numpys(length: int) -> None:
     side = length // 2 + 1
     check(

@@ -15,7 +15,8 @@ from arm_ext.pipeline.selftest import run_on_host
 # Relative to the greatest; see tests/arm_ext/frontends/common/test_fourier.py.
 BOUND = 16 * 2.0**-24
 
-LENGTHS = (7, 8, 9, 12, 31, 60, 256, 400, 512, 1000, 1024, 2048)
+# The longer ones have two factors of which the others are made, too.
+LENGTHS = (7, 8, 9, 12, 31, 60, 400)
 
 
 def model_of(
