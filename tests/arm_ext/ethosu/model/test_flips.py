@@ -11,7 +11,7 @@ from tests.arm_ext.ethosu.tosa.graphs import Graph
 from tests.arm_ext.ethosu.tosa.networks import flip_target
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-512")
-FLIPS = 200
+FLIPS = 100
 
 
 def payload_of(npu: str) -> Payload:
