@@ -36,6 +36,7 @@ from arm_ext.report.advice.alternatives import (
 from arm_ext.report.advice.failure import Failure, told
 from arm_ext.report.advice.prediction import predicted_gain
 from arm_ext.report.advice.record import (
+    SPENT,
     Advice,
     AdviceReport,
     Alternative,
@@ -60,7 +61,6 @@ MAX_ERROR = 0.05
 _LEAST_GAIN_OF_COUNTS, _LEAST_GAIN_OF_TIMES = 0.005, 0.03
 _COSTLIEST = 5
 _MINUTE = 60
-_SPENT = "the budget was used up"
 
 
 @with_plugins
@@ -226,7 +226,7 @@ class _Advisor:
         if alternative.status == "failed":
             return alternative
         if self.bench.spent:
-            return alternative.model_copy(update={"note": _SPENT})
+            return alternative.model_copy(update={"note": SPENT})
         if alternative.predicted is not None and 1 - alternative.predicted > WORTH_BUILDING:
             return alternative.model_copy(update={"note": "predicted to be slower"})
         try:
@@ -283,7 +283,7 @@ class _Advisor:
 
     def _layer(self, layers: Int8Layers, layer: LayerAlternative) -> LayerAlternative:
         if self.bench.spent:
-            return layer.model_copy(update={"note": _SPENT})
+            return layer.model_copy(update={"note": SPENT})
         try:
             found, build = layers.measured(layer)
         except Exception as error:
@@ -302,7 +302,7 @@ class _Advisor:
         """Yield the regions that an NPU would take, or one row that tells why there are none."""
         npu = regions.npu
         if self.bench.spent:
-            yield _no_regions(npu, self.present, "not built", "", _SPENT)
+            yield _no_regions(npu, self.present, "not built", "", SPENT)
             return
         try:
             for found in regions.measured():
@@ -364,7 +364,7 @@ class _Advisor:
         gain = at_outputs = None
         if finding.change is not None:
             if self.bench.spent:
-                return _declined(finding, _SPENT)
+                return _declined(finding, SPENT)
             try:
                 build = self.bench.measure_changed(finding.change, self.present)
             except Exception as error:
@@ -437,9 +437,13 @@ def _failed(alternative: Alternative, error: Exception) -> Alternative:
     return alternative.model_copy(update={"status": "failed", "failure": fault, "note": said})
 
 
-def _promise(alternative: Alternative) -> float:
-    """Sort by it what is built first, should the budget be used up: the greatest predicted gain."""
-    return -math.inf if alternative.predicted is None else -alternative.predicted
+def _promise(alternative: Alternative) -> tuple[bool, float]:
+    """Sort by it what is built first, should the budget be used up: the greatest predicted gain, int8 after floats.
+
+    int8 takes the longest to build, and exceeds the largest error the most often.
+    """
+    gain = math.inf if alternative.predicted is None else alternative.predicted
+    return "quantize" in alternative.options, -gain
 
 
 def _helps(alternative: Alternative) -> bool:

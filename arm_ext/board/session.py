@@ -210,7 +210,7 @@ class Session:
         reason = "it closed the connection" if "kShutdown" in text else _last_line(error)
         return BoardLostError(
             f"board {board} went away in the middle of a session ({reason}). A crash in a model ends "
-            "tvm.exec.rpc_server: restart it there and run again"
+            "tvm.exec.rpc_server: restart it if you started it, and run again"
         )
 
 

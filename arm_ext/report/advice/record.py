@@ -11,6 +11,9 @@ from arm_ext.report.profile.record import KernelOption
 
 Status = Literal["measured", "failed", "not built"]
 
+SPENT = "the budget was used up"
+"""Note of what was not built for want of time."""
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")

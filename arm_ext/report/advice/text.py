@@ -6,7 +6,14 @@ import textwrap
 import yaml
 
 from arm_ext.common.text import clipped, columns
-from arm_ext.report.advice.record import Advice, AdviceReport, Alternative, CostlyCall, LayerAlternative
+from arm_ext.report.advice.record import (
+    SPENT,
+    Advice,
+    AdviceReport,
+    Alternative,
+    CostlyCall,
+    LayerAlternative,
+)
 
 _NAME = 40
 """Columns of a source node's name."""
@@ -39,7 +46,7 @@ def config(report: AdviceReport) -> str:
     about = (
         f"{_percent(report.gain)} less, error at the outputs {report.error:.1e}"
         if report.recommended
-        else "no option makes it faster"
+        else "no option that was measured makes it faster"
     )
     head = f"# {report.model} for {report.target}, measured on board {report.board}: {about}.\n"
     return head + str(yaml.safe_dump(report.given | report.recommended, sort_keys=False))
@@ -125,23 +132,27 @@ def _recommended(report: AdviceReport) -> str:
             f"measured together: {_percent(report.gain)} less, error at the outputs {report.error:.1e}"
         )
     elif any(each.status == "measured" for each in report.alternatives):
-        said = f"recommended: none; no option saves anything within an error of {report.max_error:g}"
+        said = f"recommended: none; no option that was measured saves anything within an error of {report.max_error:g}"
     else:
         said = "recommended: none; no option was measured"
-    return "\n".join([said, *_beyond_the_error(report), *_without_samples(report), *_best_layer(report)])
+    return "\n".join([said, *_beyond_the_error(report), *_not_measured(report), *_best_layer(report)])
 
 
-def _without_samples(report: AdviceReport) -> list[str]:
-    """Return what int8 may save if there were calibration samples, where that is more than is recommended."""
+def _not_measured(report: AdviceReport) -> list[str]:
+    """Return what is predicted to save more than is recommended, and how to have it measured."""
     found = [
         each
         for each in report.alternatives
-        if each.name == "int8" and each.status == "not built" and (each.predicted or 0) > max(report.gain, 0)
+        if each.status == "not built" and (each.predicted or 0) > max(report.gain, 0)
     ]
     return [
         _wrapped(
-            f"int8 is predicted to save {_percent(each.predicted or 0)}: give calibration samples by --quantize "
-            "FILE.npz to measure it"
+            f"{each.name} is predicted to save {_percent(each.predicted or 0)}: "
+            + (
+                "the budget was used up before it was built; give more by --budget"
+                if each.note == SPENT
+                else "give calibration samples by --quantize FILE.npz to measure it"
+            )
         )
         for each in found
     ]

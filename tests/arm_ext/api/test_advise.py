@@ -10,7 +10,7 @@ from arm_ext.api import digits
 from arm_ext.api.advise import advise
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
-from arm_ext.report.advice.record import AdviceReport
+from arm_ext.report.advice.record import SPENT, AdviceReport
 from arm_ext.report.advice.text import text
 from tests.arm_ext import npu_models
 from tests.arm_ext.models import model
@@ -278,8 +278,21 @@ def test_what_cannot_be_built_is_told_in_its_row(tmp_path: Path) -> None:
 
 def test_a_budget_that_is_used_up_builds_nothing_more() -> None:
     found = advise(digits.model_path(), "cortex-a76", budget=1e-6)
-    assert {each.note for each in found.alternatives} == {"the budget was used up"}
+    assert {each.note for each in found.alternatives} == {SPENT}
     assert found.cost > 0
+
+
+def test_what_the_budget_left_out_is_told_with_its_prediction(of_digits: AdviceReport) -> None:
+    left = [
+        each.model_copy(update={"status": "not built", "note": SPENT, "predicted": 0.35})
+        for each in of_digits.alternatives
+        if each.name == "fp16"
+    ]
+    said = " ".join(text(of_digits.model_copy(update={"alternatives": tuple(left), "gain": 0.2})).split())
+    assert left
+    assert (
+        "fp16 is predicted to save 35.0 %: the budget was used up before it was built; give more by" in said
+    )
 
 
 def test_a_package_is_refused(digits_package: Path) -> None:
@@ -290,7 +303,7 @@ def test_a_package_is_refused(digits_package: Path) -> None:
 def test_what_only_its_error_keeps_from_being_recommended_is_told(of_digits: AdviceReport) -> None:
     strict = of_digits.model_copy(update={"recommended": {}, "gain": 0.0, "max_error": 1e-6})
     said = " ".join(text(strict).split())
-    assert "recommended: none; no option saves anything within an error of 1e-06" in said
+    assert "recommended: none; no option that was measured saves anything within an error of 1e-06" in said
     assert "int8 would save" in said
     assert "raise --max-error" in said
     assert "would save" not in text(of_digits)
