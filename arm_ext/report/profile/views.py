@@ -10,7 +10,7 @@ from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 
 _TOP = 10
 _ALIGN = "><<<>>>"
-_NAME = 48
+_NAME = 40
 """Characters of a layer's name in the table."""
 
 
@@ -23,7 +23,7 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
     """
     found = list(profile.calls) if whole else profile.costliest()[:_TOP]
     counted = profile.kind == "counts"
-    head = ("#", "layer", "output", "kernel", "cycles with caches" if counted else "us", "share")
+    head = ("#", "layer", "output", "kernel", "cycles" if counted else "us", "share")
     last = ("of its limit", "bound by") if counted else ("spread",)
     rows = [(*head, *last), *(_row(call) for call in found)]
     title = (
@@ -36,7 +36,7 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
         [
             *_totals(profile),
             "",
-            f"{title} ({_percent(covered)} of the whole):",
+            f"{title} ({_percent(covered)} of the whole){', cycles with caches' if counted else ''}:",
             *columns(rows, _ALIGN),
             "",
             *([_bounds(profile), ""] if counted else []),
