@@ -375,13 +375,13 @@ class _OnnxChain(SearchedChain):
             )
 
     def choices(self) -> Choices:
-        """Return what the model can be."""
+        """Return which layers can have which precisions, and how such models are built."""
         # Weights in float are those that quantisers start from.
         matching = Matching(fold_batch_norm(self.source), self.quantized)
         return Choices.of_onnx(matching, partial(with_nodes, matching))
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return what measures such models in onnxruntime, step by step from the source's states."""
+        """Return the judge that runs such models in onnxruntime, step by step from the source's states."""
         states = self.states
         stepped = [feed | held for feed, held in zip(feeds, states.exact, strict=True)]
         return Judge.of_onnx(self.name, self.source, stepped, metric, gate.holds, states.pairs)
@@ -550,7 +550,7 @@ def _ours(
     npu: NpuOptions | str | None,
     plugins: Sequence[str | Path],
 ) -> Iterator[Run]:
-    """Return the function that runs a model as this project compiles it."""
+    """Give the function that runs the compiled model, on this machine or on a board."""
     if board is None:
         yield host_runner(model, numerics=numerics)
         return

@@ -74,7 +74,7 @@ class Chain(ABC):
 
     @abstractmethod
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
-        """Get ready for samples; return the model that our integers are computed of, with all layers as results.
+        """Prepare the comparison; return the quantised model with all layers as results, which this project compiles.
 
         Args:
             feed: The first sample.
@@ -86,7 +86,7 @@ class Chain(ABC):
 
     @abstractmethod
     def add(self, feed: Feed, run: Run) -> None:
-        """Compare one sample; `run` computes the model of `prepare`."""
+        """Compare one sample; `run` runs the compiled model that `prepare` returned."""
 
     def keep(self, **links: Mapping[str, Array]) -> None:
         """Keep the outputs of one sample, by link and name."""
@@ -140,7 +140,7 @@ class SearchedChain(Chain):
 
     @abstractmethod
     def check_searched(self) -> None:
-        """Check that layers can be put back.
+        """Check that layers can be put back to float.
 
         Raises:
             UsageError: They cannot.
@@ -148,14 +148,14 @@ class SearchedChain(Chain):
 
     @abstractmethod
     def choices(self) -> Choices:
-        """Return what the model can be."""
+        """Return which layers can have which precisions, and how such models are built."""
 
     @abstractmethod
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return what measures such models on samples."""
+        """Return the judge that measures such models on the samples."""
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
-        """Return a choice as this format's user reads it."""
+        """Return the choice, with what users of this format need to apply it."""
         return mixed
 
 

@@ -175,7 +175,7 @@ class TorchChain(SearchedChain):
         )
 
     def _renamed(self, feed: Feed) -> Feed:
-        """Return a sample by the float program's names of the inputs."""
+        """Return a sample with its arrays named as the float program names its inputs."""
         assert self.source is not None
         return dict(zip(self.source.inputs, (feed[name] for name in self.quantized.inputs), strict=True))
 
@@ -184,7 +184,7 @@ class TorchChain(SearchedChain):
         return TorchFloatLayers(TorchMatching(self.quantized, self.source or self.quantized), self._layers)
 
     def check_searched(self) -> None:
-        """Check that there is a float program, whose weights layers in float have.
+        """Check that there is a float program: layers that are put back to float take their weights from it.
 
         Raises:
             UsageError: There is none.
@@ -195,7 +195,7 @@ class TorchChain(SearchedChain):
             )
 
     def choices(self) -> Choices:
-        """Return what the program can be: PT2E has no 16-bit activations that this project compiles."""
+        """Return the choices for each layer, int8 or float32: no other precision of PT2E's is compiled."""
         layers, refused = self._float_layers, "layers of PyTorch's programs go to float32 at once"
 
         def build(
@@ -212,7 +212,7 @@ class TorchChain(SearchedChain):
         )
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
-        """Return what measures such programs in torch."""
+        """Return the judge that runs programs in torch and measures them on the samples."""
         source = self.source
         assert source is not None
 
@@ -229,7 +229,7 @@ class TorchChain(SearchedChain):
         return Judge(self.name, self.outputs, exact, opened, feeds, metric, gate.holds)
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
-        """Return a choice with the modules that a quantiser of PyTorch's is to leave in float."""
+        """Return the choice with the names of the modules that PyTorch's quantiser has to leave in float."""
         chosen = next(each for each in mixed.choices if each.chosen)
         return mixed.model_copy(update={"modules": self._float_layers.modules(chosen.layers)})
 

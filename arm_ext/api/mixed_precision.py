@@ -57,7 +57,7 @@ class Choices:
 
     @classmethod
     def of_onnx(cls, matching: Matching, build: Build) -> "Choices":
-        """Return those of an ONNX model in QDQ form, matched with its source."""
+        """Return the choices for an ONNX model in QDQ form that was matched with its float source."""
         units = units_of(matching)
         operators = {node.name: node.op_type for node in matching.source.proto.graph.node}
         able: dict[Rung, list[str]] = {

@@ -18,7 +18,7 @@ from arm_ext.common.without_torch import without_torch
 
 _DISTRIBUTED = "tvm.runtime.disco"
 _SELDOM_USED = ("tvm.s_tir.meta_schedule", "tvm.s_tir.dlight", "tvm.relax.training")
-"""Modules that TVM imports, 139 with their own, and that are loaded when something reads an attribute of theirs."""
+"""Modules that TVM imports and commands seldom use: with what they import, 139 that are loaded on first use."""
 # With "0" no backends of GPUs and other devices; TVM loads a library of the runtime's with them, which holds sorts.
 _BACKENDS, _WITH_BACKENDS = "TVM_DEVICE_BACKEND_AUTOLOAD", "tvm_runtime_extra"
 _ALLOCATIONS = 50_000
@@ -59,7 +59,7 @@ def load_tvm() -> None:
 
 
 class _OnDemand:
-    """Finds modules that are loaded when something reads an attribute of theirs."""
+    """Import finder that delays the loading of `_SELDOM_USED` until an attribute of the module is read."""
 
     @staticmethod
     def find_spec(
@@ -82,7 +82,7 @@ def _seldom_used_on_demand() -> Iterator[None]:
 
 @contextmanager
 def _functions_listed_once() -> Iterator[None]:
-    """Keep the list of TVM's global functions as long as their number stays the same."""
+    """Cache the list of TVM's global functions while their number stays the same."""
     registry: Any = importlib.import_module("tvm_ffi.registry")
     list_all, listed = registry.list_global_func_names, list[str]()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record in the cache of the packages that were compiled on this machine, or whose user was warned of them."""
+"""The packages that need no warning before they run: compiled on this machine, or warned of once."""
 
 import os
 
@@ -21,7 +21,7 @@ def is_known(so_sha256: str) -> bool:
 
 
 def remember(so_sha256: str) -> None:
-    """Note that a model.so is known here, because it was compiled here or its user was told."""
+    """Record that a model.so needs no warning: it was compiled here, or the warning was given."""
     try:
         record = cache_folder() / _RECORD
         with record.open("a", encoding="utf-8") as file:

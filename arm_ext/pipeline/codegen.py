@@ -117,7 +117,7 @@ def _release_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _in_memory(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Bind large expressions to what is read from a variable in memory: v = x → m[0] = x; v = m[0].
+    """Store large expressions in a local buffer, and read their variables from there: v = x → m[0] = x; v = m[0].
 
     TVM's code generator for LLVM tells its simplifier the value of each variable, which it writes out in the place of
     each of its uses. A value that reads another twice, as polynomials do, doubles that at each step: of 11 seconds for
@@ -236,7 +236,7 @@ _TO_PACKED = Sequential(
 
 
 def _finalize() -> Pass:
-    """Return TVM's last passes, and what its code generator needs to be quick."""
+    """Return TVM's last passes, followed by `_in_memory`."""
     in_memory = tirx.transform.prim_func_pass(lambda func, _mod, _context: _in_memory(func), opt_level=0)
     return Sequential([finalize_host_passes(), in_memory])
 

@@ -30,7 +30,7 @@ Model: TypeAlias = Any
 """A quantised model: ONNX in QDQ form, or a program of PyTorch's."""
 
 Infer = Callable[[Feed], Feed]
-"""Inputs of a sample by name → outputs by name."""
+"""Function from the inputs of a sample, by name, to the outputs, by name."""
 
 RUNGS: tuple[Rung, ...] = get_args(Rung)
 
@@ -39,7 +39,7 @@ Raised = frozenset[tuple[str, Rung]]
 
 
 class Build(Protocol):
-    """Makes the quantised model of source nodes on each rung; all others are in int8."""
+    """Builds the quantised model in which given source nodes have a higher precision; all others are in int8."""
 
     def __call__(self, *, keep_float: Sequence[str], int16: Sequence[str], float16: Sequence[str]) -> Model:
         """Return the model."""
@@ -120,7 +120,7 @@ class Judge:
         holds: Callable[[float, float], bool],
         states: Mapping[str, str] | None = None,
     ) -> "Judge":
-        """Return what measures ONNX models by onnxruntime; `source` is the float model."""
+        """Return a judge that runs ONNX models in onnxruntime; `source` is the float model."""
         outputs = [value.name for value in source.graph.output]
 
         def opened(model: onnx.ModelProto) -> Infer:

@@ -38,7 +38,7 @@ _EPSILON = {"batch_norm": 7, "_native_batch_norm_legit_no_training": 6}
 
 @dataclass(frozen=True)
 class TorchFloatLayers:
-    """Makes programs with some layers in float.
+    """Builds quantised programs of PT2E with some layers in float.
 
     Attributes:
         matching: The quantised program and the float one.
@@ -101,7 +101,7 @@ class TorchFloatLayers:
         return program
 
     def _put_float_constant(self, program: ExportedProgram, dequantized: Node) -> None:
-        """Give the readers of a dequantised constant the float program's, if they are products that it has too."""
+        """Replace a dequantised weight or bias by the float program's, if that has the same product."""
         value = next(
             (
                 found
@@ -155,7 +155,7 @@ def _held(node: Node, place: int, matching: TorchMatching) -> torch.Tensor | Non
 
 
 def _replace(program: ExportedProgram, old: Node, new: Node) -> None:
-    """Give the readers of a node another one, and the program's outputs its name."""
+    """Replace a node by another in its readers and in the program's outputs."""
     old.replace_all_uses_with(new)
     for spec in program.graph_signature.output_specs:
         if getattr(spec.arg, "name", None) == old.name:

@@ -44,7 +44,7 @@ _GROUPS = 6
 
 @dataclass(frozen=True)
 class TorchLayer:
-    """A layer with the nodes of both programs that hold its values.
+    """A layer of a quantised program, with the nodes that hold its values there and in the float program.
 
     Attributes:
         layer: The layer as reports show it; `source` and `value` are names of nodes of the float and the quantised

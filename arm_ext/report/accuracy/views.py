@@ -170,7 +170,7 @@ _MISSED = (
 
 
 def _left_out(mixed: MixedPrecision, chosen: PrecisionChoice) -> list[str]:
-    """Tell how the choice is made by PyTorch's quantisers, which take modules and not nodes."""
+    """Say how a quantiser of PyTorch's is told to leave these layers in float: it takes modules, not nodes."""
     if mixed.modules is None or not chosen.layers:
         return []
     named = f"modules: {', '.join(mixed.modules)}" if mixed.modules else f"nodes: {', '.join(mixed.nodes)}"

@@ -32,7 +32,7 @@ LEAST_BASE = 1 << (MANTISSA - 1)
 """From this number to twice as much, binary32 represents exactly the integers."""
 
 _LEAST_BASE_BITS = 0x4B000000
-"""Its bits; those of the next integer are one more, to twice as much."""
+"""`LEAST_BASE` as the bits of a binary32. Each next integer, up to twice as much, has bits that are one more."""
 
 NEIGHBOURS = (0, 1, -1)
 """Multipliers that are tried, in units of the last place from m; further ones have been of no use."""
