@@ -13,6 +13,7 @@ from tvm.ir import Op
 from tvm.relax import transform
 
 from relay_passes.canonicalize.define_division import define_division
+from relay_passes.canonicalize.define_rounding import define_rounding
 from relay_passes.canonicalize.define_shifts import define_shifts
 from relay_passes.canonicalize.fold_constants import fold_constants
 from relay_passes.canonicalize.keep_zeros import keep_zeros
@@ -91,9 +92,14 @@ STEPS: tuple[Step, ...] = (
     # Folding divides and shifts, too.
     Step("define_division", define_division),
     Step("define_shifts", define_shifts),
+    Step("define_rounding", define_rounding),
     Step("keep_zeros", keep_zeros),
     # Rules look for constants where importers leave calls of constants.
-    Step("fold_constants", fold_constants, needs=("define_division", "define_shifts", "keep_zeros")),
+    Step(
+        "fold_constants",
+        fold_constants,
+        needs=("define_division", "define_shifts", "define_rounding", "keep_zeros"),
+    ),
     # Rules look for operators where importers write kernels; their constants must be known.
     Step("recognize_kernels", recognize_kernels, needs=("fold_constants",)),
     # An alias of a value that only a removed call needed would count as a second consumer of it.

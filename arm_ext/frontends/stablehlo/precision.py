@@ -7,13 +7,13 @@ nothing.
 
 from typing import Any
 
-from tvm import relax, te, tirx
-from tvm.ir import Expr
+from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
+from relay_passes.canonicalize.define_rounding import rounded
 
 R = relax.op
 _EXPONENT, _MANTISSA = 8, 23
@@ -26,26 +26,12 @@ def _reduce_precision(t: Translator, op: Any, operands: list[Held]) -> list[Held
     if x.dtype == "float32" and (exponent, mantissa) == (_EXPONENT, _MANTISSA):
         return operands
     if x.dtype == "float32" and (exponent, mantissa) == _FLOAT16:
-        rounded = t.emit(R.astype(t.emit(R.astype(x.expr, "float16")), x.dtype))
+        result = t.emit(R.astype(t.emit(R.astype(x.expr, "float16")), x.dtype))
     elif x.dtype == "float32" and exponent == _EXPONENT and mantissa < _MANTISSA:
-        rounded = t.emit_kernel("rounded", lambda data: _rounded(data, _MANTISSA - mantissa), x.expr)
+        result = t.emit_kernel("rounded", lambda data: rounded(data, _MANTISSA - mantissa), x.expr)
     else:
         raise ModelError(f"it rounds {x.dtype} to {exponent} bits of exponent and {mantissa} of mantissa")
-    return [Held(rounded, x.shape, x.kept)]
-
-
-def _rounded(data: te.Tensor, dropped: int) -> te.Tensor:
-    """float32 without the last bits of its mantissa, rounded half to even; a NaN stays as it is."""
-
-    def element(*at: tirx.Var) -> Expr:
-        x = data(*at)
-        bits = tirx.reinterpret("uint32", x)
-        odd = (bits >> tirx.const(dropped, "uint32")) & tirx.const(1, "uint32")
-        half = tirx.const(2 ** (dropped - 1) - 1, "uint32")
-        kept = tirx.const(2**32 - 2**dropped, "uint32")
-        return tirx.if_then_else(tirx.isnan(x), x, tirx.reinterpret("float32", (bits + odd + half) & kept))
-
-    return te.compute(data.shape, element, "rounded")
+    return [Held(result, x.shape, x.kept)]
 
 
 # Operator → what converts it.

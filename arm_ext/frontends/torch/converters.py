@@ -218,6 +218,7 @@ CONVERTERS: dict[str, Convert] = {
     "min.dim": _with_arguments(reductions.extremum_and_place(relax.op.min, relax.op.argmin)),
     "var_mean.correction": _with_arguments(reductions.variance_and_mean),
     "prod.dim_int": _with_arguments(reductions.product),
+    "linalg_vector_norm.default": _with_arguments(reductions.vector_norm),
     "_native_batch_norm_legit_functional.default": _with_arguments(batch_norm.training),
     "_native_batch_norm_legit_no_training.default": _with_arguments(batch_norm.with_known_statistics),
     "any.default": _with_arguments(reductions.any_of_all),

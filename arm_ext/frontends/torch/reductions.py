@@ -41,6 +41,26 @@ def product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments
     return importer.block_builder.emit(R.prod(a["self"], [a["dim"]], a["keepdim"]))
 
 
+def vector_norm(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
+    """Convert linalg_vector_norm; the norm of order 0 counts what is not 0."""
+    emit, x, axes, order = importer.block_builder.emit, a["self"], a["dim"], float(a["ord"])
+    if a["dtype"] is not None:
+        x = emit(R.astype(x, importer._convert_data_type(a["dtype"])))
+    dtype = str(x.ty.dtype)
+    if order == 0:
+        counted = emit(R.astype(emit(R.not_equal(x, relax.const(0, dtype))), dtype))
+        return emit(R.sum(counted, axes, a["keepdim"]))
+    size = emit(R.abs(x))
+    if math.isinf(order):
+        return emit((R.max if order > 0 else R.min)(size, axes, a["keepdim"]))
+    if order == 1:
+        return emit(R.sum(size, axes, a["keepdim"]))
+    if order == 2:
+        return emit(R.sqrt(emit(R.sum(emit(R.multiply(x, x)), axes, a["keepdim"]))))
+    total = emit(R.sum(emit(R.power(size, relax.const(order, dtype))), axes, a["keepdim"]))
+    return emit(R.power(total, relax.const(1 / order, dtype)))
+
+
 def variance_and_mean(
     importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments
 ) -> list[relax.Expr]:
