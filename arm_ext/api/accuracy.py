@@ -160,6 +160,8 @@ def accuracy(
     if gate is not None:
         less = named is not None and named.less_is_better
         gate.check(None if named is None else named.name, len(feeds), less_is_better=less)
+    if named is not None:
+        chain.check_metric(named, feeds)
     numerics = qdq.NUMERICS if npu is None else tosa.NUMERICS
     whole = chain.prepare(feeds[0], numerics)
     progress("compile")
@@ -361,6 +363,16 @@ class _OnnxChain(SearchedChain):
     def imported(self) -> ImportedModel:
         """Return the model that regions for the NPU are cut from."""
         return import_onnx(self.quantized)
+
+    def exact(self, feeds: Sequence[Feed]) -> Iterator[Feed]:
+        """Yield the float model's outputs of each sample, step by step from its own states."""
+        states = self.states
+        session = Session(self.source, self.reference, [*self.outputs, *states.pairs.values()])
+        now: Feed = dict(states.initial)
+        for feed in feeds:
+            found = session(feed | now)
+            yield found
+            now = {name: found[output] for name, output in states.pairs.items()}
 
     def check_searched(self) -> None:
         """Check that the float model has the quantised one's channels as they are.

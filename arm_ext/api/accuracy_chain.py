@@ -2,7 +2,7 @@
 """Chains of `accuracy`: sums over samples, and the report of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -71,6 +71,20 @@ class Chain(ABC):
     @abstractmethod
     def inputs(self, feed: Feed) -> list[Array]:
         """Return the quantised model's inputs for a sample, in its order, with the states of our integers."""
+
+    @abstractmethod
+    def exact(self, feeds: Sequence[Feed]) -> Iterator[Mapping[str, Array]]:
+        """Yield the reference's outputs of each sample, by name."""
+
+    def check_metric(self, metric: Metric, feeds: Sequence[Feed]) -> None:
+        """Check a metric on the reference's outputs, before the comparison, which takes much longer.
+
+        Raises:
+            UsageError: A function raises, or what it returns is no number; or the outputs do not fit the metric.
+        """
+        rows = [[values[name] for name in self.outputs] for values in self.exact(feeds)]
+        outputs = stacked(self.outputs, rows)
+        metric(outputs, outputs)
 
     @abstractmethod
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:

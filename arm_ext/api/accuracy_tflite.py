@@ -7,7 +7,7 @@ that the files have for their tensors. A layer alone is computed by us, fed with
 Samples of a model that keeps variables are consecutive steps: each link of the chain goes on from its own values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -151,15 +151,30 @@ class TfliteChain(Chain):
 
     def inputs(self, feed: Feed) -> list[Array]:
         """Return the model's inputs for a sample, in its order, with our states."""
-        taken = [
-            _quantized(feed[spec.name], self.file.quantizer(number))
-            for spec, number in zip(self._taken, self.file.inputs, strict=True)
-        ]
-        return [*taken, *self._states]
+        return [*self._given(feed, own=True), *self._states]
 
     def imported(self) -> ImportedModel:
         """Return the model that regions for the NPU are cut from."""
         return self.model
+
+    def exact(self, feeds: Sequence[Feed]) -> Iterator[Feed]:
+        """Yield the reference's outputs of each sample, step by step from its own variables."""
+        file = self.against or self.file
+        run = Tensors(file.content, file.name)
+        for feed in feeds:
+            found = run(self._given(feed, own=self.against is None), file.outputs, file.variables)
+            yield {
+                name: _dequantized(found[number], file.quantizer(number))
+                for name, number in zip(self.outputs, file.outputs, strict=True)
+            }
+
+    def _given(self, feed: Feed, *, own: bool) -> list[Array]:
+        """Return the inputs of a sample in the model's own types, or in those of the float model."""
+        as_typed = _quantized if own else _dequantized
+        return [
+            as_typed(feed[spec.name], self.file.quantizer(number))
+            for spec, number in zip(self._taken, self.file.inputs, strict=True)
+        ]
 
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
         """Return the model with all layers as results; compile what computes one alone."""
@@ -209,10 +224,7 @@ class TfliteChain(Chain):
             return {
                 number: _dequantized(value, self.file.quantizer(number)) for number, value in fake.items()
             }
-        given = [
-            _dequantized(feed[spec.name], self.file.quantizer(number))
-            for spec, number in zip(self._taken, self.file.inputs, strict=True)
-        ]
+        given = self._given(feed, own=False)
         kept = dict(zip(self.file.variables, self.against.variables, strict=True))
         twins = {each.number: each.twin for each in self._layers if each.twin is not None}
         twins |= dict(zip(self.file.outputs, self.against.outputs, strict=True))

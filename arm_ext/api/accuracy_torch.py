@@ -5,7 +5,7 @@ Without the float program the quantised one in torch is the reference, and a lay
 integers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -139,6 +139,19 @@ class TorchChain(SearchedChain):
         """Return the model that regions for the NPU are cut from."""
         return self.model
 
+    def exact(self, feeds: Sequence[Feed]) -> Iterator[Feed]:
+        """Yield the outputs of the float program, or of the quantised one in torch, of each sample."""
+        for feed in feeds:
+            if self.source is None:
+                yield self._outputs_of(self.quantized, self._returned[0], feed)
+            else:
+                yield self._outputs_of(self.source, self._returned[1], self._renamed(feed))
+
+    def _outputs_of(self, program: NodeValues, returned: Sequence[str], feed: Feed) -> Feed:
+        """Return a program's outputs by the quantised model's names."""
+        found = program(feed, returned)
+        return {name: found[node] for name, node in zip(self.outputs, returned, strict=True)}
+
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
         """Return the program with all layers as results; without a float program, compile what computes one alone."""
         mod, variables = self.model.mod, [each.variable for each in self._layers]
@@ -213,18 +226,12 @@ class TorchChain(SearchedChain):
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
         """Return the judge that runs programs in torch and measures them on the samples."""
-        source = self.source
-        assert source is not None
-
-        def computed(values: NodeValues, returned: Sequence[str], feed: Feed) -> Feed:
-            found = values(feed, returned)
-            return {name: found[node] for name, node in zip(self.outputs, returned, strict=True)}
 
         def opened(program: ExportedProgram) -> Infer:
-            return partial(computed, NodeValues(program, self.name), returned_names(program))
+            return partial(self._outputs_of, NodeValues(program, self.name), returned_names(program))
 
         def exact(feed: Feed) -> Feed:
-            return computed(source, self._returned[1], self._renamed(feed))
+            return next(self.exact([feed]))
 
         return Judge(self.name, self.outputs, exact, opened, feeds, metric, gate.holds)
 

@@ -194,12 +194,12 @@ def quantize(
         with_states(import_onnx(quantizer.float_model(fixed)), steps.pairs, steps.initial)
     gate = Gate(max_drop=max_drop)
     gate.check(None if judged is None else judged.name, quantizer.samples)
+    # It measures the float model, which tells what is wrong with a function of the user's.
+    judge = None if judged is None else _judge(quantizer, whole or quantizer, fixed, judged, gate, steps)
     mixed = None
-    if max_drop is not None and judged is not None:
+    if max_drop is not None and judge is not None:
         progress("search")
-        mixed = _mixed(
-            quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target, npu, steps
-        )
+        mixed = _mixed(quantizer, (whole or quantizer).float_model(fixed), fixed, judge, gate, target, npu)
     chosen = ((), (), ()) if mixed is None else (mixed.nodes, mixed.int16_nodes, mixed.float16_nodes)
     made = quantizer.quantized(fixed, *chosen)
     if mixed is not None and not any(node.op_type == DEQUANTIZE for node in made.graph.node):
@@ -367,24 +367,30 @@ def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tup
     return pruned, nodes
 
 
+def _judge(
+    quantizer: Quantizer, whole: Quantizer, shapes: Shapes, metric: Metric, gate: Gate, steps: Steps
+) -> Judge:
+    """Return what measures models on the samples; `whole` has the float model with all weights."""
+    source = whole.float_model(shapes)
+    carried = {name: output for name, output in steps.pairs.items() if name not in quantizer.given}
+    return Judge.of_onnx(source.graph.name, source, quantizer.feeds(), metric, gate.holds, carried)
+
+
 def _mixed(
     quantizer: Quantizer,
     source: onnx.ModelProto,
     shapes: Shapes,
-    metric: Metric,
+    judge: Judge,
     gate: Gate,
     target: str,
     npu: NpuOptions | None,
-    steps: Steps,
 ) -> MixedPrecision:
     """Choose the layers in int16 and in float, so that the model is as fast as can be."""
-    feeds = quantizer.feeds()
-    carried = {name: output for name, output in steps.pairs.items() if name not in quantizer.given}
     return choose_precisions(
         Choices.of_onnx(Matching(source, quantizer.quantized(shapes)), partial(quantizer.quantized, shapes)),
-        Judge.of_onnx(source.graph.name, source, feeds, metric, gate.holds, carried),
+        judge,
         target,
-        gate.describe(metric.name),
+        gate.describe(judge.metric.name),
         fewest=False,
         npu=npu,
     )

@@ -50,6 +50,22 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+_MOST_DIGITS = 10
+"""Significant digits beyond which a difference is one of rounding."""
+
+
+def told_apart(values: Sequence[float], digits: int = 4) -> list[str]:
+    """Return numbers as text, in as many significant digits as it takes to tell different ones apart.
+
+    Args:
+        values: The numbers, which a reader compares.
+        digits: Significant digits where these are enough.
+    """
+    most = [f"{value:.{_MOST_DIGITS}g}" for value in values]
+    texts = ([f"{value:.{count}g}" for value in values] for count in range(digits, _MOST_DIGITS))
+    return next((each for each in texts if len(set(each)) == len(set(most))), most)
+
+
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -366,9 +366,14 @@ def _own(name: str, arrays: Mapping[str, Array]) -> Callable[[Outputs, Outputs],
     def call(outputs: Outputs, _source: Outputs) -> float:
         try:
             with stdout_as_stderr():
-                return float(function(dict(outputs), dict(arrays)))
+                value = function(dict(outputs), dict(arrays))
         except (Exception, SystemExit) as err:  # whatever a user's function raises
             raise UsageError(f"--metric {name}: raised {type(err).__name__}: {err}") from err
+        try:
+            return float(value)
+        except (TypeError, ValueError) as err:
+            kind = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
+            raise UsageError(f"--metric {name}: returned {kind}; expected a number") from err
 
     return call
 

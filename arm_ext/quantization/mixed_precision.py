@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 
 from arm_ext.common.errors import ModelError
+from arm_ext.common.text import told_apart
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.float_layers import Unit
 from arm_ext.quantization.metrics import Metric, Outputs, stacked
@@ -197,10 +198,10 @@ class Search:
         everything: Raised = frozenset((unit.name, "float32") for unit in self.units)
         self._trial(frozenset())
         if not self._trial(everything).holds:
+            reached, source = told_apart((self.trials[everything].metric, self.judge.reached))
             raise ModelError(
                 f"{self.judge.name}: the bound does not hold with all {len(everything)} layers in float, where the "
-                f"metric is {self.trials[everything].metric:.4g}, and in the float model {self.judge.reached:.4g}; "
-                "ask for less"
+                f"metric is {reached}, and in the float model {source}; ask for less"
             )
         try:
             if not self.trials[frozenset()].holds or self.cycles is not None:

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 
 from arm_ext.common.errors import UsageError
-from arm_ext.common.text import counted
+from arm_ext.common.text import counted, told_apart
 from arm_ext.report.accuracy.record import AccuracyReport
 
 _ROUNDING = 1e-9
@@ -76,7 +76,9 @@ class Gate:
             UsageError: The report has no metric, or another one, or too few samples to tell a drop.
         """
         found = [
-            f"output {each.name} has {each.integers.sqnr_db:.1f} dB, and --min-sqnr is {self.min_sqnr:g}"
+            "output {} has {} dB, and --min-sqnr is {}".format(
+                each.name, *told_apart((each.integers.sqnr_db, self.min_sqnr), 3)
+            )
             for each in report.outputs
             if self.min_sqnr is not None and not each.integers.sqnr_db >= self.min_sqnr
         ]
@@ -90,11 +92,10 @@ class Gate:
             if value is None or value.name != name:
                 raise UsageError(f"--min {name}: the report has {value.name if value else 'no metric'}")
             if not value.integers >= bound:
-                found.append(f"{name} is {value.integers:.4g}, and --min {bound:g}")
+                found.append("{} is {}, and --min {}".format(name, *told_apart((value.integers, bound))))
         if self.max_drop is not None and value is not None and not value.drop <= self.max_drop + _ROUNDING:
             moved = "rises" if value.less_is_better else "drops"
-            found.append(
-                f"{value.name} {moved} from {value.source:.4g} to {value.integers:.4g}, and --max-drop is "
-                f"{self.max_drop:g}"
-            )
+            source, ours = told_apart((value.source, value.integers))
+            drop, most = told_apart((value.drop, self.max_drop))
+            found.append(f"{value.name} {moved} from {source} to {ours}, by {drop}, and --max-drop is {most}")
         return found

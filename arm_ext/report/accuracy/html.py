@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from arm_ext.common.text import told_apart
 from arm_ext.report.accuracy.record import (
     AccuracyReport,
     ErrorHistogram,
@@ -91,7 +92,7 @@ def _outputs(report: AccuracyReport) -> str:
         for each in report.outputs
     ]
     if (value := report.metric) is not None:
-        rows.append((value.name, *(f"{v:.4g}" for v in (value.source, value.fake, value.integers)), "", ""))
+        rows.append((value.name, *told_apart((value.source, value.fake, value.integers)), "", ""))
     head = ("", "float model", middle, "our integers", "cosine", "max error")
     return _table(head, (f"<tr>{_cells(row)}</tr>" for row in rows), "outputs")
 

@@ -4,7 +4,7 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from arm_ext.common.text import clipped, columns, counted
+from arm_ext.common.text import clipped, columns, counted, told_apart
 from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.accuracy.record import (
     SATURATED,
@@ -126,21 +126,22 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
     on_npu = () if mixed.npu is None else ("NPU MACs",)
     head = ("", "int16", "float16", "float", mixed.metric, *on_npu, "cycles", "bytes", "layers")
     chosen = next(each for each in mixed.choices if each.chosen)
+    source, *metrics = told_apart((mixed.source, *(each.metric for each in mixed.choices)))
     rows = [
         (
             "*" if each is chosen else "",
             *(str(len(names)) for names in (each.int16, each.float16, each.layers)),
-            f"{each.metric:.5g}",
+            metric,
             *(() if each.npu is None else (f"{100 * each.npu.mac_share:.1f} %",)),
             f"{each.cycles:,}",
             f"{each.bytes:,}",
             clipped(_raised(mixed, each), _WIDTH // 2),
         )
-        for each in mixed.choices
+        for each, metric in zip(mixed.choices, metrics, strict=True)
     ]
     stopped = "" if mixed.complete else " (stopped before the search came to its end)"
     said = (
-        f"For {mixed.bound} ({mixed.source:.4g}), of {counted(len(mixed.layers), 'layer')} {len(chosen.int16)} in "
+        f"For {mixed.bound} ({source}), of {counted(len(mixed.layers), 'layer')} {len(chosen.int16)} in "
         f"int16, {len(chosen.float16)} in float16 and {len(chosen.layers)} in float{stopped}; cycles are estimated "
         f"for {mixed.target}{_with_npu(mixed)}:"
     )
@@ -274,13 +275,8 @@ def _outputs(report: AccuracyReport) -> Iterator[str]:
         for each in report.outputs
     ]
     if (value := report.metric) is not None:
-        rows.append(
-            (
-                f"{value.name} {value.source:.4g}",
-                f"{MIDDLES[report.middle]} {value.fake:.4g}",
-                f"our integers {value.integers:.4g}",
-            )
-        )
+        source, fake, ours = told_apart((value.source, value.fake, value.integers))
+        rows.append((f"{value.name} {source}", f"{MIDDLES[report.middle]} {fake}", f"our integers {ours}"))
     yield from columns(rows)
 
 

@@ -504,18 +504,25 @@ BAD_DATA = {
         ("--metric", "own_metric:nan"),
         "returned nan",
     ),
+    "a metric of several numbers": (
+        {"inputs": np.zeros((2, 1, 8, 8), np.float32)},
+        ("--metric", "own_metric:row"),
+        "returned float32[1, 10]; expected a number",
+    ),
 }
 
 
 @pytest.mark.parametrize("fault", BAD_DATA)
 def test_bad_data_is_refused_in_a_sentence(
-    files: Path, capsys: pytest.CaptureFixture[str], fault: str
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     arrays, options, message = BAD_DATA[fault]
     np.savez("bad.npz", **arrays)
     Path("own_metric.py").write_text(
         "def failing(outputs, data):\n    return data['boxes']\n\ndef nan(outputs, data):\n    return float('nan')\n"
+        "def row(outputs, data):\n    return outputs['logits'][0]\n"
     )
+    monkeypatch.setattr("arm_ext.api.accuracy.host_runner", None)  # it is told before any work
     assert _accuracy_of_product(*options, data="bad.npz") == 2
     assert message in capsys.readouterr().err
 
