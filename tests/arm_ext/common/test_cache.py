@@ -91,7 +91,7 @@ def test_the_oldest_go_first(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 2
 
 
-@pytest.mark.parametrize(("limit", "kept"), [(1000, 0.9), (1250, 0.9), (1600, 1001 / 1600)])
+@pytest.mark.parametrize(("limit", "kept"), [(1000, 0.7), (1100, 0.7), (1250, 1)])
 def test_a_full_cache_is_trimmed_when_an_entry_was_added(folder: Path, limit: int, kept: float) -> None:
     entries = Entries("things", limit=100 * limit)
     folder.mkdir(parents=True)
@@ -102,6 +102,18 @@ def test_a_full_cache_is_trimmed_when_an_entry_was_added(folder: Path, limit: in
     entries.get("f" * 64, lambda: bytes(100 - 32))
     entries.tidy()
     assert entries.size()[0] == min(1001, int(kept * limit))
+
+
+def test_a_nearly_full_cache_is_looked_through_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = Entries("things", limit=100 * 1050)
+    folder.mkdir(parents=True)
+    for number in range(1000):
+        (folder / f"{number:064x}").write_bytes(bytes(100))
+    entries.get("e" * 64, lambda: b"made")
+    entries.tidy()
+    monkeypatch.setattr(Entries, "trim", _refuse)
+    entries.get("f" * 64, lambda: b"made")
+    entries.tidy()
 
 
 def test_few_of_many_entries_are_looked_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
