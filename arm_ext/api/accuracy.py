@@ -7,7 +7,7 @@ Every tensor of the quantised model that stands for one of the source's is made 
 so that all else is compiled as usual.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-from arm_ext.api.accuracy_chain import Chain, Feed, SearchedChain
+from arm_ext.api.accuracy_chain import Chain, Feed, SearchedChain, States
 from arm_ext.api.accuracy_tflite import TfliteChain, checked_paths
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
@@ -212,7 +212,7 @@ def _chain_of(
             if found[0] == "--value"
             else "a TFLite model's variables are states as they are, and begin as the file says"
             if tflite
-            else "of PyTorch's programs those without buffers that they change are compared, which are their states"
+            else "buffers that a PyTorch program changes are its states as they are, and begin as the program says"
         )
         raise UsageError(f"{found[0]} is for ONNX models; {why}")
     if path is not None and tflite:
@@ -288,7 +288,7 @@ class _OnnxChain(SearchedChain):
     source: onnx.ModelProto
     quantized: onnx.ModelProto
     matching: Matching = field(init=False)
-    states: "_States" = field(default_factory=lambda: _States({}, {}))
+    states: States = field(default_factory=lambda: States({}, {}))
 
     @classmethod
     def read(
@@ -343,7 +343,7 @@ class _OnnxChain(SearchedChain):
             return
         defaults = take_defaults(self.source, pairs) | take_defaults(self.quantized, pairs)
         model = with_states(import_onnx(self.quantized), pairs, {**defaults, **initial})
-        self.states = _States(pairs, {state.input: state.initial for state in model.states})
+        self.states = States(pairs, {state.input: state.initial for state in model.states})
         self.outputs = tuple(n for n in self.outputs if n not in pairs.values()) or self.outputs
 
     def specs(self) -> tuple[TensorSpec, ...]:
@@ -476,37 +476,6 @@ class _OnnxChain(SearchedChain):
             )
         self.keep(source=exact, fake=fake, integers=ours)
         states.follow(source=exact, fake=fake, integers=ours)
-
-
-@dataclass
-class _States:
-    """States of a model in each link of the chain.
-
-    Attributes:
-        pairs: Name of an input → the output that is its next value.
-        initial: Name of an input → its value in the first step.
-        exact: The source's states of each step so far.
-    """
-
-    pairs: Mapping[str, str]
-    initial: Mapping[str, Array]
-    exact: list[Feed] = field(default_factory=list)
-    _now: dict[str, Feed] = field(default_factory=dict)
-
-    def without(self, names: Collection[str]) -> "_States":
-        """Return the states that are not among these inputs."""
-        kept = [name for name in self.pairs if name not in names]
-        return _States({name: self.pairs[name] for name in kept}, {name: self.initial[name] for name in kept})
-
-    def at(self, link: str) -> Feed:
-        """Return the states that the next step of a link begins with."""
-        return self._now.get(link, dict(self.initial))
-
-    def follow(self, **links: Mapping[str, Array]) -> None:
-        """Take the states after a step from the outputs of each link."""
-        self.exact.append(self.at("source"))
-        for link, values in links.items():
-            self._now[link] = {name: values[output] for name, output in self.pairs.items()}
 
 
 def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:

@@ -2,7 +2,7 @@
 """Chains of `accuracy`: sums over samples, and the report of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,37 @@ Feed = dict[str, Array]
 
 LINKS = ("source", "fake", "integers")
 """Links of a chain, as `MetricValue` names them."""
+
+
+@dataclass
+class States:
+    """States of a model in each link of the chain.
+
+    Attributes:
+        pairs: Name of an input → the output that is its next value.
+        initial: Name of an input → its value in the first step.
+        exact: The source's states of each step so far.
+    """
+
+    pairs: Mapping[str, str]
+    initial: Mapping[str, Array]
+    exact: list[Feed] = field(default_factory=list)
+    _now: dict[str, Feed] = field(default_factory=dict)
+
+    def without(self, names: Collection[str]) -> "States":
+        """Return the states that are not among these inputs."""
+        kept = [name for name in self.pairs if name not in names]
+        return States({name: self.pairs[name] for name in kept}, {name: self.initial[name] for name in kept})
+
+    def at(self, link: str) -> Feed:
+        """Return the states that the next step of a link begins with."""
+        return self._now.get(link, dict(self.initial))
+
+    def follow(self, **links: Mapping[str, Array]) -> None:
+        """Take the states after a step from the outputs of each link."""
+        self.exact.append(self.at("source"))
+        for link, values in links.items():
+            self._now[link] = {name: values[output] for name, output in self.pairs.items()}
 
 
 @dataclass(kw_only=True)

@@ -2,7 +2,7 @@
 """The chain of `accuracy` from a program that PT2E quantised: the float one in torch → QDQ in torch → our integers.
 
 Without the float program the quantised one in torch is the reference, and a layer alone is computed by us, fed with its
-integers.
+integers. Buffers that the programs change are states: samples are consecutive steps then.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch.export import ExportedProgram
 
-from arm_ext.api.accuracy_chain import Feed, SearchedChain, with_results
+from arm_ext.api.accuracy_chain import Feed, SearchedChain, States, with_results
 from arm_ext.api.mixed_precision import Choices
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
@@ -49,12 +49,14 @@ class TorchChain(SearchedChain):
         quantized: The program.
         source: The float program, if there is one.
         shapes: Input name → shape, for inputs with dynamic dimensions.
+        states: Buffers that the programs change, which go from one sample to the next.
     """
 
     model: ImportedModel
     quantized: NodeValues
     source: NodeValues | None
     shapes: Shapes
+    states: States
     _layers: list[TorchLayer] = field(default_factory=list)
     # Nodes of the outputs, of the quantised and of the float program.
     _returned: tuple[list[str], list[str]] = ([], [])
@@ -79,21 +81,23 @@ class TorchChain(SearchedChain):
 
         Raises:
             UsageError: They do not, or a file is wrong.
-            ModelError: The quantised one cannot be imported, or keeps states or decides at run time.
+            ModelError: The quantised one cannot be imported, or decides at run time.
         """
         program, name, _ = read_exported(model, trust=trust)
         imported = import_torch(model, shapes, trust=trust)
         if not imported.quantized:
             raise UsageError(f"{name}: holds no quantize; expected a program that PT2E quantised")
-        if has_control_flow(imported.mod) or imported.states:
+        if has_control_flow(imported.mod):
             raise ModelError(
-                f"{name}: has branches, loops or buffers that it changes; accuracy compares PyTorch programs without"
+                f"{name}: has branches or loops, and accuracy compares PyTorch programs without: compare what a branch "
+                "or a loop's body computes as a program of its own, or all outputs by `compile` and `run --check`"
             )
-        quantized, source, reference = NodeValues(program, name), None, "QDQ"
+        pairs = {state.input: state.output for state in imported.states}
+        quantized, source, reference = NodeValues(program, name, pairs), None, "QDQ"
         own, others = returned_names(program), returned_names(program)
         if against is not None:
             float_program, reference, _ = read_exported(against, trust=trust)
-            source, others = NodeValues(float_program, reference), returned_names(float_program)
+            source, others = NodeValues(float_program, reference, pairs), returned_names(float_program)
             _check_alike(quantized, source, name, reference)
         matching = TorchMatching(quantized, source or quantized)
         layers = matching.layers(imported.mod)
@@ -107,7 +111,7 @@ class TorchChain(SearchedChain):
         return cls(
             name=name,
             reference=reference,
-            outputs=tuple(spec.name for spec in imported.outputs),
+            outputs=tuple(spec.name for spec in imported.outputs if spec.name not in pairs.values()),
             runtime=f"torch {torch.__version__}",
             uncovered=tuple(matching.uncovered(layers)),
             layers=[LayerErrors(each.layer) for each in layers],
@@ -115,25 +119,30 @@ class TorchChain(SearchedChain):
             quantized=quantized,
             source=source,
             shapes=shapes,
+            states=States(pairs, {state.input: state.initial for state in imported.states}),
             _layers=layers,
             _returned=(own, others),
         )
 
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Return the specs of the samples' arrays."""
-        return self.model.inputs
+        """Return the specs of the samples' arrays, which need not have states."""
+        return tuple(spec for spec in self.model.inputs if spec.name not in self.states.pairs)
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed per sample.
+        """Return one feed per sample; a state with values in the samples is one no more.
 
         Raises:
             UsageError: As `split_samples`.
         """
-        return split_samples(arrays, self.model.inputs, "samples")
+        self.states = self.states.without(arrays)
+        return split_samples(arrays, self.specs(), "samples")
 
     def inputs(self, feed: Feed) -> list[Array]:
-        """Return the program's inputs for a sample, in its order."""
-        return [feed[spec.name] for spec in self.model.inputs]
+        """Return the program's inputs for a sample, in its order, with the states of our integers."""
+        return self._ordered(feed | self.states.at("integers"))
+
+    def _ordered(self, given: Feed) -> list[Array]:
+        return [given[spec.name] for spec in self.model.inputs]
 
     def imported(self) -> ImportedModel:
         """Return the model that regions for the NPU are cut from."""
@@ -141,16 +150,19 @@ class TorchChain(SearchedChain):
 
     def exact(self, feeds: Sequence[Feed]) -> Iterator[Feed]:
         """Yield the outputs of the float program, or of the quantised one in torch, of each sample."""
+        now = dict(self.states.initial)
         for feed in feeds:
             if self.source is None:
-                yield self._outputs_of(self.quantized, self._returned[0], feed)
+                found = self._outputs_of(self.quantized, self._returned[0], feed | now)
             else:
-                yield self._outputs_of(self.source, self._returned[1], self._renamed(feed))
+                found = self._outputs_of(self.source, self._returned[1], self._renamed(feed | now))
+            yield found
+            now = {name: found[output] for name, output in self.states.pairs.items()}
 
     def _outputs_of(self, program: NodeValues, returned: Sequence[str], feed: Feed) -> Feed:
-        """Return a program's outputs by the quantised model's names."""
+        """Return a program's outputs by the quantised model's names, and the states after that."""
         found = program(feed, returned)
-        return {name: found[node] for name, node in zip(self.outputs, returned, strict=True)}
+        return found | self._named(found, returned)
 
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
         """Return the program with all layers as results; without a float program, compile what computes one alone."""
@@ -163,34 +175,44 @@ class TorchChain(SearchedChain):
     def add(self, feed: Feed, run: Run) -> None:
         """Compare one sample."""
         names, (own, others) = [each.layer.value for each in self._layers], self._returned
-        fake = self.quantized(feed, {*names, *own})
+        states = self.states
+        fake = self.quantized(feed | states.at("fake"), {*names, *own})
         found = run(self.inputs(feed))
         ours = dict(zip(names, found, strict=False))
+        results = dict(zip((spec.name for spec in self.model.outputs), found[len(names) :], strict=True))
+        given = feed | states.at("source")
         if self.source is None:
-            exact = {each.layer.source: _float(each.layer, fake) for each in self._layers}
+            exact = fake | {each.layer.source: _float(each.layer, fake) for each in self._layers}
             assert self._alone is not None
             integers = [fake[name] for name in names]
-            alone = dict(zip(names, self._alone([*self.inputs(feed), *integers]), strict=True))
-            results = {name: fake[node] for name, node in zip(self.outputs, own, strict=True)}
+            alone = dict(zip(names, self._alone([*self._ordered(given), *integers]), strict=True))
         else:
-            exact = self.source(self._renamed(feed), {*(each.layer.source for each in self._layers), *others})
-            alone = self.quantized(feed, names, _exact_inputs(self._layers, exact))
-            results = {name: exact[node] for name, node in zip(self.outputs, others, strict=True)}
+            exact = self.source(
+                self._renamed(given), {*(each.layer.source for each in self._layers), *others}
+            )
+            alone = self.quantized(given, names, _exact_inputs(self._layers, exact))
         for sums, each in zip(self.layers, self._layers, strict=True):
             layer, value = each.layer, each.layer.value
             whole = (None, None) if layer.integers is None else (ours[value], fake[value])
             floats = (_float(layer, values) for values in (alone, fake, ours))
             sums.add(Values(exact[layer.source], *floats, *whole))
+        references = (fake, own) if self.source is None else (exact, others)
         self.keep(
-            source=results,
-            fake={name: fake[node] for name, node in zip(self.outputs, own, strict=True)},
-            integers=dict(zip(self.outputs, found[len(names) :], strict=True)),
+            source=self._named(*references),
+            fake=self._named(fake, own),
+            integers=results,
         )
+        states.follow(source=exact, fake=fake, integers=results)
+
+    def _named(self, values: Feed, returned: Sequence[str]) -> Feed:
+        """Return the outputs by the quantised model's names."""
+        return {name: values[node] for name, node in zip(self.outputs, returned, strict=True)}
 
     def _renamed(self, feed: Feed) -> Feed:
-        """Return a sample with its arrays named as the float program names its inputs."""
+        """Return a sample with its arrays named as the float program names its inputs; states keep their names."""
         assert self.source is not None
-        return dict(zip(self.source.inputs, (feed[name] for name in self.quantized.inputs), strict=True))
+        renamed = zip(self.source.inputs, (feed[name] for name in self.quantized.inputs), strict=True)
+        return {name: feed[name] for name in self.quantized.states} | dict(renamed)
 
     @cached_property
     def _float_layers(self) -> TorchFloatLayers:
@@ -226,14 +248,18 @@ class TorchChain(SearchedChain):
 
     def judge(self, feeds: Sequence[Feed], metric: Metric, gate: Gate) -> Judge:
         """Return the judge that runs programs in torch and measures them on the samples."""
+        states, source = self.states, self.source
+        assert source is not None
 
         def opened(program: ExportedProgram) -> Infer:
-            return partial(self._outputs_of, NodeValues(program, self.name), returned_names(program))
+            values = NodeValues(program, self.name, states.pairs)
+            return partial(self._outputs_of, values, returned_names(program))
 
         def exact(feed: Feed) -> Feed:
-            return next(self.exact([feed]))
+            return self._outputs_of(source, self._returned[1], self._renamed(feed))
 
-        return Judge(self.name, self.outputs, exact, opened, feeds, metric, gate.holds)
+        stepped = [feed | held for feed, held in zip(feeds, states.exact, strict=True)]
+        return Judge(self.name, self.outputs, exact, opened, stepped, metric, gate.holds, states.pairs)
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
         """Return the choice with the names of the modules that PyTorch's quantiser has to leave in float."""
@@ -260,6 +286,11 @@ def _check_alike(quantized: NodeValues, source: NodeValues, name: str, reference
                 f"the {what} of {name} and --against {reference} are {', '.join(one)} and {', '.join(other)}: they are "
                 "not of the same model"
             )
+    if missing := sorted({*quantized.states} - {*source.states}):
+        raise UsageError(
+            f"{name} changes its buffer {missing[0]}, which --against {reference} does not have: they are not of the "
+            "same model"
+        )
     if found := [n.name for n in source.program.graph.nodes if "quantize" in str(n.target)]:
         raise UsageError(f"--against {reference}: is quantised itself ({found[0]}); name the float program")
 

@@ -119,6 +119,7 @@ class TorchMatching:
         nodes: dict[str, Node] = {node.name: node for node in self.source.program.graph.nodes}
         if root.op == "placeholder":
             places = dict(zip(self.quantized.inputs, self.source.inputs, strict=True))
+            places |= {at: self.source.states[name] for name, at in self.quantized.states.items()}
             return nodes.get(places.get(root.name, ""))
         found = nodes.get(root.name)
         if found is None or found.target != root.target or found.meta["val"].shape != root.meta["val"].shape:

@@ -56,18 +56,35 @@ def reference(
 
 
 class NodeValues:
-    """Runs an exported program without control flow node by node, to read and to replace values of nodes."""
+    """Runs an exported program without control flow node by node, to read and to replace values of nodes.
 
-    def __init__(self, program: ExportedProgram, name: str) -> None:
-        """Prepare for a program; `name` is that of its model, for messages."""
+    Buffers that the program changes are inputs, and their next values are results, so that no run changes the program.
+    """
+
+    def __init__(self, program: ExportedProgram, name: str, states: Mapping[str, str] | None = None) -> None:
+        """Prepare for a program.
+
+        Args:
+            program: The exported program.
+            name: Name of its model, for messages.
+            states: Names of the buffers that it changes, each with the name of its next value.
+        """
         self.inputs = [arg.name for arg in _user_inputs(program) if not isinstance(arg, ConstantArgument)]
         """Names of the tensors that its forward takes, in their order."""
         self.program, self._name = program, name
-        held = {**program.state_dict, **program.constants}
+        held, signature, states = (
+            {**program.state_dict, **program.constants},
+            program.graph_signature,
+            states or {},
+        )
+        known = {spec.target: spec.arg.name for spec in signature.input_specs if spec.target in held}
+        changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.target in states}
+        self.states: dict[str, str] = {name: known[name] for name in states if name in known}
+        """Placeholders of the buffers that it changes, by the names of those."""
+        # Unless it was made functional, an operator changes the buffer itself.
+        self._next = {states[name]: changed.get(name, at) for name, at in self.states.items()}
         self.constants: dict[str, torch.Tensor] = {
-            spec.arg.name: held[spec.target]
-            for spec in program.graph_signature.input_specs
-            if spec.kind is not InputKind.USER_INPUT and spec.target in held
+            placeholder: held[name] for name, placeholder in known.items() if name not in self.states
         }
         """Weights and other constants by the names of their placeholders."""
 
@@ -77,17 +94,19 @@ class NodeValues:
         wanted: Collection[str],
         replaced: Replaced = lambda reader, name: None,
     ) -> dict[str, Array]:
-        """Return the values of nodes, by their names.
+        """Return the values of nodes, by their names, and of the states after that.
 
         Args:
-            inputs: Values of the program's inputs by their names.
+            inputs: Values of the program's inputs, and of its states, by their names.
             wanted: Names of the nodes.
             replaced: Returns what nodes read in the place of others.
 
         Raises:
             ModelError: torch cannot run the program.
         """
-        given: dict[str, Any] = {name: torch.from_numpy(value.copy()) for name, value in inputs.items()}
+        given: dict[str, Any] = {
+            self.states.get(name, name): torch.from_numpy(value.copy()) for name, value in inputs.items()
+        }
         others = [arg for arg in _user_inputs(self.program) if isinstance(arg, ConstantArgument)]
         given |= {arg.name: arg.value for arg in others}
         values: dict[torch.fx.Node, Any] = {}
@@ -101,6 +120,8 @@ class NodeValues:
                     # At once: an operator that changes its argument may follow.
                     if node.name in wanted:
                         found[node.name] = values[node].detach().numpy().copy()
+            by_name = {node.name: value for node, value in values.items()}
+            found |= {state: by_name[at].detach().numpy().copy() for state, at in self._next.items()}
         except _REFUSALS as err:
             told = str(err).strip().splitlines()[0]
             raise ModelError(f"{self._name}: torch {torch.__version__} cannot run it: {told}") from err

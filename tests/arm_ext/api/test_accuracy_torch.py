@@ -193,6 +193,72 @@ def test_without_the_float_program_torch_is_the_reference(
     assert all(layer.own.sqnr_db > 35 for layer in report.layers)
 
 
+class Stream(nn.Module):
+    """A convolution over the frames of this step and the two before, which a buffer keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.scores = nn.Conv1d(4, CHANNELS, 3), nn.Linear(CHANNELS, 5)
+        self.register_buffer("past", torch.zeros(1, 4, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        frames = torch.cat([self.past, x], 2)
+        self.past.copy_(frames[:, :, -2:])
+        return self.scores(torch.relu(self.conv(frames)).mean(2))
+
+
+@cache
+def streams() -> tuple[ExportedProgram, ExportedProgram]:
+    """The quantised and the float program of a stream; the quantised begins where calibration ended."""
+    torch.manual_seed(5)
+    net = Stream().eval()
+    program = quantized(copy.deepcopy(net), [(x,) for x in torch.from_numpy(frames())])
+    return program, torch.export.export(net, (torch.zeros(1, 4, 3),))
+
+
+def frames() -> np.ndarray:
+    """Frames of growing size, so that a state that is forgotten shows."""
+    size = np.linspace(0.2, 1, COUNT)[:, None, None, None]
+    return (np.random.default_rng(8).uniform(-1, 1, (COUNT, 1, 4, 3)) * size).astype(np.float32)
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_samples_of_a_program_with_buffers_are_steps(functional: bool) -> None:
+    program, source = streams()
+    begin = program.state_dict["past"].clone()
+    if functional:
+        program, source = (each.run_decompositions({}) for each in (program, source))
+    report = accuracy(program, source, {"x": frames()})
+    layers = by_name(report)
+    assert list(layers) == ["cat", "slice_1", "conv1d", "relu", "mean", "linear"]
+    found = {}
+    for name, each in (("float", source), ("quantised", program)):
+        module = copy.deepcopy(each).module()
+        module.past.copy_(begin)
+        found[name] = np.stack([module(x).detach().numpy() for x in torch.from_numpy(frames())])
+    error = np.sum((found["float"] - found["quantised"]) ** 2, dtype=np.float64)
+    expected = 10 * np.log10(np.sum(found["float"] ** 2, dtype=np.float64) / error)
+    (output,) = report.outputs
+    assert output.fake.sqnr_db == pytest.approx(expected, abs=0.01)
+    assert output.integers.sqnr_db == pytest.approx(expected, abs=1)
+    assert torch.equal(program.state_dict["past"], begin)  # no run has changed it
+
+
+def test_states_in_the_data_and_in_searches() -> None:
+    program, source = streams()
+    given = np.random.default_rng(9).uniform(-1, 1, (COUNT, 1, 4, 2)).astype(np.float32)
+    apart = accuracy(program, source, {"x": frames(), "past": given})
+    assert apart.outputs[0] != accuracy(program, source, {"x": frames()}).outputs[0]
+    found = accuracy(program, source, {"x": frames()}, metric="cosine", bisect=Gate(max_drop=1e-6))
+    assert found.mixed is not None
+    assert found.metric is not None
+    assert found.mixed.choices[0].metric == pytest.approx(found.metric.fake, abs=1e-9)
+    assert max(each.metric for each in found.mixed.choices) > 1 - 1e-6
+    alone = accuracy(program, None, {"x": frames()})
+    assert alone.outputs[0].fake.sqnr_db == 200
+    assert all(layer.own.sqnr_db > 35 for layer in alone.layers)
+
+
 def test_what_does_not_belong_together_is_refused() -> None:
     program, source = programs()
     other = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
@@ -203,7 +269,7 @@ def test_what_does_not_belong_together_is_refused() -> None:
         (program, torch.export.export(other, image), {}, "the inputs of model and --against model are"),
         (quantized(other, [image], Dynamic()), None, {}, "no tensor is quantised with a constant scale"),
         (program, source, {"values": {"offset": [0]}}, "--value is for ONNX models"),
-        (program, source, {"state": {"x": "y"}}, "--state is for ONNX models; of PyTorch's programs"),
+        (program, source, {"state": {"x": "y"}}, "--state is for ONNX models; buffers that"),
         (program, None, {"bisect": Gate(max_drop=0.1), "metric": "cosine"}, "name it by --against"),
         (
             program,
