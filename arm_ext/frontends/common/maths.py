@@ -1,5 +1,195 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that several front ends need."""
+"""Math functions composed from those that TVM generates code for.
+
+Functions of angles have an error of some 2^-22 of the result in binary32.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr
+
+from arm_ext.common.errors import ModelError
+
+R = relax.op
 
 # Cephes, atanf: the polynomial for |x| ≤ tan(pi / 8), from its highest power, in x² and times x³.
 ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+
+
+_LARGE = 1e9
+"""From there on, x² + 1 is x², in binary64 too."""
+
+
+class Emitter(Protocol):
+    """Emits calls into the function that a front end builds."""
+
+    def emit(self, expr: Expr) -> Expr:
+        """Bind a call to a variable."""
+
+    def number(self, value: float, like: Expr) -> Expr:
+        """Return a constant scalar of another value's dtype."""
+
+
+def expm1(t: Emitter, x: Expr) -> Expr:
+    """(u - 1) x / log(u), u = exp(x): exact where u is rounded (Higham, Accuracy and Stability, 1.14.1)."""
+    one = t.number(1, x)
+    u = t.emit(R.exp(x))
+    less = t.emit(R.subtract(u, one))
+    ratio = t.emit(R.divide(t.emit(R.multiply(less, x)), t.emit(R.log(u))))
+    rounded = t.emit(
+        R.logical_or(t.emit(R.equal(less, t.number(-1, x))), t.emit(R.equal(u, t.number(math.inf, x))))
+    )
+    return R.where(t.emit(R.equal(u, one)), x, t.emit(R.where(rounded, less, ratio)))
+
+
+def log1p(t: Emitter, x: Expr) -> Expr:
+    """log(u) x / (u - 1), u = 1 + x."""
+    one = t.number(1, x)
+    u = t.emit(R.add(one, x))
+    less = t.emit(R.subtract(u, one))
+    ratio = t.emit(R.divide(t.emit(R.multiply(t.emit(R.log(u)), x)), less))
+    exact = t.emit(R.logical_or(t.emit(R.equal(u, one)), t.emit(R.equal(x, t.number(math.inf, x)))))
+    return R.where(exact, x, ratio)
+
+
+def half_away(t: Emitter, x: Expr) -> Expr:
+    """Round half away from zero."""
+    cut = t.emit(R.trunc(x))
+    rest = t.emit(R.abs(t.emit(R.subtract(x, cut))))
+    step = t.emit(R.where(t.emit(R.less(rest, t.number(0.5, x))), t.number(0, x), t.emit(R.sign(x))))
+    return R.add(cut, step)
+
+
+def cube_root(t: Emitter, x: Expr) -> Expr:
+    """Return the cube root, with the sign of x."""
+    root = t.emit(R.power(t.emit(R.abs(x)), t.number(1 / 3, x)))
+    return R.multiply(t.emit(R.sign(x)), root)
+
+
+def power(t: Emitter, x: Expr, y: Expr) -> Expr:
+    """Return x**y; integers are computed in float64."""
+    if str(x.ty.dtype).startswith(("float", "bfloat")):
+        return R.power(x, y)
+    wide = [t.emit(R.astype(v, "float64")) for v in (x, y)]
+    return R.astype(t.emit(R.power(*wide)), str(x.ty.dtype))
+
+
+def atan2(t: Emitter, y: Expr, x: Expr) -> Expr:
+    """The angle from the axis that is nearer, by the polynomial for |x| ≤ tan(pi / 8) after one more turn."""
+    zero, one = t.number(0, x), t.number(1, x)
+    sizes = [t.emit(R.abs(v)) for v in (x, y)]
+    low, high = t.emit(R.minimum(*sizes)), t.emit(R.maximum(*sizes))
+    safe = t.emit(R.where(t.emit(R.equal(high, zero)), one, high))
+    ratio = t.emit(
+        R.where(t.emit(R.equal(low, high)), t.emit(R.divide(safe, safe)), t.emit(R.divide(low, safe)))
+    )
+    ratio = t.emit(R.where(t.emit(R.equal(high, zero)), zero, ratio))
+    turn = t.emit(R.greater(ratio, t.number(math.tan(math.pi / 8), x)))
+    turned = t.emit(R.divide(t.emit(R.subtract(ratio, one)), t.emit(R.add(ratio, one))))
+    z = t.emit(R.where(turn, turned, ratio))
+    square = t.emit(R.multiply(z, z))
+    total: Expr = t.number(ATAN[0], x)
+    for number in ATAN[1:]:
+        total = t.emit(R.add(t.emit(R.multiply(total, square)), t.number(number, x)))
+    angle = t.emit(R.add(z, t.emit(R.multiply(z, t.emit(R.multiply(square, total))))))
+    angle = t.emit(R.add(angle, t.emit(R.where(turn, t.number(math.pi / 4, x), zero))))
+    steep = t.emit(R.greater(sizes[1], sizes[0]))
+    angle = t.emit(R.where(steep, t.emit(R.subtract(t.number(math.pi / 2, x), angle)), angle))
+    back = t.emit(R.less(x, zero))
+    angle = t.emit(R.where(back, t.emit(R.subtract(t.number(math.pi, x), angle)), angle))
+    return R.where(t.emit(R.less(y, zero)), t.emit(R.negative(angle)), angle)
+
+
+def atan(t: Emitter, x: Expr) -> Expr:
+    """The angle of (1, x)."""
+    return atan2(t, x, t.number(1, x))
+
+
+def asin(t: Emitter, x: Expr) -> Expr:
+    """The angle of (sqrt(1 - x²), x)."""
+    one = t.number(1, x)
+    squared = t.emit(R.multiply(t.emit(R.subtract(one, x)), t.emit(R.add(one, x))))
+    return atan2(t, x, t.emit(R.sqrt(squared)))
+
+
+def acos(t: Emitter, x: Expr) -> Expr:
+    """The angle of (x, sqrt(1 - x²))."""
+    one = t.number(1, x)
+    squared = t.emit(R.multiply(t.emit(R.subtract(one, x)), t.emit(R.add(one, x))))
+    return atan2(t, t.emit(R.sqrt(squared)), x)
+
+
+def hyperbolic(sign: int) -> Callable[[Emitter, Expr], Expr]:
+    """(expm1(|x|) ± expm1(-|x|)) / 2, which loses nothing near 0: sinh with -1, cosh less 1 with 1."""
+
+    def function(t: Emitter, x: Expr) -> Expr:
+        size = t.emit(R.abs(x))
+        parts = [t.emit(expm1(t, v)) for v in (size, t.emit(R.negative(size)))]
+        total = t.emit((R.add if sign > 0 else R.subtract)(*parts))
+        half = t.emit(R.multiply(t.number(0.5, x), total))
+        return R.add(half, t.number(1, x)) if sign > 0 else R.multiply(t.emit(R.sign(x)), half)
+
+    return function
+
+
+def _bits(t: Emitter, x: Expr) -> int:
+    dtype = np.dtype(str(x.ty.dtype))
+    if dtype.kind not in "iu":
+        raise ModelError(f"it counts bits of {dtype}")
+    return dtype.itemsize * 8
+
+
+def shift_right_logical(t: Emitter, x: Expr, count: Expr) -> Expr:
+    """Shift, with zeros coming in: that of the unsigned integer."""
+    dtype = str(x.ty.dtype)
+    if dtype.startswith("u"):
+        return R.right_shift(x, count)
+    bits, shift = (t.emit(R.astype(value, f"u{dtype}")) for value in (x, count))
+    return R.astype(t.emit(R.right_shift(bits, shift)), dtype)
+
+
+def asinh(t: Emitter, x: Expr) -> Expr:
+    """log(|x| + sqrt(x² + 1)) with the sign of x, as log1p(|x| + x² / (1 + sqrt(x² + 1))); log(2 |x|) of a large x."""
+    one, size = t.number(1, x), t.emit(R.abs(x))
+    small = t.emit(R.minimum(size, t.number(_LARGE, x)))
+    square = t.emit(R.multiply(small, small))
+    root = t.emit(R.add(one, t.emit(R.sqrt(t.emit(R.add(square, one))))))
+    rest = t.emit(R.add(small, t.emit(R.divide(square, root))))
+    far = t.emit(R.add(t.emit(R.log(size)), t.number(math.log(2), x)))
+    is_large = t.emit(R.greater(size, t.number(_LARGE, x)))
+    return R.multiply(t.emit(R.sign(x)), t.emit(R.where(is_large, far, t.emit(log1p(t, rest)))))
+
+
+def acosh(t: Emitter, x: Expr) -> Expr:
+    """log(x + sqrt(x - 1) sqrt(x + 1))."""
+    one = t.number(1, x)
+    roots = [t.emit(R.sqrt(t.emit(side(x, one)))) for side in (R.subtract, R.add)]
+    return R.log(t.emit(R.add(x, t.emit(R.multiply(*roots)))))
+
+
+def atanh(t: Emitter, x: Expr) -> Expr:
+    """(log1p(x) - log1p(-x)) / 2."""
+    parts = [t.emit(log1p(t, v)) for v in (x, t.emit(R.negative(x)))]
+    return R.multiply(t.number(0.5, x), t.emit(R.subtract(*parts)))
+
+
+def count_ones(t: Emitter, x: Expr) -> Expr:
+    """Return the number of set bits."""
+    total, one = t.emit(R.bitwise_and(x, t.number(1, x))), t.number(1, x)
+    for k in range(1, _bits(t, x)):
+        bit = t.emit(R.bitwise_and(t.emit(R.right_shift(x, t.number(k, x))), one))
+        total = t.emit(R.add(total, bit))
+    return total
+
+
+def count_leading_zeros(t: Emitter, x: Expr) -> Expr:
+    """Return the number of leading zero bits."""
+    width, shift = _bits(t, x), 1
+    while shift < width:
+        x = t.emit(R.bitwise_or(x, t.emit(R.right_shift(x, t.number(shift, x)))))
+        shift *= 2
+    return R.subtract(t.number(width, x), t.emit(count_ones(t, x)))

@@ -197,6 +197,7 @@ CONVERTERS: dict[str, Convert] = {
     "elu.default": _with_arguments(elementwise.elu),
     "cat.default": _with_arguments(_concatenate),
     **dict.fromkeys(("arange.default", "arange.start", "arange.start_step"), _range),
+    **{name: _with_arguments(convert) for name, convert in elementwise.FUNCTIONS.items()},
     "hypot.default": _with_arguments(elementwise.hypot),
     "_cdist_forward.default": _with_arguments(elementwise.distances),
     **dict.fromkeys(

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise torch operators that upstream's importer lacks."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from tvm import relax
+from tvm.ir import Expr
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+
+from arm_ext.frontends.common import maths
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -31,6 +36,33 @@ def hypot(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) 
     emit = importer.block_builder.emit
     squares = [emit(R.multiply(a[name], a[name])) for name in ("self", "other")]
     return emit(R.sqrt(emit(R.add(*squares))))
+
+
+@dataclass(frozen=True)
+class _Emitter:
+    """Emits into the function that an importer builds."""
+
+    builder: relax.BlockBuilder
+
+    def emit(self, expr: Expr) -> Expr:
+        return self.builder.emit(expr)
+
+    def number(self, value: float, like: Expr) -> Expr:
+        return _number(value, like)
+
+
+def composed(function: Callable[..., Expr]) -> Callable[..., relax.Expr]:
+    """Return a converter by a function of `common.maths`, in float32 for narrower floats."""
+
+    def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
+        t, dtype = _Emitter(importer.block_builder), str(a["self"].ty.dtype)
+        operands = [a[name] for name in ("self", "other") if name in a]
+        if dtype in ("float16", "bfloat16"):
+            operands = [t.emit(R.astype(x, "float32")) for x in operands]
+            return t.emit(R.astype(t.emit(function(t, *operands)), dtype))
+        return t.emit(function(t, *operands))
+
+    return convert
 
 
 def softplus(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
@@ -85,3 +117,22 @@ def shifted_right(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arg
 
 def _number(value: Any, like: relax.Expr) -> relax.Expr:
     return relax.const(value, str(like.ty.dtype)) if isinstance(value, int | float) else value
+
+
+_MATHS: dict[str, Callable[..., Expr]] = {
+    "acos": maths.acos,
+    "acosh": maths.acosh,
+    "asin": maths.asin,
+    "asinh": maths.asinh,
+    "atan": maths.atan,
+    "atan2": maths.atan2,
+    "atanh": maths.atanh,
+    "cosh": maths.hyperbolic(1),
+    "expm1": maths.expm1,
+    "log1p": maths.log1p,
+    "sinh": maths.hyperbolic(-1),
+}
+"""Functions for which TVM generates no code, or code that is not exact near 0."""
+
+FUNCTIONS = {f"{name}.default": composed(function) for name, function in _MATHS.items()}
+"""Operator → what converts it, by a function of `common.maths`."""

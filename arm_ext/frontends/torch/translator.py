@@ -19,8 +19,8 @@ from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
 DECIDING = ("cond", while_loop.NAME)
 """Operators that are control flow."""
 
-NOT_COMPILED = ("atan2.default", "masked_select.default")
-"""Operators that upstream converts, to what TVM generates no code for or to a shape that depends on the data."""
+NOT_COMPILED = ("masked_select.default",)
+"""Operators that upstream converts, to a shape that depends on the data."""
 
 
 def operator_of(node: torch.fx.Node) -> str:
