@@ -10,17 +10,23 @@ from arm_ext.report.accuracy.record import (
     AccuracyReport,
     ErrorHistogram,
     LayerAccuracy,
+    MixedPrecision,
+    NpuLink,
     ValueHistogram,
 )
 from arm_ext.report.accuracy.views import (
     MIDDLES,
     beyond_calibration,
     blame,
+    decibels,
     described,
-    mixed_precision,
     not_compared,
     note,
-    npu_link,
+    npu_sentences,
+    precision_notes,
+    precision_options,
+    precision_rows,
+    precision_title,
     pruned,
     where_lost,
 )
@@ -47,6 +53,10 @@ li { margin: 4px 0; overflow-wrap: anywhere; }
 svg .filled { fill: color-mix(in srgb, var(--faint) 45%, transparent); }
 svg .line { fill: none; stroke: var(--accent); }
 .outputs { width: auto; }
+@media (max-width: 1000px) { .wide { overflow-x: auto; } }
+.choices td:last-child { white-space: normal; overflow-wrap: anywhere; min-width: 10em; padding-block: 3px; }
+tr.chosen { background: rgba(var(--heat), 0.16); font-weight: 600; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 """
 
 
@@ -64,8 +74,8 @@ def html(report: AccuracyReport) -> str:
         _paragraphs(where_lost(report)),
         f"<h2>To blame</h2>{told}",
         _paragraphs(pruned(report)),
-        "" if mixed is None else _lines("Layers in int16 and float", mixed_precision(mixed)),
-        "" if npu is None else _lines("NPU", npu_link(npu)),
+        "" if mixed is None else _mixed(mixed),
+        "" if npu is None else _npu(npu),
         _layers(report),
         *(f'<p class="hint">{escape(said)}</p>' for said in (note(report), _CHARTS_NOTE)),
         _paragraphs(not_compared(report, most=None)),
@@ -84,15 +94,15 @@ def _outputs(report: AccuracyReport) -> str:
         (
             f"output {each.name}",
             "",
-            f"{each.fake.sqnr_db:.1f} dB",
-            f"{each.integers.sqnr_db:.1f} dB",
+            decibels(each.fake.sqnr_db),
+            decibels(each.integers.sqnr_db),
             f"{each.integers.cosine:.5f}",
             f"{each.integers.max_error:.4g}",
         )
         for each in report.outputs
     ]
     if (value := report.metric) is not None:
-        rows.append((value.name, *told_apart((value.source, value.fake, value.integers)), "", ""))
+        rows.append((f"metric {value.name}", *told_apart((value.source, value.fake, value.integers)), "", ""))
     head = ("", "float model", middle, "our integers", "cosine", "max error")
     return _table(head, (f"<tr>{_cells(row)}</tr>" for row in rows), "outputs")
 
@@ -130,7 +140,10 @@ def _layer(layer: LayerAccuracy, *, read: bool) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
     cells = "".join(f"<th>{escape(name)}</th>" for name in head)
-    return f'<table class="{kind}"><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return (
+        f'<div class="wide"><table class="{kind}"><thead><tr>{cells}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
 
 
 def _cells(values: Iterable[str]) -> str:
@@ -142,15 +155,33 @@ def _paragraphs(lines: Sequence[str]) -> str:
     return f"<p>{escape(said)}</p>" if said else ""
 
 
-def _lines(title: str, lines: Iterable[str]) -> str:
-    return "<h2>{}</h2><pre>{}</pre>".format(title, "\n".join(map(escape, lines)))
+def _mixed(mixed: MixedPrecision) -> str:
+    """Return the choices of layers in int16 and float as a table, the chosen one marked, and what makes it by hand."""
+    head, *rows = precision_rows(mixed)
+    places = []
+    for choice, row in zip(mixed.choices, rows, strict=True):
+        marked = ' class="chosen"' if choice.chosen else ""
+        places.append(f"<tr{marked}>{_cells(row[1:])}</tr>")
+    options = "\n".join(map(escape, precision_options(mixed)))
+    return (
+        f"<h2>Layers in int16 and float</h2><p>{escape(precision_title(mixed))}.</p>"
+        f"{_table(head[1:], places, 'choices')}"
+        f"{''.join(f'<p>{escape(said)}</p>' for said in precision_notes(mixed))}"
+        f"{f'<p>By hand, with <code>quantize</code>:</p><pre>{options}</pre>' if options else ''}"
+    )
+
+
+def _npu(link: NpuLink) -> str:
+    title, *regions = npu_sentences(link)
+    rows = "".join(f"<li>{escape(said)}</li>" for said in regions)
+    return f"<h2>NPU</h2><p>{escape(title)}</p>{f'<ul>{rows}</ul>' if rows else ''}"
 
 
 def _bar(sqnr_db: float | None) -> str:
     if sqnr_db is None:
         return '<td class="db"></td>'
     width = max(0.0, min(sqnr_db / _BAR_DB, 1.0))
-    return f'<td class="db"><div style="width:{100 * width:.0f}%">{sqnr_db:.1f} dB</div></td>'
+    return f'<td class="db"><div style="width:{100 * width:.0f}%">{decibels(sqnr_db)}</div></td>'
 
 
 def _chart(bins: ValueHistogram | ErrorHistogram, filled: Sequence[int], line: Sequence[int]) -> str:

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from arm_ext.package.manifest import json_schema
 
+GREATEST_DB = 200.0
+"""SQNR of what has no error."""
+
 LOW_DB = 20.0
 """A layer whose own error is above a tenth of its values (by amplitude) is to blame, whatever the cause."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from arm_ext.common.text import clipped, columns, counted, told_apart
 from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.accuracy.record import (
+    GREATEST_DB,
     SATURATED,
     AccuracyReport,
     Errors,
@@ -22,6 +23,8 @@ _MANY = 4
 """Layers that saturate, above which it is more likely the samples than each of these."""
 _NAME, _WIDTH = 40, 110
 _GOOD_DB = 40.0
+_LARGEST = 3
+"""Layers with the largest own error, which are told where none is to blame."""
 _SAME_DB = 1.0
 """Two links of the chain whose outputs' SQNR is closer than this have the same error."""
 
@@ -31,6 +34,11 @@ _NOTES = {
 }
 MIDDLES = {"QDQ": "QDQ in float", "LiteRT": "LiteRT"}
 """What computes the link between the float model and our integers, in words."""
+
+
+def decibels(sqnr_db: float, unit: str = " dB") -> str:
+    """Return an SQNR as text; without any error it is "exact"."""
+    return "exact" if sqnr_db >= GREATEST_DB else f"{sqnr_db:.1f}{unit}"
 
 
 def text(report: AccuracyReport, *, whole: bool = False) -> str:
@@ -97,9 +105,9 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
     """Return the layers to blame and why, largest own error first, or that none is."""
     found = report.to_blame()
     if not found:
-        worst = report.worst()[:1]
-        least = f"; the largest own error is {worst[0].title}'s, {worst[0].kept_db:.1f} dB" if worst else ""
-        return [f"No layer is to blame{least}."]
+        worst = [f"{layer.title} ({decibels(layer.kept_db)})" for layer in report.worst()[:_LARGEST]]
+        largest = f"; own errors are largest at {', '.join(worst)}" if worst else ""
+        return textwrap.wrap(f"No layer is to blame{largest}.", _WIDTH, break_long_words=False)
     lines = [*beyond_calibration(report), f"{counted(len(found), 'layer')} to blame:"]
     for layer in found[:most]:
         said = f"  {layer.title}: {layer.because()}"
@@ -123,45 +131,71 @@ def beyond_calibration(report: AccuracyReport) -> list[str]:
 
 def mixed_precision(mixed: MixedPrecision) -> list[str]:
     """Return the choices of layers in int16 and float as a table, and what was chosen."""
+    head, *rows = precision_rows(mixed)
+    short = [(*row[:-1], clipped(row[-1], _WIDTH // 2)) for row in rows]
+    return [
+        *textwrap.wrap(f"{precision_title(mixed)}:", _WIDTH),
+        *columns([head, *short], "<" + ">" * len(head[1:])),
+        *(line for said in precision_notes(mixed) for line in textwrap.wrap(said, _WIDTH)),
+        *precision_options(mixed),
+    ]
+
+
+def precision_title(mixed: MixedPrecision) -> str:
+    """Return what was chosen, for which bound, and what cycles are of."""
+    chosen, (source, *_) = _chosen(mixed), _metrics(mixed)
+    stopped = "" if mixed.complete else " (stopped before the search came to its end)"
+    return (
+        f"For {mixed.bound} ({source}), of {counted(len(mixed.layers), 'layer')} {len(chosen.int16)} in int16, "
+        f"{len(chosen.float16)} in float16 and {len(chosen.layers)} in float{stopped}; cycles are estimated for "
+        f"{mixed.target}{_with_npu(mixed)}"
+    )
+
+
+def precision_rows(mixed: MixedPrecision) -> list[tuple[str, ...]]:
+    """Return the names of columns, and a row for each choice, whose last cell lists its layers above int8."""
     on_npu = () if mixed.npu is None else ("NPU MACs",)
     head = ("", "int16", "float16", "float", mixed.metric, *on_npu, "cycles", "bytes", "layers")
-    chosen = next(each for each in mixed.choices if each.chosen)
-    source, *metrics = told_apart((mixed.source, *(each.metric for each in mixed.choices)))
     rows = [
         (
-            "*" if each is chosen else "",
+            "*" if each.chosen else "",
             *(str(len(names)) for names in (each.int16, each.float16, each.layers)),
             metric,
             *(() if each.npu is None else (f"{100 * each.npu.mac_share:.1f} %",)),
             f"{each.cycles:,}",
             f"{each.bytes:,}",
-            clipped(_raised(mixed, each), _WIDTH // 2),
+            _raised(mixed, each),
         )
-        for each, metric in zip(mixed.choices, metrics, strict=True)
+        for each, metric in zip(mixed.choices, _metrics(mixed)[1:], strict=True)
     ]
-    stopped = "" if mixed.complete else " (stopped before the search came to its end)"
-    said = (
-        f"For {mixed.bound} ({source}), of {counted(len(mixed.layers), 'layer')} {len(chosen.int16)} in "
-        f"int16, {len(chosen.float16)} in float16 and {len(chosen.layers)} in float{stopped}; cycles are estimated "
-        f"for {mixed.target}{_with_npu(mixed)}:"
-    )
+    return [head, *rows]
+
+
+def precision_notes(mixed: MixedPrecision) -> list[str]:
+    """Return why precisions are no choice, what PyTorch's users have to do, and where integers miss the bound."""
     refused = {"int16": mixed.without_int16, "float16": mixed.without_float16}
+    return [
+        *(f"{rung} is no choice: {why}" for rung, why in refused.items() if why),
+        *_left_out(mixed, _chosen(mixed)),
+        *([] if mixed.in_integers is not False else [_MISSED]),
+    ]
+
+
+def precision_options(mixed: MixedPrecision) -> list[str]:
+    """Return the options of `quantize` that make the chosen model by hand."""
     named = {"int16": mixed.int16_nodes, "float16": mixed.float16_nodes, "keep-float": mixed.nodes}
     if mixed.modules is not None:
-        named = {}
-    return [
-        *textwrap.wrap(said, _WIDTH),
-        *columns([head, *rows], "<" + ">" * len(head[1:])),
-        *(
-            line
-            for rung, why in refused.items()
-            if why
-            for line in textwrap.wrap(f"{rung} is no choice: {why}", _WIDTH)
-        ),
-        *_left_out(mixed, chosen),
-        *([] if mixed.in_integers is not False else textwrap.wrap(_MISSED, _WIDTH)),
-        *(f"--{option} {','.join(nodes)}" for option, nodes in named.items() if nodes),
-    ]
+        return []
+    return [f"--{option} {','.join(nodes)}" for option, nodes in named.items() if nodes]
+
+
+def _chosen(mixed: MixedPrecision) -> PrecisionChoice:
+    return next(each for each in mixed.choices if each.chosen)
+
+
+def _metrics(mixed: MixedPrecision) -> list[str]:
+    """The metric of the float model and of each choice."""
+    return told_apart((mixed.source, *(each.metric for each in mixed.choices)))
 
 
 _MISSED = (
@@ -175,7 +209,7 @@ def _left_out(mixed: MixedPrecision, chosen: PrecisionChoice) -> list[str]:
     if mixed.modules is None or not chosen.layers:
         return []
     named = f"modules: {', '.join(mixed.modules)}" if mixed.modules else f"nodes: {', '.join(mixed.nodes)}"
-    return textwrap.wrap(f"To have it, let PT2E's quantiser leave out these {named}", _WIDTH)
+    return [f"To have it, let PT2E's quantiser leave out these {named}"]
 
 
 def _with_npu(mixed: MixedPrecision) -> str:
@@ -200,28 +234,31 @@ def _raised(mixed: MixedPrecision, choice: PrecisionChoice) -> str:
 
 def npu_link(link: NpuLink) -> list[str]:
     """Return whether each region of the NPU computes our integers, and the first operator that differs."""
+    title, *regions = npu_sentences(link)
+    return [
+        *textwrap.wrap(title, _WIDTH, break_on_hyphens=False),
+        *(
+            line
+            for said in regions
+            for line in textwrap.wrap(said, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        ),
+    ]
+
+
+def npu_sentences(link: NpuLink) -> list[str]:
+    """Return what computed the NPU's link, and a sentence for each region."""
     said = f"{link.accelerator}, by a functional model of it, on {counted(link.samples, 'sample')}"
     if not link.regions:
-        return textwrap.wrap(
-            f"{said}: no region gains, so that all runs on the CPU; --npu-ops sends operators there whatever it costs",
-            _WIDTH,
-            break_on_hyphens=False,
-        )
+        return [
+            f"{said}: no region gains, so that all runs on the CPU; --npu-ops sends operators there whatever it costs"
+        ]
     lines = [f"{said}:"]
     for number, region in enumerate(link.regions):
         ends = " to ".join(dict.fromkeys((region.sources[0], region.sources[-1])))
-        differing = (
-            f"{region.differing:,} of {region.elements:,} values differ from our integers, by {region.largest} at most"
-            if region.differing
-            else f"0 of {region.elements:,} values differ from our integers"
-        )
-        lines += textwrap.wrap(
-            f"  region {number} ({counted(len(region.sources), 'node')}, {clipped(ends, _WIDTH // 2)}): {differing}",
-            _WIDTH,
-            subsequent_indent="    ",
-        )
-        if region.differing:
-            lines += textwrap.wrap(f"    {_begins(region.begins)}", _WIDTH, subsequent_indent="    ")
+        where = f"region {number} ({counted(len(region.sources), 'node')}, {clipped(ends, _WIDTH // 2)})"
+        of = f"{region.differing:,} of {region.elements:,} values differ from our integers"
+        differing = f"{of}, by {region.largest} at most; {_begins(region.begins)}" if region.differing else of
+        lines.append(f"{where}: {differing}")
     return lines
 
 
@@ -268,8 +305,8 @@ def _outputs(report: AccuracyReport) -> Iterator[str]:
     rows = [
         (
             f"output {each.name}",
-            f"{MIDDLES[report.middle]} {each.fake.sqnr_db:.1f} dB",
-            f"our integers {each.integers.sqnr_db:.1f} dB, cosine {each.integers.cosine:.5f}, "
+            f"{MIDDLES[report.middle]} {decibels(each.fake.sqnr_db)}",
+            f"our integers {decibels(each.integers.sqnr_db)}, cosine {each.integers.cosine:.5f}, "
             f"max error {each.integers.max_error:.4g}",
         )
         for each in report.outputs
@@ -289,10 +326,10 @@ def _rows(report: AccuracyReport, layers: Sequence[LayerAccuracy]) -> Iterator[t
         yield (
             clipped(layer.title, _NAME),
             layer.operator,
-            f"{layer.own.sqnr_db:.1f}",
-            *(("" if layer.read_db is None else f"{layer.read_db:.1f}",) if read else ()),
-            f"{layer.fake.sqnr_db:.1f}",
-            f"{layer.integers.sqnr_db:.1f}",
+            decibels(layer.own.sqnr_db, ""),
+            *(("" if layer.read_db is None else decibels(layer.read_db, ""),) if read else ()),
+            decibels(layer.fake.sqnr_db, ""),
+            decibels(layer.integers.sqnr_db, ""),
             f"{100 * layer.saturated:.2f} %",
             f"{100 * layer.zeros:.1f} %",
             f"{layer.integers.max_error:.3g}",
