@@ -59,7 +59,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     def check(name: str, text: str) -> None:
         path = Path(request.path).parent / "golden" / name
         if request.config.getoption("--update-golden"):
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         command = f"pytest '{request.node.nodeid}' --update-golden"
         assert path.is_file(), f"{path} is missing; write it by `{command}`, and read it"

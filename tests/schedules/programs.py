@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Building and running single PrimFuncs: on this machine, as assembly, and as a model.so for a board."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,12 @@ SVE_PROFILE = resolve("neoverse-n2")
 # What every board runs, and what it runs with one feature more.
 BASELINE = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "generic"}
 DOTPROD = {**BASELINE, "mattr": ["+dotprod"]}
+
+
+def first_of(values: Iterable[Any]) -> list[Any]:
+    """Return parameters of a test, of which the first runs always, and the others with `-m long`."""
+    first, *others = values
+    return [first, *(pytest.param(value, marks=pytest.mark.long) for value in others)]
 
 
 each_third = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])

@@ -30,7 +30,14 @@ def c_loops(hot: Hot, core: str) -> list[list[str]]:
     return loops(str(module.inspect_source("asm")))
 
 
-@pytest.mark.parametrize("hot", [hot for hot in HOT if "cortex-a76" in hot.cores], ids=lambda hot: hot.name)
+ON_A76 = [hot for hot in HOT if "cortex-a76" in hot.cores]
+
+
+@pytest.mark.parametrize(
+    "hot",
+    [pytest.param(hot, marks=[pytest.mark.long] * (place % 3 > 0)) for place, hot in enumerate(ON_A76)],
+    ids=lambda hot: hot.name,
+)
 def test_no_vector_of_the_hottest_loop_goes_to_the_stack(hot: Hot) -> None:
     hottest = max(c_loops(hot, "cortex-a76"), key=lambda loop: hot.share(loop) * len(loop))
     assert not on_the_stack(hottest)

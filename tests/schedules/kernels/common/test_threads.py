@@ -2,6 +2,7 @@
 """How calls are cut for threads; what each thread then runs of a large call of each kernel, counted."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,8 @@ FEW_ROWS = (
 # The steps of a recurrent layer are sequential: only tiles of the batch can be parallel, and here there are few.
 # Tree walks are parallel over rows, of which there is only one.
 SERIAL = ("recurrent_f32", "recurrent_s8", "lstm_s8", "tree_ensemble")
+# Of each way to share work the one kernel: panels, heads, rows of images, rows, and runs of elements.
+FEW = ("gemm_f32", "gemm_s8_mmla", "matmul_s8", "depthwise_f32", "norm_s8", "elementwise_s8")
 CALLS = (*(hot for hot in HOT if hot.variant != "smlsl" and hot.kernel not in SERIAL), *FEW_ROWS)
 
 
@@ -112,21 +115,19 @@ def _call(hot: Hot) -> tuple[tirx.PrimFunc, list[Array], tuple[int, ...], str]:
     return func, zeros, workload.output_shape, workload.output_dtype
 
 
-@pytest.fixture(scope="module")
-def calls() -> list[tuple[tirx.PrimFunc, list[Array], tuple[int, ...], str]]:
-    return [_call(hot) for hot in CALLS]
-
-
-@pytest.fixture(scope="module")
-def so(calls: list, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return model_so(tmp_path_factory.mktemp("threads") / "model.so", calls, TARGETS[CORE])
-
-
-@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.long), 4])
-def test_threads_run_even_shares(count: int, calls: list, so: Path):
+@pytest.mark.parametrize(
+    ("count", "hots"),
+    [
+        pytest.param(4, [hot for hot in CALLS if hot.name in FEW or hot in FEW_ROWS], id="few"),
+        *(pytest.param(count, CALLS, marks=pytest.mark.long, id=str(count)) for count in (2, 4)),
+    ],
+)
+def test_threads_run_even_shares(count: int, hots: Sequence[Hot], tmp_path: Path):
+    calls = [_call(hot) for hot in hots]
+    so = model_so(tmp_path / "model.so", calls, TARGETS[CORE])
     with open_board("virtual", counting=True, threads=count) as board:
         trace = board.load(so).count([array for _, arrays, _, _ in calls for array in arrays])
     spreads = {row.symbol: row.spread for row in thread_report(trace, count).kernels}
-    by_name = {hot.name: spreads[f"kernel_{index}"] for index, hot in enumerate(CALLS)}
+    by_name = {hot.name: spreads[f"kernel_{index}"] for index, hot in enumerate(hots)}
     uneven = {name: spread for name, spread in by_name.items() if spread is None or spread > SPREAD}
     assert not uneven

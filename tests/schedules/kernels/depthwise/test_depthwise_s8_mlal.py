@@ -64,7 +64,7 @@ def test_every_value_is_the_definitions(tmp_path: Path, board: Board):
 
 def test_every_form_gives_the_same(tmp_path: Path, board: Board):
     params = [Params(unroll, chain, parallel=chain == 1) for unroll in (1, 2, 3) for chain in (1, 2)]
-    cases = [(case, p) for case in CASES[:3] for p in params]
+    cases = [(case, p) for case in CASES[1:3] for p in params]
     check(kernel, cases, TARGETS["cortex-a72"], board, tmp_path)
 
 
@@ -80,8 +80,9 @@ SIXTEEN_BITS = [
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_int16_is_the_definitions(name: str, tmp_path: Path, board: Board):
-    params = [Params(unroll, reload=name == "cortex-a72", parallel=unroll == 2) for unroll in (1, 2, 3)]
-    cases = [(case, p) for case in SIXTEEN_BITS for p in params]
+    reload = name == "cortex-a72"
+    params = [Params(unroll, reload=reload, parallel=unroll == 2) for unroll in (1, 2, 3)]
+    cases = [(case, params[(place + reload) % 3]) for place, case in enumerate(SIXTEEN_BITS)]
     check(kernel, cases, TARGETS[name], board, tmp_path)
 
 

@@ -39,13 +39,14 @@ CASES = (
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 def test_equals_the_definition(kernel: ModuleType, tmp_path: Path, board: Board):
-    calls = [case.call(kernel, kernel.default(case.workload, CORE)) for case in CASES]
+    cases = CASES if kernel is gemm_s8_mmla else CASES[::2]
+    calls = [case.call(kernel, kernel.default(case.workload, CORE)) for case in cases]
     # Rows of 12 and of 8 bytes; tasks that share columns.
     shared = kernel.candidates(CASES[1].workload, CORE)[:2]
     calls += [CASES[1].call(kernel, replace(params, column_blocks=2, parallel=True)) for params in shared]
     so = model_so(tmp_path / "model.so", calls, I8MM)
     outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
-    for case, actual in zip([*CASES, CASES[1], CASES[1]], outputs, strict=True):
+    for case, actual in zip([*cases, CASES[1], CASES[1]], outputs, strict=True):
         np.testing.assert_array_equal(actual, case.expected, err_msg=str(case.workload))
 
 

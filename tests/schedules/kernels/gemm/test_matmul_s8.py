@@ -127,13 +127,15 @@ def test_every_value_is_the_definitions_on_smmla(tmp_path: Path, board: Board):
 
 @pytest.mark.isa("dotprod")
 def test_every_value_is_the_definitions_on_sdot(tmp_path: Path, board: Board):
-    pairs = [(each, kernel.default(each.workload, OLD_CORE)) for each in CASES]
+    pairs = [(each, kernel.default(each.workload, OLD_CORE)) for each in CASES[::2]]
     assert {params.unit for _, params in pairs} == {"sdot"}
     check(kernel, pairs, DOTPROD, board, tmp_path)
 
 
 def test_every_value_is_the_definitions_on_plain_neon(tmp_path: Path, board: Board):
-    pairs = [(each, kernel.default(each.workload, OLDEST_CORE)) for each in (*CASES, extreme())]
+    pairs = [
+        (each, kernel.default(each.workload, OLDEST_CORE)) for each in (*CASES[::2], *CASES[1::8], extreme())
+    ]
     assert {params.unit for _, params in pairs} == {"smlsl"}
     check(kernel, pairs, BASELINE, board, tmp_path)
 
