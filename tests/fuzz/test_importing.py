@@ -11,7 +11,7 @@ from tests.fuzz import importing
 from tests.fuzz.damage import FORMATS, whole_files
 from tests.fuzz.importing import import_damaged
 
-FILES = 60
+FILES = 30
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -14,7 +14,7 @@ def killed(folder: Path, case: Case, moments: int) -> None:
 
 @pytest.mark.parametrize("name", ["compile over a package", "db prune"])
 def test_a_few_moments(tmp_path: Path, name: str):
-    killed(tmp_path, next(case for case in CASES if case.name == name), 4)
+    killed(tmp_path, next(case for case in CASES if case.name == name), 2)
 
 
 @pytest.mark.long

@@ -36,7 +36,7 @@ def short(name: str, size: int, quantized: bool) -> onnx.ModelProto:
         return zoo.quantized_model(name, short(name, size, False)) if quantized else zoo.float_model(name)
 
 
-@pytest.mark.parametrize("target", ["neoverse-n2", "cortex-a76"])
+@pytest.mark.parametrize("target", ["neoverse-n2", pytest.param("cortex-a76", marks=pytest.mark.long)])
 @pytest.mark.parametrize("quantized", [False, True])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", SHORT)

@@ -10,7 +10,8 @@ from tests.arm_ext.ethosu.model.flips import BY_OPERATION, bits_of, inputs_for, 
 from tests.arm_ext.ethosu.tosa.graphs import Graph
 from tests.arm_ext.ethosu.tosa.networks import flip_target
 
-NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-512")
+# Streams of U65 are those of U55 with other commands of the DMA.
+NPUS = ("ethos-u55-128", pytest.param("ethos-u65-512", marks=pytest.mark.long), "ethos-u85-512")
 FLIPS = 100
 
 

@@ -16,7 +16,8 @@ from arm_ext.pipeline.selftest import run_on_host
 BOUND = 16 * 2.0**-24
 
 # The longer ones have two factors of which the others are made, too.
-LENGTHS = (7, 8, 9, 12, 31, 60, 400)
+LENGTHS = (7, 8, 31, 60, *(pytest.param(length, marks=pytest.mark.long) for length in (9, 12, 400)))
+LONG_512 = pytest.param(512, marks=pytest.mark.long)
 
 
 def model_of(
@@ -78,7 +79,7 @@ def test_one_side_backwards(length: int):
     check(dft(x, 1, 17, length, inverse=1, onesided=1), x, wanted)
 
 
-@pytest.mark.parametrize("length", [9, 60, 512])
+@pytest.mark.parametrize("length", [9, 60, LONG_512])
 @pytest.mark.parametrize("inverse", [0, 1])
 @pytest.mark.parametrize("axis", [0, 1, -2])
 def test_complex_data_along_each_axis(length: int, inverse: int, axis: int):
@@ -90,8 +91,10 @@ def test_complex_data_along_each_axis(length: int, inverse: int, axis: int):
     check(dft(x, axis, 20, inverse=inverse), x, parts_of(wanted))
 
 
-@pytest.mark.parametrize("length", [60, 512])
-@pytest.mark.parametrize("given", [50, 400, 600])
+@pytest.mark.parametrize(
+    ("length", "given"),
+    [(60, 50), (60, 400), *(pytest.param(512, n, marks=pytest.mark.long) for n in (50, 600))],
+)
 def test_length_that_is_not_the_datas(length: int, given: int):
     x = floats(3, given, 1)
     check(dft(x, 1, 17, length), x, parts_of(np.fft.fft(x[..., 0], length)))
@@ -102,7 +105,10 @@ def test_binary64_is_as_exact():
     check(dft(x, 1, 17, onesided=1), x, parts_of(np.fft.rfft(x[..., 0])), bound=16 * 2.0**-53)
 
 
-@pytest.mark.parametrize(("size", "step"), [(7, 3), (60, 31), (400, 160), (512, 128)])
+@pytest.mark.parametrize(
+    ("size", "step"),
+    [(7, 3), (60, 31), *(pytest.param(*each, marks=pytest.mark.long) for each in ((400, 160), (512, 128)))],
+)
 @pytest.mark.parametrize("parts", [0, 1, 2], ids=["vector", "real", "complex"])
 def test_stft_is_the_transform_of_windowed_frames(size: int, step: int, parts: int):
     x = floats(2, 3 * size + 5, *([parts] if parts else []))
