@@ -8,7 +8,7 @@ and rules get their share.
 import gc
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
@@ -137,7 +137,7 @@ def _begin() -> None:
     gc.freeze()
 
 
-def run_shard(numbers: range, run_seed: int, npu: bool = False) -> Tally | Failure:
+def run_shard(numbers: Sequence[int], run_seed: int, npu: bool = False) -> Tally | Failure:
     """Draw, compile, run and check graphs, up to the first failure."""
     tally = Tally() if npu else Tally(rules=Counter(dict.fromkeys(COUNTED, 0)))
     for number in numbers:

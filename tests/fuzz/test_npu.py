@@ -10,18 +10,16 @@ from hypothesis import Phase
 
 from arm_ext.ethosu.ops.constraints import CONSTRAINTS
 from tests.fuzz import campaign, npu
-from tests.fuzz.campaign import Tally, rejections, run_shard, shards
+from tests.fuzz.campaign import Tally, rejections, run_shard
 
-EXAMPLES, SEED = 66, 0
-LEAST_REGIONS, LEAST_REJECTIONS = 500, 5
-JOBS = 2  # a process takes as long to begin as for 15 graphs
+EXAMPLES, SEED = 42, 0
+LEAST_REGIONS, LEAST_REJECTIONS = 250, 4
 
 
 def test_random_regions_compute_what_the_cpu_does() -> None:
-    total = Tally()
-    for result in shards(range(EXAMPLES), SEED, JOBS, npu=True):
-        assert isinstance(result, Tally), str(result)
-        total.add(result)
+    # In this process, as others take as long to begin as for 15 graphs each.
+    total = run_shard(range(EXAMPLES), SEED, npu=True)
+    assert isinstance(total, Tally), str(total)
     regions = {name: total.definitions[f"{name}: {npu.REGIONS}"] for name in npu.NPUS}
     assert sum(regions.values()) >= LEAST_REGIONS, regions
     assert min(regions.values()) > LEAST_REGIONS // 10, regions
