@@ -142,7 +142,7 @@ def host_runner(
 
     The arguments are those of `make_selftest`.
     """
-    run = _on_host(model.mod, precision, without, numerics, prepared)
+    run = module_runner(model.mod, precision, without, numerics, prepared)
     if not any(spec.batch for spec in model.inputs):
         return run
 
@@ -168,7 +168,7 @@ def make_steps(
     model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...], numerics: Qdq
 ) -> list[list[npt.NDArray[Any]]]:
     """Compute the results of the first steps of a model with states for the same inputs; none without states."""
-    return _steps(model, inputs, _on_host(model.mod, "fp32", without, numerics)) if model.states else []
+    return _steps(model, inputs, module_runner(model.mod, "fp32", without, numerics)) if model.states else []
 
 
 def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "Run") -> list[list[npt.NDArray[Any]]]:
@@ -234,7 +234,7 @@ def run_on_host(
 
     It is compiled for the baseline of the architecture, so that two x86 machines give the same bits.
     """
-    return _on_host(mod, precision, without, numerics)(inputs)
+    return module_runner(mod, precision, without, numerics)(inputs)
 
 
 Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
@@ -248,13 +248,14 @@ def run_planned(
     return planned_runner(planned, profile)(inputs)
 
 
-def _on_host(
+def module_runner(
     mod: tvm.IRModule,
-    precision: Precision,
-    without: tuple[str, ...],
-    numerics: Qdq,
+    precision: Precision = "fp32",
+    without: tuple[str, ...] = (),
+    numerics: Qdq = NUMERICS,
     prepared: tvm.IRModule | None = None,
 ) -> Run:
+    """Return a function that runs an imported module on this machine, as often as wanted."""
     profile = baseline_host()
     kernel_cache = KernelCache()
     options = PhaseOptions(profile, precision, (*without, *_LARGE), numerics, kernel_cache=kernel_cache)

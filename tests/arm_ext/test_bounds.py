@@ -20,7 +20,7 @@ import arm_ext
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
-from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.pipeline.selftest import module_runner
 from arm_ext.target.profiles import baseline_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 
@@ -52,14 +52,12 @@ _TORCH: dict[str, Callable[..., torch.Tensor]] = {
 def test_torch_raises(name: str) -> None:
     program = _Program(_TORCH[name])
     exported = torch.export.export(program, (torch.tensor(_X), torch.tensor([0, 1])))
-    mod = import_model(exported).mod
+    run = module_runner(import_model(exported).mod)
     right = np.array([4, 0])
-    np.testing.assert_array_equal(
-        run_on_host(mod, [_X, right])[0], program(torch.tensor(_X), torch.tensor(right))
-    )
+    np.testing.assert_array_equal(run([_X, right])[0], program(torch.tensor(_X), torch.tensor(right)))
     for wrong in _WRONG:
         with pytest.raises(IndexError, match="an index is out of bounds for an axis of size 5"):
-            run_on_host(mod, [_X, np.array([0, wrong])])
+            run([_X, np.array([0, wrong])])
 
 
 def _tflite(operator: str, folder: Path) -> Any:
@@ -74,12 +72,12 @@ def _tflite(operator: str, folder: Path) -> Any:
 
 @pytest.mark.parametrize("operator", ["GATHER", "EMBEDDING_LOOKUP"])
 def test_tflite_raises_for_negative_ones_too(operator: str, tmp_path: Path) -> None:
-    mod = _tflite(operator, tmp_path).mod
+    run = module_runner(_tflite(operator, tmp_path).mod)
     right = np.array([4, 0], "int32")
-    np.testing.assert_array_equal(run_on_host(mod, [_X, right])[0], _X[right])
+    np.testing.assert_array_equal(run([_X, right])[0], _X[right])
     for wrong in (-1, *_WRONG):
         with pytest.raises(IndexError, match="out of bounds for an axis of size 5"):
-            run_on_host(mod, [_X, np.array([0, wrong], "int32")])
+            run([_X, np.array([0, wrong], "int32")])
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int8"])
@@ -96,10 +94,10 @@ def test_stablehlo_clamps_reads_and_leaves_writes_out(dtype: str) -> None:
     mod = import_model(export.export(jax.jit(reads))(*shapes)).mod
     planned = last(run_phases(PhaseResult(mod), PhaseOptions(baseline_host())))
     assert not [kernel for kernel in planned.kernels if kernel.kernel == "check"]
-    limits = np.iinfo(dtype)
+    run, expect, limits = module_runner(mod), jax.jit(reads), np.iinfo(dtype)
     for place in (0, 4, 5, limits.min, limits.max):
         i = np.array([1, place], dtype)
-        for actual, expected in zip(run_on_host(mod, [_X, i]), jax.jit(reads)(_X, i), strict=True):
+        for actual, expected in zip(run([_X, i]), expect(_X, i), strict=True):
             np.testing.assert_array_equal(actual, expected)
 
 
@@ -116,7 +114,7 @@ def _gather(*, constant: int | None = None) -> onnx.ModelProto:
 def test_a_constant_index_out_of_bounds_is_refused_at_compile_time() -> None:
     mod = import_model(_gather(constant=5)).mod
     with pytest.raises(ModelError, match="node 'rows': an index is out of bounds for an axis of size 5"):
-        run_on_host(mod, [_X])
+        module_runner(mod)([_X])
 
 
 def test_the_report_says_which_nodes_are_checked(tmp_path: Path) -> None:
@@ -179,13 +177,13 @@ def test_a_step_that_fails_leaves_the_state(tmp_path: Path) -> None:
 def test_torch_raises_where_one_index_is_put() -> None:
     program = _Program(lambda x, i: x.index_put((i,), torch.ones(3)))
     exported = torch.export.export(program, (torch.tensor(_X), torch.tensor([0])))
-    mod = import_model(exported).mod
+    run = module_runner(import_model(exported).mod)
     for right in (4, -5):
         wanted = program(torch.tensor(_X), torch.tensor([right]))
-        np.testing.assert_array_equal(run_on_host(mod, [_X, np.array([right])])[0], wanted)
+        np.testing.assert_array_equal(run([_X, np.array([right])])[0], wanted)
     for wrong in _WRONG:
         with pytest.raises(IndexError, match="out of bounds for an axis of size 5"):
-            run_on_host(mod, [_X, np.array([wrong])])
+            run([_X, np.array([wrong])])
 
 
 def _sequences(operator: str, held: Sequence[int] = ()) -> onnx.ModelProto:
@@ -212,12 +210,12 @@ def _sequences(operator: str, held: Sequence[int] = ()) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN", "ReverseSequence"])
 def test_lengths_of_sequences_are_checked(operator: str) -> None:
-    mod = import_model(_sequences(operator)).mod
+    run = module_runner(import_model(_sequences(operator)).mod)
     x, dtype = np.ones((4, 2, 3), np.float32), "int64" if operator == "ReverseSequence" else "int32"
-    run_on_host(mod, [x, np.array([0, 4], dtype)])
+    run([x, np.array([0, 4], dtype)])
     for wrong in (5, -1, -5, 2**31 - 1, -(2**31)):
         with pytest.raises(IndexError, match="node 'cell': an index is out of bounds for an axis of size 5"):
-            run_on_host(mod, [x, np.array([4, wrong], dtype)])
+            run([x, np.array([4, wrong], dtype)])
         with pytest.raises(ModelError, match=rf"{operator} \(1x\): cell \(its input 'n' has .*out of bounds"):
             import_model(_sequences(operator, [4, wrong]))
 

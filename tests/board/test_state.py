@@ -89,6 +89,7 @@ def test_a_decoder_with_a_cache_generates_what_torch_does(decoder: tuple[Package
     assert tokens[1:] == wanted
 
 
+@pytest.mark.long  # of a package under the stock wheel one step is run in test_stock_wheel
 @stock_only
 def test_a_decoder_generates_under_the_stock_wheel(decoder: tuple[Package, list[int]]):
     package, wanted = decoder

@@ -15,7 +15,7 @@ from arm_ext.common.distance import distance
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
-from arm_ext.pipeline.selftest import check_of, run_on_host
+from arm_ext.pipeline.selftest import check_of, module_runner, run_on_host
 from arm_ext.target.profiles import resolve
 from relay_passes.ir.sources import bindings_of, sources_of
 from tests.fuzz.oracle import check_quantized
@@ -85,9 +85,10 @@ EQUAL = [pytest.param("dscnn"), pytest.param("mobilenet_v2", marks=pytest.mark.l
 @pytest.mark.parametrize("name", EQUAL)
 def test_integers_equal_onnxruntimes(name: str):
     proto = quantized_model(name)
+    run = module_runner(import_onnx(proto).mod)
     for array in zoo.ZOO[name].samples(4, zoo.SEED + 2).values():
         for sample in array:
-            (output,) = run_on_host(import_onnx(proto).mod, [sample])
+            (output,) = run([sample])
             (expected,) = run_onnxruntime(proto.SerializeToString(), [sample], integers=True)
             np.testing.assert_array_equal(output, expected)
 

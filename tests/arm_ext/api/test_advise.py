@@ -243,6 +243,11 @@ def test_a_region_of_an_npu_is_compared_with_its_fallback(tmp_path: Path) -> Non
     assert 0 < region.cost < region.now
     assert region.gain == pytest.approx((region.now - region.cost) / found.cost, rel=0.2)
     assert "Vela's estimate" in region.how
+
+
+@pytest.mark.long
+def test_a_region_that_is_handed_over_too_slowly_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "whole.onnx"
     onnx.save(npu_models.whole(), path)
     slow = advise(path, "cortex-a55", npu=NpuOptions("ethos-u55-128", handover_us=1e6))
     (none,) = slow.layers

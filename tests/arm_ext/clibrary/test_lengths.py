@@ -112,7 +112,12 @@ def package_results(
 
 
 @pytest.mark.parametrize(
-    ("kind", "dtype"), [("transformer", "float"), ("convolution", "float"), ("layers", "int8")]
+    ("kind", "dtype"),
+    [
+        ("transformer", "float"),
+        pytest.param("convolution", "float", marks=pytest.mark.long),
+        ("layers", "int8"),
+    ],
 )
 def test_every_length_equals_the_package(kind: str, dtype: str, tmp_path: Path) -> None:
     made = model_of(kind, dtype, tmp_path)

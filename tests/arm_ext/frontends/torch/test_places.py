@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.torch.importer import import_torch
-from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.pipeline.selftest import module_runner, run_on_host
 
 SHAPE, LENGTH = (3, 7, 5), 2
 
@@ -47,9 +47,10 @@ def test_reads_and_writes_at_a_number():
     x, v = torch.randn(SHAPE), torch.randn(SHAPE[0], LENGTH, SHAPE[2])
     module = Places()
     imported = import_torch(torch.export.export(module, (x, torch.tensor([1]), v)))
+    run = module_runner(imported.mod)
     for at in (0, 3):
         inputs = x, torch.tensor([at]), v
-        found = run_on_host(imported.mod, [value.numpy() for value in inputs])
+        found = run([value.numpy() for value in inputs])
         for ours, wanted in zip(found, module(*inputs), strict=True):
             np.testing.assert_array_equal(ours, wanted.numpy())
 
