@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--board B` and the `isa` marker: the tests of tests/board run on any board. `--update-golden`: golden texts."""
+"""`--board B` and the `isa` marker: the tests of tests/board run on any board. `--update-golden`: golden texts.
+
+`each_once`: fewer combinations of parameters.
+"""
 
 import gc
 import inspect
 import platform
 import signal
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -50,6 +54,29 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `-m long` what `each_once` does not need: the n-th test has the n-th value of each parameter."""
+    crossed: defaultdict[tuple[object, str], list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("each_once"):
+            crossed[item.parent, item.originalname].append(item)
+    for tests in crossed.values():
+        combinations = [_parameters(test) for test in tests]
+        axes = [list(dict.fromkeys(values)) for values in zip(*combinations, strict=True)]
+        wanted = {tuple(axis[n % len(axis)] for axis in axes) for n in range(max(map(len, axes)))}
+        for test, combination in zip(tests, combinations, strict=True):
+            if combination not in wanted:
+                test.add_marker("long")
+
+
+def _parameters(test: pytest.Function) -> tuple[tuple[int, ...], ...]:
+    """Return what identifies the values of each of a test's `parametrize`."""
+    names = [mark.args[0] for mark in test.iter_markers("parametrize")]
+    split = [each.replace(",", " ").split() if isinstance(each, str) else each for each in names]
+    return tuple(tuple(id(test.callspec.params[name]) for name in group) for group in split)
 
 
 @pytest.fixture

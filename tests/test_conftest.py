@@ -13,10 +13,16 @@ def test_old(board):
 @pytest.mark.isa("crc", "dotprod", "i8mm")
 def test_new():
     raise AssertionError("ran")
+
+@pytest.mark.each_once
+@pytest.mark.parametrize(("a", "b"), [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("c", "xy")
+def test_crossed(a, b, c):
+    assert (a, c) in [(1, "x"), (2, "y"), (3, "x")]
 """
 
 
-def test_the_isa_marker_skips_with_the_reason_where_the_board_lacks_it(tmp_path: Path) -> None:
+def test_the_isa_marker_skips_with_the_reason_and_each_once_leaves_out_combinations(tmp_path: Path) -> None:
     file = tmp_path / "test_isa.py"
     file.write_text(_TESTS)
     root = Path(__file__).parents[1]
@@ -36,5 +42,5 @@ def test_the_isa_marker_skips_with_the_reason_where_the_board_lacks_it(tmp_path:
         text=True,
         check=False,
     )
-    assert "1 passed, 1 skipped" in done.stdout
+    assert "4 passed, 1 skipped, 3 deselected" in done.stdout
     assert "board virtual:cortex-a72 lacks dotprod, i8mm" in done.stdout

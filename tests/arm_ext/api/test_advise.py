@@ -177,6 +177,7 @@ def of_both(tmp_path_factory: pytest.TempPathFactory) -> AdviceReport:
     return advise(images_and_tokens(tmp_path_factory.mktemp("both") / "m.onnx"), "cortex-a76")
 
 
+@pytest.mark.long
 def test_a_changed_layout_is_measured(of_both: AdviceReport) -> None:
     border = next(each for each in of_both.advice if each.rule == "border-layout")
     assert border.gain is not None
@@ -186,6 +187,7 @@ def test_a_changed_layout_is_measured(of_both: AdviceReport) -> None:
     assert border.error < 1e-5  # the same numbers at other places; another kernel may sum in another order
 
 
+@pytest.mark.long
 def test_moves_that_a_model_can_do_without_are_measured(of_both: AdviceReport) -> None:
     (moved,) = (each for each in of_both.advice if each.rule == "moved-data")
     assert moved.sources == ("there", "back")
@@ -194,6 +196,7 @@ def test_moves_that_a_model_can_do_without_are_measured(of_both: AdviceReport) -
     assert moved.error is None  # the outputs are other ones
 
 
+@pytest.mark.long
 def test_a_smaller_size_that_saves_no_more_than_its_work_is_not_advised(of_both: AdviceReport) -> None:
     (size,) = (each for each in of_both.declined if each.rule == "size-above-block")
     assert size.sources == ("t",)
@@ -202,6 +205,7 @@ def test_a_smaller_size_that_saves_no_more_than_its_work_is_not_advised(of_both:
     assert "built and measured, it saves" in size.reason
 
 
+@pytest.mark.long
 def test_a_single_layer_in_int8_is_measured(of_both: AdviceReport) -> None:
     conv = next(each for each in of_both.layers if each.anchor == "conv")
     assert (conv.name, conv.status, conv.sources) == ("int8", "measured", ("conv", "relu"))
@@ -215,6 +219,7 @@ def test_a_single_layer_in_int8_is_measured(of_both: AdviceReport) -> None:
     assert f"--only {','.join(conv.sources)}" in conv.how
 
 
+@pytest.mark.long
 def test_nothing_that_is_slower_is_advised(of_both: AdviceReport, of_digits: AdviceReport) -> None:
     for found in (of_both, of_digits):
         assert all(each.gain is None or each.gain > 0.01 for each in found.advice)

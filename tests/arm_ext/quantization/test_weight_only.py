@@ -81,6 +81,7 @@ def test_the_smallest_floats_are_quantised_too() -> None:
         assert np.isfinite(integers * scales.mean(0)).all()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("kind", "group"), [("int8", 32), ("int4", 8), ("int4", 32), ("int4", 6)])
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_the_compiled_model_computes_what_onnxruntime_does(kind: WeightType, group: int, depth: int) -> None:

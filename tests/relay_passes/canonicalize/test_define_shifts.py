@@ -29,6 +29,7 @@ def wanted(a: np.ndarray, s: np.ndarray, left: bool) -> np.ndarray:
     return np.array(found, a.dtype)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("held", [False, True])
 def test_every_count_has_a_value(dtype: str, held: bool):

@@ -393,6 +393,7 @@ def random_graph(seed: int) -> tvm.IRModule:
     return net.module([x], body)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("numerics", [NUMERICS, tosa.NUMERICS], ids=lambda numerics: numerics.name)
 @pytest.mark.parametrize("averaged", [False, True])
 def test_constants_round_as_the_numerics_do(numerics: Any, averaged: bool):

@@ -77,6 +77,7 @@ def composites(mod: tvm.IRModule) -> list[str]:
     return [" ".join((p.workload.composite, *(step.name for step in p.workload.epilogue))) for p in parsed]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize(
     ("row", "scale", "apart"),

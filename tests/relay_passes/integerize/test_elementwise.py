@@ -63,6 +63,7 @@ FUNCTIONS: dict[str, tuple[Body, Real]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(("x", "y"), [(DECIMAL, FINE), (UNSIGNED, BELOW_POWER)], ids=str)
 def test_function_of_one_tensor_is_its_table(name: str, x: Per, y: Per):

@@ -60,6 +60,7 @@ MOVES: dict[str, tuple[Body, Callable[[Array], Array]]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("per", [ODD_POWER, UNSIGNED], ids=str)
 def test_move_takes_integers_as_they_are(move: str, per: Per):

@@ -189,6 +189,7 @@ TRANSPOSED = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize(("case", "x"), every(TRANSPOSED, "strided"))
 def test_transposed_convolution(case: str, x: Per, channels_last: bool):

@@ -56,6 +56,7 @@ POOLS = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("case", POOLS)
 @pytest.mark.parametrize("per", [ODD_POWER, UNSIGNED], ids=str)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

@@ -36,6 +36,7 @@ def after_conv(body: Callable[[Net, Expr], Expr]) -> tvm.IRModule:
     return net.module([x], lambda: body(net, net.emit("conv", op.nn.conv2d(x, net.const(7, 7, 3, 3)))))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("dtype", "fraction"), [("float16", 10), ("bfloat16", 7)])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_result_is_near_and_every_call_named(name: str, dtype: Half, fraction: int) -> None:

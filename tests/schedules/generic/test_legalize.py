@@ -60,6 +60,7 @@ def test_few_outputs_are_the_definitions_as_legalized_and_as_scheduled(geometry:
         np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "padding", "others", "copied"),
     [

@@ -49,6 +49,7 @@ def onnx_model(case: str, dtype: str, b: np.ndarray | None = None) -> ImportedMo
     return import_onnx(model)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16", "uint64"])
 @pytest.mark.parametrize("case", ONNX)
 def test_onnx(case: str, dtype: str):
@@ -102,6 +103,7 @@ def of_xla(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(b == 0, np.invert(np.zeros_like(a)), quotient(a, b))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "uint32"])
 @pytest.mark.parametrize(
     ("function", "define"), [(lax.div, of_xla), (lax.rem, remainder)], ids=["div", "rem"]
@@ -122,6 +124,7 @@ TORCH = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("case", TORCH)
 def test_torch(case: str, dtype: str):

@@ -58,6 +58,7 @@ def check(model: onnx.ModelProto, x: np.ndarray, wanted: np.ndarray, bound: floa
     np.testing.assert_allclose(got, wanted, rtol=0, atol=bound * np.abs(wanted).max())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("length", [None, 10, 9, 7, 12])
 @pytest.mark.parametrize("opset", [17, 20])
 def test_inverse_of_one_side(length: int | None, opset: int):
@@ -79,6 +80,7 @@ def test_one_side_backwards(length: int):
     check(dft(x, 1, 17, length, inverse=1, onesided=1), x, wanted)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("length", [9, 60, LONG_512])
 @pytest.mark.parametrize("inverse", [0, 1])
 @pytest.mark.parametrize("axis", [0, 1, -2])

@@ -56,6 +56,7 @@ def convolution(dtype: str, *, initializers: bool) -> onnx.ModelProto:
     return model(nodes, constants + (held if initializers else []))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", _INT4)
 @pytest.mark.parametrize("initializers", [True, False])
 def test_weights_of_4_bits_are_right(dtype: str, initializers: bool):
@@ -121,6 +122,7 @@ def blocked(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("dtype", "shape", "axis", "block"),
     [

@@ -37,6 +37,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES.keys())
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_operator(case: Case, scales: Scales):
@@ -120,6 +121,7 @@ def test_matmul_integer_is_exact():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("opset", [11, 13, 18])
 @pytest.mark.parametrize(
     "x", [[[0.0, 0.0]], [[-3.0, -1.5]], [[0.5, 7.25]], [[-1.0, 254.0, 0.5, 1.5, 2.5]]], ids=str

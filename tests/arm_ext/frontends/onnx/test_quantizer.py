@@ -54,6 +54,7 @@ class Samples(CalibrationDataReader):
         return self.left.pop() if self.left else None
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", [QuantType.QUInt8, QuantType.QInt8], ids=str)
 @pytest.mark.parametrize("form", list(QuantFormat), ids=str)
 def test_network(tmp_path: Path, form: QuantFormat, dtype: QuantType):

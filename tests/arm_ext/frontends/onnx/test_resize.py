@@ -46,6 +46,7 @@ def check(proto: onnx.ModelProto) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=4e-6)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_sizes(mode: str, place: str):
@@ -53,6 +54,7 @@ def test_sizes(mode: str, place: str):
     check(resize((1, 3, 4, 8), None, mode=mode, coordinate_transformation_mode=place))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("scale", [(1.0, 1.0, 0.6, 0.6), (1.0, 1.0, 2.0, 1.5)])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_scales_that_leave_a_rest(mode: str, scale: tuple[float, ...]):

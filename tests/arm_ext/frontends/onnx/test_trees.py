@@ -120,6 +120,7 @@ CLASSES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("case", CLASSES)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 def test_two_classes(case: str, transform: str):
@@ -133,6 +134,7 @@ def test_two_classes(case: str, transform: str):
     same(proto, data(ROWS, COLUMNS))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
 @pytest.mark.parametrize("base", [{}, {"base_values": [0.5, 0.0, -0.5, 1.0]}])
 def test_four_classes(transform: str, base: dict[str, Any]):

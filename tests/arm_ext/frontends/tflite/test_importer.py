@@ -49,6 +49,7 @@ def run_both(folder: Path, model: bytes) -> tuple[Arrays, Arrays]:
     return found, expected
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES.keys())
 @pytest.mark.parametrize("case", EXACT.values(), ids=EXACT.keys())
 def test_operator_is_exact(tmp_path: Path, case: Case, scales: Scales):
@@ -57,6 +58,7 @@ def test_operator_is_exact(tmp_path: Path, case: Case, scales: Scales):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES.keys())
 @pytest.mark.parametrize("case", WITHIN_ONE.values(), ids=WITHIN_ONE.keys())
 def test_operator_is_within_a_step(tmp_path: Path, case: Case, scales: Scales):

@@ -18,6 +18,7 @@ def test_pieces_are_powers_of_two_side_by_side(count: int):
     assert {lanes for _, lanes in found} <= {1, 2, 4, 8, 16}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
 @pytest.mark.parametrize("count", COUNTS)
 def test_copy_and_fill_touch_what_they_say(count: int, dtype: str):

@@ -162,6 +162,7 @@ def test_sizes_with_tails_on_a_board(tmp_path: Path, board: Board):
     check(board, tmp_path, calls, expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("x", ["int8", "uint8"])
 @pytest.mark.parametrize("y", ["int8", "uint8"])
 def test_tables_on_a_board(x: str, y: str, tmp_path: Path, board: Board):

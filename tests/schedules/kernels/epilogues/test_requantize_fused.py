@@ -56,6 +56,7 @@ def narrowed(products: Array, start: tuple[int, int], addend: int, to: Requantiz
     return np.clip(kept.astype(np.int16), to.low, to.high)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("to", OUTPUTS, ids=str)
 @pytest.mark.parametrize("bound", [1, 7, 2**10, 2**18])
 def test_what_is_proven_equals_the_definition_everywhere(to: Requantization, bound: int):

@@ -46,6 +46,7 @@ def test_threads_give_the_same(threads: int, tmp_path: Path, monkeypatch: pytest
         check(kernel, list(zip(cases, params, strict=True)), I8MM, board, tmp_path)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", ["conv 3 x 3", "gemm 256", "gemm 128 x 1024 x 256"])
 @pytest.mark.parametrize("parallel", [False, True])
 def test_inner_loops_leave_the_stack_alone(name: str, parallel: bool):

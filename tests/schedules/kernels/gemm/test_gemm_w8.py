@@ -22,6 +22,7 @@ def _case(m: int, n: int, k: int, steps: tuple[str, ...] = ALL_STEPS) -> Case:
     return Case(weight_only(linear(m, n, k, steps), "float32"))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("k", [1, 9, 31])
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 31), (7, 8), (31, 9), (13, 35)])
 def test_sizes_with_tails(m: int, n: int, k: int):

@@ -59,6 +59,7 @@ def test_numpy_is_the_written_definition(op: Op, a: Per, b: Per, y: Per):
     np.testing.assert_array_equal(binary(op, dequantize(qa, a), dequantize(qb, b), y), expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("op", EXACT)
 @pytest.mark.parametrize(("a", "b", "y"), [*CASES, (DECIMAL, DECIMAL, FINE)], ids=str)
 def test_routine_equals_numpy(op: Op, a: Per, b: Per, y: Per):
@@ -68,6 +69,7 @@ def test_routine_equals_numpy(op: Op, a: Per, b: Per, y: Per):
     np.testing.assert_array_equal(run(routine, [qa, qb], qa.shape, y.dtype), expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("left", "right"), [((2, 7, 9), (9,)), ((7, 1), (1, 31)), ((1,), (3, 1, 8)), ((), (5,))], ids=str
 )

@@ -29,6 +29,7 @@ def test_definition(name: str):
     np.testing.assert_array_equal(accumulators(x, w, 7, geometry), _by_hand(x - 7, w, geometry))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("per", [BELOW_POWER, ODD_POWER, UNSIGNED, WIDE], ids=str)
 @pytest.mark.parametrize("geometry", [*GEOMETRIES.values(), GROUPED, SINGLE, SPARSE], ids=str)
 def test_routine_equals_numpy(geometry: Geometry, per: Per):

@@ -8,6 +8,7 @@ from tests.schedules.numerics.routines import BELOW_POWER, ODD_POWER, UNSIGNED, 
 SHAPES = [((1, 1), (1, 7)), ((9, 31), (31, 8)), ((2, 3, 7, 8), (3, 8, 9)), ((2, 1, 3, 5), (1, 4, 5, 2))]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("a", "b"), [(BELOW_POWER, ODD_POWER), (UNSIGNED, UNSIGNED), (ODD_POWER, WIDE)], ids=str
 )

@@ -69,6 +69,7 @@ def test_definition_is_within_a_unit_of_the_real_norm(what: Norm, x: Per, y: Per
     assert np.abs(actual.astype(int) - expected).max() <= 1
 
 
+@pytest.mark.each_once
 @BOTH
 @pytest.mark.parametrize("x", [DECIMAL, UNSIGNED], ids=str)
 @pytest.mark.parametrize("y", [BELOW_POWER, UNSIGNED], ids=str)

@@ -48,6 +48,7 @@ def on_host(acc: np.ndarray, m: float, zero_point: int, dtype: str) -> np.ndarra
     return run_on_host(kernel(acc.size, m, zero_point, dtype), [acc], [acc.size], dtype)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("m", SCALES)
 @pytest.mark.parametrize(
     ("dtype", "zero_point"), [(d, z) for d, points in ZERO_POINTS.items() for z in points]
@@ -58,6 +59,7 @@ def test_numpy_is_the_written_definition(m: float, dtype: str, zero_point: int):
     np.testing.assert_array_equal(qdq.requantize(acc, m, zero_point, dtype), expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("m", SCALES)
 @pytest.mark.parametrize(
     ("dtype", "zero_point"), [("int8", 7), ("int8", -128), ("uint8", 131), ("int16", -77)]
@@ -108,6 +110,7 @@ def test_tir_has_no_fused_multiply_add_on_aarch64():
     assert "fmla" not in asm
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("y", [POWER, ODD_POWER, DECIMAL, ANY, WIDE], ids=str)
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("bounds", [(None, None), (0.0, None), (0.0, 6.0)])

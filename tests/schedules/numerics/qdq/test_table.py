@@ -32,6 +32,7 @@ def test_function_is_rounded_to_binary32_before_it_is_quantised():
     assert set(entries.tolist()) == {0}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("x", EIGHT_BITS, ids=str)
 @pytest.mark.parametrize("y", [ODD_POWER, ANY, WIDE], ids=str)
 @pytest.mark.parametrize("shape", [(1,), (7, 8), (2, 1, 9, 31)], ids=str)

@@ -56,6 +56,7 @@ def test_definition_is_the_nearest_value_but_for_ties(op: Op, a: Per, b: Per, y:
     assert np.abs(actual - nearest).max() <= 0.5 + slack
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize(("a", "b", "y"), CASES, ids=str)
 @pytest.mark.parametrize("bounds", [(None, None), (-0.5, 3.0)], ids=str)
@@ -66,6 +67,7 @@ def test_routine_equals_numpy(op: Op, a: Per, b: Per, y: Per, bounds: tuple[floa
     np.testing.assert_array_equal(run(routine, [qa, qb], qa.shape, y.dtype), expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize(
     ("left", "right"), [((2, 7, 9), (9,)), ((7, 1), (1, 31)), ((1,), (3, 1, 8)), ((), (5,))], ids=str

@@ -128,6 +128,7 @@ def test_reference_model(case: tuple[int, int, int, str, list[int], list[int]]):
     np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("value", SCALES)
 @pytest.mark.parametrize(("dtype", "zero_point"), [("int8", 7), ("int8", -128), ("uint8", 131), ("int16", 0)])
 def test_numpy_and_tir_equal_the_integers(value: float, dtype: str, zero_point: int):

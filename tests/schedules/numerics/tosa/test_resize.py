@@ -56,6 +56,7 @@ def test_definition_is_a_rounded_interpolation(mode: str, size: tuple[int, int],
     assert found.shape == (2, *out, 3)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("x", "mode"), [(UNSIGNED, "half_pixel"), *((DECIMAL, mode) for mode in MODES)], ids=str
 )
@@ -75,6 +76,7 @@ def test_channels_in_front():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("x", [DECIMAL, UNSIGNED], ids=str)
 @pytest.mark.parametrize("out", [(8, 8), (16, 16), (32, 32), (24, 20), (MAX_UNITS, 3)], ids=str)
 def test_a_plain_image_stays_plain_at_the_ends_of_the_type(x: Per, out: tuple[int, int]):

@@ -31,6 +31,7 @@ def test_definition_is_within_a_unit_of_softmax(x: Per, y: Per, length: int):
     assert np.abs(softmax(q, -1, x, y).astype(int) - expected).max() <= 1
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("x", [POWER, BELOW_POWER, UNSIGNED], ids=str)
 @pytest.mark.parametrize("y", [PROBABILITIES, SHARES], ids=str)
 @pytest.mark.parametrize(("shape", "axis"), SOFTMAX_SHAPES, ids=str)

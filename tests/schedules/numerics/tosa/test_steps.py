@@ -27,6 +27,7 @@ def test_definition_rounds_the_real_number_half_up(x: Per, y: Per):
     np.testing.assert_array_equal(restepped(q, x, y), np.clip(whole, info.min, info.max))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("x", "y"), PAIRS, ids=str)
 @pytest.mark.parametrize("bounds", [(None, None), (0.0, None), (-0.25, 0.5)], ids=str)
 def test_routine_equals_numpy(x: Per, y: Per, bounds: tuple[float | None, float | None]):

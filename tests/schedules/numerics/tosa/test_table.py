@@ -50,6 +50,7 @@ def test_smooth_functions_are_as_near_as_they_are_straight(name: str, y: Per, en
     assert error <= 0.5 + entry + bend * 1.01
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("y", [UNIT, DECIMAL, UNSIGNED], ids=str)
 @pytest.mark.parametrize("shape", [(7, 9), (31,), (1, 8, 3)], ids=str)
 def test_routine_equals_numpy(y: Per, shape: tuple[int, ...]):
