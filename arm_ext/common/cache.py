@@ -96,15 +96,19 @@ class Entries:
         """Return their folder."""
         return cache_folder() / self.name
 
-    def get(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """Return the entry of a key (the hexadecimal digits of a hash); compute and store it if it is missing.
+    def get(self, key: str | Callable[[], str], make: Callable[[], bytes]) -> bytes:
+        """Return the entry of a key; compute and store it if it is missing.
 
         A cache that cannot be read or written costs time alone.
+
+        Args:
+            key: The hexadecimal digits of a hash, or what computes them, where that takes long.
+            make: Computes the entry.
         """
         if not _used.get():
             count("made")
             return make()
-        path = self.folder() / key
+        path = self.folder() / (key if isinstance(key, str) else key())
         found = _read(path)
         count("made" if found is None else "from the cache")
         if found is None:

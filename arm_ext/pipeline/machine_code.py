@@ -162,8 +162,10 @@ def _objects(
     def object_of(symbol: str, func: tirx.PrimFunc) -> bytes:
         with section("kernels"):
             named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
-            key = code_key(build.__name__, named, target)
-            return KERNEL_ENTRIES.get(key, lambda: _compiled(build(completed(named), target)))
+            return KERNEL_ENTRIES.get(
+                lambda: code_key(build.__name__, named, target),
+                lambda: _compiled(build(completed(named), target)),
+            )
 
     try:
         with threads(len(os.sched_getaffinity(0))) as pool:

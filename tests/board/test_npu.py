@@ -43,7 +43,7 @@ CASES: dict[str, tuple[str | Callable[[], onnx.ModelProto], NpuOptions]] = {
     "mobilenet_v2": (mobilenet_v2, NpuOptions("ethos-u85-512", fail_on_fallback=True)),
     "mixed": (npu_models.mixed, NpuOptions("ethos-u65-256", npu_ops=WISHES)),
 }
-LONG = ("mobilenet_v2",)
+LONG = ("resnet8", "mobilenet_v2")
 # What a package may take more where there is no NPU.
 DEARER = 1.25
 

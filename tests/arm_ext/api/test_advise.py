@@ -135,6 +135,7 @@ def test_a_reshape_of_channels_last_is_measured(of_silu: AdviceReport) -> None:
     assert "train it again" in forced.how
 
 
+@pytest.mark.long
 def test_a_change_that_is_measured_to_be_slower_is_not_advised(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     nodes = [

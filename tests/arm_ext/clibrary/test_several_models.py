@@ -69,6 +69,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> LibraryResult:
     return arm_ext.compile_library(paths, "host", folder / "trio")
 
 
+@pytest.mark.long
 def test_both_classifiers_run_in_one_program_on_aarch64(tmp_path: Path) -> None:
     """The digits twice, with another last layer: the library is smaller than both by the weights of the others."""
     inputs = [digits.held_out()[0][:1]]

@@ -31,7 +31,9 @@ def test_an_operator_just_inside_runs_and_is_exact(case: LimitCase):
     model = case.inside()
     graph = read(integer_graph(model)[0])
     inputs = tuple(random_inputs(model))
-    npus = [NPU_OF[family] for family in case.families]
+    # An image of 32,766 columns takes seconds on each.
+    families = case.families[-1:] if "rows or columns" in case.reason else case.families
+    npus = [NPU_OF[family] for family in families]
     for npu in npus:
         assert rejections(graph, npu) == []
     outcome = npu_outcome_of(Case(model, inputs, (), ()), npus)

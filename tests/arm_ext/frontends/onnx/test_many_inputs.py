@@ -13,7 +13,10 @@ COUNT = 600
 TENSORS = 30
 
 
-@pytest.mark.parametrize(("operator", "function"), [("Sum", np.sum), ("Max", np.max), ("Mean", np.mean)])
+@pytest.mark.parametrize(
+    ("operator", "function"),
+    [("Sum", np.sum), ("Max", np.max), pytest.param("Mean", np.mean, marks=pytest.mark.long)],
+)
 def test_many(operator: str, function: object):
     names = [f"x{k}" for k in range(TENSORS)]
     node = helper.make_node(operator, names * (COUNT // TENSORS), ["y"], name="many")

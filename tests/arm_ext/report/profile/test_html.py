@@ -99,7 +99,7 @@ def tab(browser: webdriver.Chrome, view: str) -> WebElement:
     return browser.find_element(By.CSS_SELECTOR, f'#tabs button[data-view="{view}"]')
 
 
-@pytest.mark.parametrize("size", [1, 50, 2000])
+@pytest.mark.parametrize("size", [1, pytest.param(50, marks=pytest.mark.long), 2000])
 def test_every_view_opens_without_errors(browser: webdriver.Chrome, tmp_path: Path, size: int) -> None:
     opened(browser, tmp_path, html(report(size), report(size, faster=2)))
     for view in VIEWS:
@@ -240,7 +240,7 @@ def test_all_views_are_printed_in_light_colours(browser: webdriver.Chrome, tmp_p
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.long), "dark"])
 def test_text_can_be_read_in_either_scheme(browser: webdriver.Chrome, tmp_path: Path, scheme: str) -> None:
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)

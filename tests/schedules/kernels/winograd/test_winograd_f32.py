@@ -73,6 +73,7 @@ def bound(case: Case, outputs: int) -> Array:
     return (w.shape[3] + 26 + len(steps)) * HALF_ULP * total
 
 
+@pytest.mark.long  # as on a board, which has all of them, too
 @pytest.mark.parametrize("index", range(len(CASES)))
 def test_values_are_within_the_stated_bound(index: int):
     workload, params = CASES[index]
