@@ -27,7 +27,11 @@ if ((${#missing[@]})); then
     as_root=(env DEBIAN_FRONTEND=noninteractive)
     ((EUID == 0)) || as_root=(sudo "${as_root[@]}")
     "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" apt-get install -yqq --no-install-recommends "${missing[@]}" >/dev/null
+    # Beside pip, which needs python3-venv alone; waited for, and its failure ours, however this script ends.
+    trap 'wait "$packages"' EXIT
+    "${as_root[@]}" apt-get install -yqq --no-install-recommends "${missing[@]}" >/dev/null &
+    packages=$!
+    [[ ${missing[0]} != python3-venv ]] || wait "$packages"
 fi
 
 if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then

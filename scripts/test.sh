@@ -19,6 +19,8 @@ checker=$!
 # they compile, and in their order, by which the longest (fuzz) is not the last.
 # Hundreds of tests start commands, which would all compile our modules again if none may keep them.
 unset PYTHONDONTWRITEBYTECODE
+# In a new clone one process writes the byte code of all that the tests import, instead of three at the same time.
+[[ -d tests/__pycache__ ]] || OMP_NUM_THREADS=1 python -m pytest -qq --collect-only >/dev/null || true
 # One thread of OpenMP each: more would be in each other's way, and a process that has them cannot be forked.
 OMP_NUM_THREADS=1 PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder --durations=30 \
     "$@" || failed=$?
