@@ -39,7 +39,14 @@ SCALES = {
 }
 
 
-@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize(
+    "scales",
+    [
+        pytest.param(scales, marks=[pytest.mark.long] * name.startswith("random"))
+        for name, scales in SCALES.items()
+    ],
+    ids=SCALES,
+)
 def test_every_operator(tmp_path: Path, board: Board, scales: tuple[Scale, Scale, float]):
     x_scale, out_scale, weight_scale = scales
     model = every_operator(x_scale, out_scale, weight_scale)

@@ -14,7 +14,7 @@ from tests.arm_ext.frontends.stablehlo.models import exported
 BOUND = 2e-6
 
 
-@pytest.mark.parametrize("name", ["cnn", "transformer"])
+@pytest.mark.parametrize("name", [pytest.param("cnn", marks=pytest.mark.long), "transformer"])
 def test_board_computes_what_xla_does(tmp_path: Path, board: Board, name: str):
     package = arm_ext.compile(exported(name), output=tmp_path / "p").package
     selftest = package.selftest()

@@ -53,7 +53,7 @@ def test_a_session_that_dies_leaves_no_file(
         assert eventually(lambda: not list(tmp_path.glob("*/session-*")))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL])
 def test_a_killed_owner_takes_the_board_with_it(number: signal.Signals, fault: Path, tmp_path: Path) -> None:
     assert SPIN == 2  # what the owner runs when it is killed
     owner = subprocess.Popen(

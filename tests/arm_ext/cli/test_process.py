@@ -65,7 +65,7 @@ def folds_for_minutes() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT])
 def test_a_signal_is_heard_in_native_code(work: Path, number: signal.Signals):
     onnx.save(folds_for_minutes(), work / "m.onnx")
     (work / "phases").mkdir()

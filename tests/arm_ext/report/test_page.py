@@ -41,6 +41,7 @@ def explanation_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, t
     return ran.stdout
 
 
+@pytest.mark.long
 def test_mobilenet_v2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden):
     monkeypatch.setattr(mobilenet_v2, "STAGES", ((1, 16, 1, 1), (6, 24, 2, 2)))
     golden("mobilenet_v2_int8.txt", page_of("mobilenet_v2", tmp_path, "neoverse-n2"))

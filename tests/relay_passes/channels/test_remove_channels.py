@@ -430,7 +430,12 @@ def test_constants_round_as_the_numerics_do(numerics: Any, averaged: bool):
 
 @pytest.mark.parametrize(
     ("seed", "numerics"),
-    [(4, NUMERICS), (11, NUMERICS), (32, tosa.NUMERICS), (54, tosa.NUMERICS)],
+    [
+        (4, NUMERICS),
+        pytest.param(11, NUMERICS, marks=pytest.mark.long),
+        (32, tosa.NUMERICS),
+        pytest.param(54, tosa.NUMERICS, marks=pytest.mark.long),
+    ],
     ids=["qdq-4", "qdq-11", "tosa-32", "tosa-54"],
 )
 def test_integers_are_those_of_the_whole_model(seed: int, numerics: Any):

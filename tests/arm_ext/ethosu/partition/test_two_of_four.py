@@ -40,7 +40,7 @@ def pruned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("npu", ["ethos-u85-128", "ethos-u85-512"])
+@pytest.mark.parametrize("npu", ["ethos-u85-128", pytest.param("ethos-u85-512", marks=pytest.mark.long)])
 def test_sparse_weights_are_told_with_what_they_save(pruned: Path, tmp_path: Path, npu: str):
     options = NpuOptions(npu, npu_ops=("conv2d",))
     reports = [

@@ -74,7 +74,7 @@ def check(proto: onnx.ModelProto, given: Preprocess, x: np.ndarray, image: np.nd
         np.testing.assert_array_equal(label, probabilities.argmax(1))
 
 
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("mode", [pytest.param("linear", marks=pytest.mark.long), "nearest"])
 def test_a_frame_goes_in_and_labels_come_out(mode: str):
     steps = ({"crop": {"size": [21, 13]}}, {"resize": {"mode": mode}}, {"channels": [2, 1, 0]}, NORMALIZE)
     x = pixels(24, 15, 3)

@@ -53,7 +53,9 @@ def check(module: nn.Module, inputs: tuple[Tensor, ...]) -> int:
     return sum(str(name).startswith("float.") for name in called)
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "rnn without biases")) for name in LOOPS]
+)
 def test_equals_torch(name: str):
     kind, options, _ = LOOPS[name]
     torch.manual_seed(3)

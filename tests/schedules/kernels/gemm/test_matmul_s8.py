@@ -122,7 +122,10 @@ def test_the_cases_reach_every_form():
 
 @pytest.mark.isa("i8mm")
 def test_every_value_is_the_definitions_on_smmla(tmp_path: Path, board: Board):
-    check(kernel, [(each, kernel.default(each.workload, CORE)) for each in CASES], I8MM, board, tmp_path)
+    # Each unit has a half of the cases: they differ in how they multiply, not in what they add and store.
+    check(
+        kernel, [(each, kernel.default(each.workload, CORE)) for each in CASES[1::2]], I8MM, board, tmp_path
+    )
 
 
 @pytest.mark.isa("dotprod")

@@ -31,7 +31,7 @@ def test_every_value_is_the_definitions(
 ):
     transposed = (integer_case(GEOMETRIES[name], SIXTEEN_BITS_SHIFTED) for name in ("2 by 2", "4 by 4"))
     # The units differ in how they multiply and order data, not in what they add and store.
-    cases = [*(SIXTEEN_BITS if kernel is gemm_s8_sdot else SIXTEEN_BITS[::2]), *transposed, largest()]
+    cases = [*SIXTEEN_BITS[kernel is gemm_s8_sdot :: 2], *transposed, largest()]
     check(kernel, [(case, kernel.default(case.workload, core)) for case in cases], target, board, tmp_path)
 
 
