@@ -6,6 +6,7 @@ const before = data("before");
 const calls = profile.calls;
 const counted = profile.kind === "counts";
 const ROW = 26, LANE = 12, NAMED = 56; // pixels: a row, a lane of the graph, a box of the timeline that has room for a name
+const LABELLED = 3; // costliest circles of the roofline
 
 const costOf = (call) => (call.counts ? call.counts.cycles_with_caches : call.times.median_us);
 const cost = (value) => (counted ? number(value) : micro(value));
@@ -32,6 +33,8 @@ function head() {
     "activations at most": size(profile.peak_bytes),
     weights: size(profile.weight_bytes),
   });
+  for (const region of profile.npu_regions)
+    shown[`NPU region ${region.index}, estimated`] = `${micro(region.us)} µs (${micro(region.cpu_us)} µs on the CPU)`;
   const broken = profile.broken_off;
   if (broken) shown["broken off"] = `${broken.measured} of ${broken.planned} ${broken.unit} measured: ${broken.why}`;
   figures({ ...shown, ...profile.conditions });
@@ -258,13 +261,23 @@ function timeline() {
   const colour = (entry) => `rgba(${style("--heat")}, ${0.12 + 0.43 * Math.min(1, entry.share / most)})`;
   chart("timeline", {
     grid: { left: 150, right: 30, top: 20, bottom: 100 },
-    xAxis: axis(unit, { type: "value", max: Math.ceil(Math.max(...boxes.map((entry) => entry.value[2]))) }),
+    xAxis: axis(unit, {
+      type: "value", max: Math.ceil(Math.max(...boxes.map((entry) => entry.value[2]))),
+      axisLabel: { color: style("--faint"), showMaxLabel: false, hideOverlap: true },
+    }),
     yAxis: { type: "category", data: lanesShown, inverse: true, axisLabel: { color: style("--text"), lineHeight: 16 } },
     dataZoom: [{ type: "slider", bottom: 10, filterMode: "weakFilter" }, { type: "inside", filterMode: "weakFilter" }],
     tooltip: { formatter: ({ data }) => `${echarts.format.encodeHTML(data.name)}<br>${cost(data.value[2] - data.value[1])} ${unit}` },
     series: [{ type: "custom", renderItem: box, encode: { x: [1, 2], y: 0 },
       data: boxes.map((entry) => ({ ...entry, itemStyle: { color: colour(entry), borderColor: style("--back"), borderWidth: 0.5 } })) }],
   });
+  const regions = profile.npu_regions.length
+    ? " The CPU's lane has every call that ran here. A region in the NPU's lane is Vela's estimate with the hand-over: where the " +
+      "NPU computes it, the calls above it do not run."
+    : "";
+  byId("timeline").querySelector(".hint").textContent =
+    "Each box is one kernel call, darker the larger its share. Point at a box for its name and cost, choose it for its details; " +
+    `drag the ends of the bar below, or use the wheel, to see a part.${regions}`;
 }
 
 function roofline() {
@@ -272,9 +285,11 @@ function roofline() {
     byId("roofline").querySelector(".hint").textContent = "A roofline needs the traffic between caches, which a virtual board counts.";
     return;
   }
-  const points = calls.filter((call) => call.macs && call.counts.l2_bytes).map((call) => ({
+  const multiplying = calls.filter((call) => call.macs && call.counts.l2_bytes).sort((a, b) => b.share - a.share);
+  const points = multiplying.map((call, rank) => ({
     name: call.anchor, call: call.index, symbolSize: 6 + 26 * Math.sqrt(call.share),
     value: [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles_with_caches],
+    label: { show: rank < LABELLED },
   }));
   const xs = points.map((point) => point.value[0]);
   const power = (round, value) => 10 ** round(Math.log10(value));
@@ -283,8 +298,9 @@ function roofline() {
   const top = Math.max(1, ...roofs.map((roof) => roof.macs_per_cycle));
   const bandwidth = (name, rate) => ({
     type: "line", name, showSymbol: false, lineStyle: { color: style("--faint"), type: "dashed" },
-    data: [[left, left * rate], [Math.min(right, top / rate), Math.min(right * rate, top)]],
-    endLabel: { show: true, formatter: "{a}", color: style("--faint"), offset: [-60, -14] },
+    // It ends at the left, where its name has room below the line.
+    data: [[Math.min(right, top / rate), Math.min(right * rate, top)], [left, left * rate]],
+    endLabel: { show: true, formatter: "{a}", color: style("--faint"), offset: [10, 6] },
   });
   const roof = ({ name, macs_per_cycle }) => ({
     type: "line", name, showSymbol: false, lineStyle: { color: style("--accent") },
@@ -301,12 +317,15 @@ function roofline() {
     series: [
       ...roofs.map(roof), bandwidth("L2 bandwidth", limits.l2_bytes_per_cycle),
       bandwidth("memory bandwidth", limits.memory_bytes_per_cycle),
-      { type: "scatter", name: "kernel calls", data: points, itemStyle: { color: style("--accent") } },
+      { type: "scatter", name: "kernel calls", data: points, itemStyle: { color: style("--accent") },
+        label: { formatter: "{b}", position: "bottom", color: style("--text"), width: 150, overflow: "truncate" },
+        labelLayout: { hideOverlap: true } },
     ],
   });
   byId("roofline").querySelector(".hint").textContent =
-    `${points.length} calls that multiply and fetch cache lines; the larger a circle, the larger its share. ` +
-    "What lies under a roof's flat part is bound by computing, under its slope by L2 or memory.";
+    `${number(points.length)} calls that multiply and fetch cache lines; the larger a circle, the larger its share, and the ` +
+    `${Math.min(LABELLED, points.length)} largest are named. A solid line is the most that an instruction can multiply, a dashed one ` +
+    "what L2 or memory can carry. What lies under a roof's flat part is bound by computing, under its slope by L2 or memory.";
 }
 
 function memory() {
@@ -328,7 +347,9 @@ function memory() {
   });
   const rows = live[peak].held.map((from) => [calls[from].anchor, `${calls[from].output}, ${size(calls[from].written)}`]);
   byId("peak").replaceChildren(
-    element("h3", `At the peak, while ${calls[peak].anchor} runs: ${size(live[peak].bytes)} of results`), facts(rows));
+    element("h3", `At the peak, while ${calls[peak].anchor} runs: ${size(live[peak].bytes)} of results`), facts(rows),
+    element("p", `The inference reserves ${size(profile.peak_bytes)} of activations: these results, what kernels need for ` +
+      "themselves while they run, and gaps between tensors.", { class: "hint" }));
 }
 
 // ---- Comparison: calls of one layer side by side.
@@ -337,21 +358,29 @@ function compare() {
   const key = (call) => `${call.anchor}\n${call.function}`;
   const sum = (report) => {
     const found = new Map();
-    for (const call of report.calls) found.set(key(call), (found.get(key(call)) || 0) + costOf(call));
+    for (const call of report.calls) {
+      const { cost = 0, kernels = [] } = found.get(key(call)) || {};
+      found.set(key(call), { cost: cost + costOf(call), kernels: [...kernels, call.kernel] });
+    }
     return found;
   };
+  const kernelsOf = (layer) => (layer ? [...new Set(layer.kernels)].join(", ") : "–");
   const [old, now] = [sum(before), sum(profile)];
   const names = [...new Set([...now.keys(), ...old.keys()])];
-  const rows = names.map((name) => ({ name: name.split("\n")[0], old: old.get(name), now: now.get(name) }))
-    .map((row) => ({ ...row, change: (row.now || 0) - (row.old || 0) }))
+  const rows = names.map((name) => {
+    const [from, to] = [kernelsOf(old.get(name)), kernelsOf(now.get(name))];
+    const [earlier, later] = [old.get(name)?.cost, now.get(name)?.cost];
+    const kernel = from === to ? to : `${from} → ${to}`;
+    return { name: name.split("\n")[0], kernel, old: earlier, now: later, change: (later || 0) - (earlier || 0) };
+  })
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
   const total = (report) => (report.kind === "counts" ? report.cycles_with_caches : report.median_us);
-  rows.unshift({ name: "whole inference", old: total(before), now: total(profile), change: total(profile) - total(before) });
+  rows.unshift({ name: "whole inference", kernel: "", old: total(before), now: total(profile), change: total(profile) - total(before) });
   const about = (report) => `${report.model} for ${report.target}, on ${report.board} (${report.core})`;
   byId("compare").querySelector(".hint").textContent =
     `In ${unit}, the greatest change first. Before: ${about(before)}. Now: ${about(profile)}.`;
   const top = element("tr");
-  for (const [name, kind] of [["layer", "name"], ["before", "number"], ["now", "number"], ["change", "number"], ["now / before", "number"]])
+  for (const [name, kind] of [["layer", "name"], ["before", "number"], ["now", "number"], ["change", "number"], ["now / before", "number"], ["kernel", ""]])
     top.append(element("th", name, { class: kind, scope: "col" }));
   const body = element("tbody");
   for (const row of rows) {
@@ -362,6 +391,7 @@ function compare() {
     cell(row.now === undefined ? "–" : cost(row.now), "number");
     cell((row.change > 0 ? "+" : "") + cost(row.change), `number ${row.change > 0 ? "worse" : row.change < 0 ? "better" : ""}`);
     cell(row.old && row.now !== undefined ? (row.now / row.old).toFixed(2) : "–", "number");
+    cell(row.kernel, "");
     body.append(line);
   }
   const head = element("thead");

@@ -155,8 +155,9 @@ def test_the_roofline_has_the_rates_of_the_calls_and_of_the_core(
     made = report(50)
     opened(browser, tmp_path, html(made))
     *lines, points = series(browser, "roofline")
-    products = [call for call in made.calls if call.macs and call.counts and call.counts.l2_bytes]
+    products = [call for call in made.costliest() if call.macs and call.counts and call.counts.l2_bytes]
     assert len(products) == 49  # the first one multiplies nothing
+    assert [point["label"]["show"] for point in points["data"]] == [True] * 3 + [False] * 46
     for point, call in zip(points["data"], products, strict=True):
         assert call.counts is not None
         rates = [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles_with_caches]
@@ -168,8 +169,8 @@ def test_the_roofline_has_the_rates_of_the_calls_and_of_the_core(
     assert (roof["name"], {y for _, y in roof["data"]}) == ("sdot", {limits.roofs[0].macs_per_cycle})
     for line, rate in ((l2, limits.l2_bytes_per_cycle), (memory, limits.memory_bytes_per_cycle)):
         assert [y / x for x, y in line["data"]] == pytest.approx([rate, rate])
-        # It ends where it meets the roof.
-        assert line["data"][-1][1] == pytest.approx(limits.roofs[0].macs_per_cycle)
+        # It begins where it meets the roof.
+        assert line["data"][0][1] == pytest.approx(limits.roofs[0].macs_per_cycle)
     assert "49 calls that multiply" in browser.find_element(By.ID, "roofline").text
 
 
