@@ -118,8 +118,7 @@ def explain(
         preprocess: As for `compile`.
         quantize: As for `compile`.
         calibration: As for `compile`.
-        npu: As for `compile`; for the node asked about, the report then says where it runs, and why not on
-            the NPU.
+        npu: As for `compile`; the report then has how the model is divided, and where the node asked about runs.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -164,6 +163,7 @@ def explain(
         ),
         kernel_calls=len(calls),
         selection_cost=sum(call.selection_cost for call in calls),
+        npu=None if npu is None else _division(runs).report,
         node=None if node is None else _node(node, imported.nodes[node], runs, calls),
     )
 
@@ -233,7 +233,7 @@ def _node(
             phases.append(NodePhase(phase=phase, operators=found))
     symbols = {call.symbol for call in calls if node in call.sources}
     kernels = [kernel for run in runs for kernel in run.result.kernels if node in kernel.sources]
-    divided = cast("Offloaded | None", runs[0].result.division)
+    divided = None if runs[0].result.division is None else _division(runs)
     return NodeReport(
         node=node,
         operator=operator,
@@ -242,6 +242,11 @@ def _node(
         kernels=tuple(kernel for kernel in kernels if kernel.symbol in symbols),
         npu="" if divided is None else divided.report.where(node)[1],
     )
+
+
+def _division(runs: Sequence[_Run]) -> "Offloaded":
+    """Return the division of a model for an NPU, which has a single straight-line function."""
+    return cast("Offloaded", runs[0].result.division)
 
 
 def _operators(mod: tvm.IRModule) -> list[tuple[str, Names]]:

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from arm_ext.cli.console import command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import given_values, model_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
-from arm_ext.common.text import wrapped
+from arm_ext.common.text import counted, wrapped
 from arm_ext.package.manifest import Method
 from arm_ext.report.explanation import ExplainReport, NodeReport, RuleReport, Unapplied
+from arm_ext.report.npu import NpuReport
 from arm_ext.shapes.given import Dim
 from schedules.diagnostic import Diagnostic
 
@@ -25,6 +27,9 @@ _MISSES = 10  # near misses of a model, those that may gain most first
 _LEAST_GAIN = 0.001  # of all cycles, from which a near miss is worth a user's time
 _NODES = 4  # source nodes of a place
 _NEAR_MISSES = 20  # of one rule
+_REASONS = 5  # that keep operators on the CPU beside an NPU
+
+_VIEWS = ("rule", "node", "everything", "as_json")  # options that decide what is shown of a report
 
 
 @click.command()
@@ -100,34 +105,66 @@ def explain(
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     else:
-        click.echo("\n".join(_text(report, model, rule, everything=everything)))
+        again = f"{command('explain')} {model}{_given_options()}"
+        click.echo("\n".join(_text(report, again, rule, everything=everything)))
 
 
-def _text(report: ExplainReport, model: Path, rule: str | None, *, everything: bool) -> Iterator[str]:
+def _given_options() -> str:
+    """Return the options of the command line that decide what is explained, as one would type them again."""
+    context = click.get_current_context()
+    said = ""
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if not given or option.name in ("model", *_VIEWS):
+            continue
+        value = context.params[option.name or ""]
+        if value is True:
+            said += f" {option.opts[0]}"
+        else:
+            said += f" {option.opts[0]} {value if isinstance(value, str | Path) else '…'}"
+    return said
+
+
+def _text(report: ExplainReport, again: str, rule: str | None, *, everything: bool) -> Iterator[str]:
+    """Return the lines to print; `again` is the command without the options in _VIEWS."""
     if report.node is not None:
         return _node(report.node, report)
     if rule is not None:
         return _detail(report.rules[0])
-    return _every_rule(report, model) if everything else _overview(report, model)
+    return _every_rule(report, again) if everything else _overview(report, again)
 
 
-def _overview(report: ExplainReport, model: Path) -> Iterator[str]:
+def _overview(report: ExplainReport, again: str) -> Iterator[str]:
     """What happened, then the near misses that may gain most."""
     cost = f"selection cost {report.selection_cost / 1e6:.3f} M cycles"
-    yield f"{report.model}: {report.kernel_calls} kernel calls, {cost}"
+    where = "" if report.npu is None else " where the CPU computes all of it"
+    yield f"{report.model}: {report.kernel_calls} kernel calls, {cost}{where}"
+    if report.npu is not None:
+        yield from ("", *_division(report.npu))
     yield from ("", *wrapped("operators  ", " → ".join(f"{p.phase} {p.operators}" for p in report.phases)))
     counts = {rule.rule: len(rule.applied) for rule in report.rules if rule.applied}
     said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
     yield from wrapped("applied    ", said or "nothing")
     if not_tried := {rule.not_tried: 0 for rule in report.rules if rule.not_tried}:
         for reason in not_tried:
-            names = ", ".join(rule.rule for rule in report.rules if rule.not_tried == reason)
-            yield from wrapped("not tried  ", f"{names}: each {reason}")
+            count = sum(rule.not_tried == reason for rule in report.rules)
+            yield from wrapped("not tried  ", f"{counted(count, 'rule')}, named by --all: each {reason}")
     yield from ("", *_near_misses(report))
     yield from ("", "Every rule, one rule, all about one node:")
-    yield from (
-        f"  {command('explain')} {model} {option}" for option in ("--all", "--rule NAME", "--node NAME")
-    )
+    yield from (f"  {again} {option}" for option in ("--all", "--rule NAME", "--node NAME"))
+
+
+def _division(npu: NpuReport) -> Iterator[str]:
+    """How the model is divided, and what stays on the CPU, by the share of its MACs."""
+    yield from wrapped("npu        ", npu.summary())
+    for region in npu.regions:
+        on_npu, on_cpu = f"{region.npu_us:,.0f} us with its hand-over", f"{region.cpu_us:,.0f} us on the CPU"
+        yield f"           region {region.index}: {len(region.sources)} source nodes, {on_npu}, {on_cpu}, estimated"
+    for kept in npu.reasons[:_REASONS]:
+        said = f"{100 * kept.mac_share:.1f} % of MACs, {', '.join(kept.operators)}: {kept.reason}"
+        yield from wrapped("on the CPU ", said)
+    if rest := npu.reasons[_REASONS:]:
+        yield f"           and {len(rest)} more reasons"
 
 
 @dataclass(frozen=True)
@@ -156,7 +193,8 @@ def _near_misses(report: ExplainReport) -> Iterator[str]:
     if not worth:
         yield "No near miss may gain 0.1 % of the selection cost or more."
         return
-    yield "Near misses, with what they may gain at most (of the selection cost):"
+    where = "" if report.npu is None else " on the CPU"
+    yield f"Near misses, with what they may gain{where} at most (of the selection cost):"
     for gain, places in worth[:_MISSES]:
         first = max(places, key=lambda place: place.gain)
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
@@ -227,7 +265,7 @@ def _without_others(diagnostic: Diagnostic) -> Diagnostic:
     return replace(diagnostic, reason=diagnostic.reason.removeprefix(f"{', '.join(diagnostic.others)}: "))
 
 
-def _every_rule(report: ExplainReport, model: Path) -> Iterator[str]:
+def _every_rule(report: ExplainReport, again: str) -> Iterator[str]:
     applied = [rule for rule in report.rules if rule.applied]
     places = _places(sum(len(rule.applied) for rule in applied))
     yield f"{report.model}: {len(applied)} of {len(report.rules)} rules applied, at {places}"
@@ -249,7 +287,7 @@ def _every_rule(report: ExplainReport, model: Path) -> Iterator[str]:
     yield from (
         "",
         f"Of each rule the first {_PLACES} places and different reasons are shown. Place by place:",
-        f"  {command('explain')} {model} --rule NAME",
+        f"  {again} --rule NAME",
     )
 
 

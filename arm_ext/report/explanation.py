@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from arm_ext.report.calls import CallRow, KernelCall
+from arm_ext.report.npu import NpuReport
 from schedules.diagnostic import Diagnostic
 
 SCHEMA_VERSION: Literal[3] = 3
@@ -99,6 +100,7 @@ class ExplainReport(BaseModel):
         phases: Number of operators, as imported and after each phase.
         kernel_calls: Number of kernel calls after the last phase.
         selection_cost: Selection cost of these calls on one core, in cycles.
+        npu: With an NPU, how the model is divided; the kernel calls are then those of a machine without it.
         node: All about the source node that was asked for, if one was.
     """
 
@@ -110,4 +112,5 @@ class ExplainReport(BaseModel):
     phases: tuple[PhaseCount, ...] = ()
     kernel_calls: int = 0
     selection_cost: int = 0
+    npu: NpuReport | None = None
     node: NodeReport | None = None

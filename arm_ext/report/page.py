@@ -38,7 +38,7 @@ _FLOAT = "Left in float although the model is quantised"
 _GENERIC = "In scalar loops, without vector code"
 _MOVED = "Only copied or rearranged"
 _NOTHING = {
-    _FLOAT: "is left in float",
+    _FLOAT: "is left in float but conversions at inputs and outputs",
     _GENERIC: "runs in scalar loops",
     _MOVED: "is only copied or rearranged",
 }
@@ -219,7 +219,7 @@ class _Page:
         mhz = npu.npu_mhz if npu else 1.0
         yield (
             f"NPU region {region.index}, {region.npu_us:,.0f} us with its hand-over ({region.cpu_us:,.0f} us on the "
-            "CPU); Vela's layers and estimates:"
+            "CPU); Vela's layers, kcost in thousands of cycles of the NPU by its estimate:"
         )
         for layer in region.layers:
             if not layer.cycles:  # part of the layer before it

@@ -10,6 +10,7 @@ from arm_ext.ethosu.vela.compiler import LayerCost
 from relay_passes.ir.sources import Names, union
 
 _INPUT = "input-"  # the prefix of a graph's inputs in the TOSA serializer; a number follows
+_LOOK_UP = "LUT"  # Vela's name of a layer of table look-ups, which it counts as multiply-accumulates, too
 
 
 def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Operator[Any] | None]]:
@@ -34,20 +35,32 @@ def layer_sources(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[Lay
     """Yield each layer with its source nodes.
 
     Vela names a product that it fused with the operators after it by the last of them. Its nodes go to the first layer
-    of that operator that multiplies, so that the layer is known by the product.
+    of that operator that multiplies, so that the layer is known by the product. An operator with several operands, such
+    as a concatenation, may have a product fused into any of them.
     """
     owners = list(owned(part, layers))
     with_layer = {operator for _, operator in owners}
     makers = {operator.output.name: operator for operator in part.operators}
     told: set[Operator[Any]] = set()
+
+    def makers_of(operator: Operator[Any]) -> list[Operator[Any]]:
+        found = [makers[tensor.name] for tensor in operator.inputs if tensor.name in makers]
+        return [maker for maker in found if maker not in with_layer and maker not in told]
+
+    def has_product(operator: Operator[Any]) -> bool:
+        return bool(operator.macs) or any(map(has_product, makers_of(operator)))
+
     for layer, operator in owners:
         if operator is None:
             yield layer, ()
             continue
         chain = [operator]
         while layer.macs and not chain[0].macs:
-            maker = next((makers[tensor.name] for tensor in chain[0].inputs if tensor.name in makers), None)
-            if maker is None or maker in with_layer or maker in told:
+            others = makers_of(chain[0])
+            if layer.operator == _LOOK_UP:
+                others = [other for other in others if not has_product(other)]
+            maker = max(others, key=has_product, default=None)
+            if maker is None:
                 break
             chain.insert(0, maker)
         told |= {*chain[:-1]}

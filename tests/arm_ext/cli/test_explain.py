@@ -72,10 +72,10 @@ def test_a_model(model: str, capsys: pytest.CaptureFixture[str]):
 def test_what_is_not_tried_is_listed(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", "q.onnx"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not tried")]
-    assert "divide_to_multiply" in line
+    assert re.search(r"\d rules, named by --all: each changes last bits of float results", line)
     assert invoke(["explain", "q.onnx", "--all"]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not tried")]
-    assert "which could move an integer" in line
+    text = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"not tried, [^:]* could move an integer, [^:]*: [^.]*divide_to_multiply", text)
 
 
 def test_an_overview_begins_with_what_happened(model: str, capsys: pytest.CaptureFixture[str]):
@@ -88,7 +88,7 @@ def test_an_overview_begins_with_what_happened(model: str, capsys: pytest.Captur
     gains = [float(line.split()[0]) for line in lines[start + 1 :] if re.match(r" +[\d.]+ % ", line)]
     assert gains == sorted(gains, reverse=True)
     assert gains[0] > 0
-    assert lines[-1].endswith("m.onnx --node NAME")
+    assert lines[-1].endswith("m.onnx --target cortex-a76 --node NAME")
 
 
 def test_all_about_one_node(model: str, capsys: pytest.CaptureFixture[str]):

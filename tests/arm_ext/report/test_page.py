@@ -31,11 +31,13 @@ def page_of(name: str, tmp_path: Path, target: str, npu: NpuOptions | None = Non
     return re.sub(r"model\.so [\d,]+ bytes", "model.so N bytes", text)
 
 
-def explanation_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str) -> str:
+def explanation_of(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, *options: str
+) -> str:
     """What `arm-ext explain` prints about the network that `page_of` wrote."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["arm-ext"])
-    ran = CliRunner().invoke(explain, [f"{name}.onnx", "--target", target])
+    ran = CliRunner().invoke(explain, [f"{name}.onnx", "--target", target, *options])
     assert ran.exit_code == 0
     assert max(map(len, ran.stdout.splitlines())) <= PAGE
     return ran.stdout
@@ -70,4 +72,7 @@ def test_yolo_with_npu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: 
     golden(
         "yolo_int8_npu.txt", page_of("yolo", tmp_path, "cortex-a55", NpuOptions("ethos-u65-256", cpu_mhz=200))
     )
-    golden("yolo_explain.txt", explanation_of("yolo", tmp_path, monkeypatch, "cortex-a55"))
+    golden(
+        "yolo_explain.txt",
+        explanation_of("yolo", tmp_path, monkeypatch, "cortex-a55", "--npu", "ethos-u65-256"),
+    )

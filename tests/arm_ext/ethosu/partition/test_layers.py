@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.layers import cycles_by_operator, layer_sources, owned
@@ -53,3 +54,33 @@ def test_a_layer_that_multiplies_goes_by_the_product_that_was_fused_into_it():
     assert sources == [union([conv.nodes, after.nodes]), after.nodes, after.nodes]
     own = replace(layer(f"{conv.output.name}/1", 1), macs=8)
     assert [names for _, names in layer_sources(part, [own, *layers])] == [conv.nodes, *[after.nodes] * 3]
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What attribution reads of an operator."""
+
+    output: SimpleNamespace
+    inputs: tuple[SimpleNamespace, ...] = ()
+    nodes: tuple[str, ...] = ()
+    macs: int = 0
+
+
+def made(name: str, *operands: Made, macs: int = 0) -> Made:
+    return Made(SimpleNamespace(name=name), tuple(each.output for each in operands), (name,), macs)
+
+
+def test_a_product_fused_into_any_operand_of_a_concatenation_is_found():
+    first = made("first", macs=8)
+    second = made("second", macs=8)
+    left, right = made("left", first), made("right", second)
+    joined = made("joined", left, right)
+    part = SimpleNamespace(operators=(first, second, left, right, joined), inputs=())
+    look_up = replace(layer("joined/1", 2), operator="LUT", macs=8)
+    layers = [
+        replace(layer("first/1", 1), macs=8),
+        look_up,
+        replace(layer("joined/2", 3), operator="Conv2D", macs=8),
+    ]
+    sources = [names for _, names in layer_sources(part, layers)]  # type: ignore[arg-type]
+    assert sources == [("first",), ("left", "joined"), ("second", "right", "joined")]
