@@ -15,6 +15,8 @@ import onnx
 from arm_ext.api.advise_builds import Arrays, Bench, Build, cost_of, error_at_outputs
 from arm_ext.api.advise_layers import Int8Layers, NpuRegions
 from arm_ext.api.arguments import check_type
+from arm_ext.api.packing import Packing
+from arm_ext.api.plan import planned_calls
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board.spec import parse_spec
 from arm_ext.common.errors import ArmExtError, ModelError, UsageError
@@ -61,6 +63,8 @@ MAX_ERROR = 0.05
 _LEAST_GAIN_OF_COUNTS, _LEAST_GAIN_OF_TIMES = 0.005, 0.03
 _COSTLIEST = 5
 _MINUTE = 60
+
+_Predicted = tuple[Alternative, Packing | None]
 
 
 @with_plugins
@@ -139,14 +143,16 @@ def advise(
     if tuned is not None:
         Database(tuned)  # one that is not there is refused before the work
     progress(STEPS[0])
-    present = bench.measure({})
+    present = bench.measure(bench.plan({}))
     advisor = _Advisor(bench, present, max_error)
     progress(STEPS[1])
     int8 = None if quantize is None else _int8(quantize, calibration)
     records = None if tuned is None else {"tuned": str(tuned)}
     found = alternatives(present.profile, present.report, features, int8, records)
-    predicted = [advisor.predicted(alternative) for alternative in found]
-    tried = [advisor.tried(each) for each in sorted(predicted, key=_promise)]
+    waiting = sorted((advisor.predicted(alternative) for alternative in found), key=_promise)
+    tried = []
+    while waiting:
+        tried.append(advisor.tried(*waiting.pop(0)))
     if quantize is None:
         tried += advisor.int8_without_samples(calibration)
     progress(STEPS[2])
@@ -210,27 +216,31 @@ class _Advisor:
             note=measured.note,
         )
 
-    def predicted(self, alternative: Alternative) -> Alternative:
-        """Return an alternative with the gain that the estimates of its kernels promise, or why there are none."""
-        if self.bench.spent:
-            return alternative
-        try:
-            calls = self.bench.calls(alternative.options)
-        except Exception as error:
-            return _failed(alternative, error)
-        gain = predicted_gain(self.present.profile, self.present.report.calls, calls)
-        return alternative.model_copy(update={"predicted": gain})
+    def predicted(self, alternative: Alternative) -> _Predicted:
+        """Return an alternative with the gain that the estimates of its kernels promise, or why there are none.
 
-    def tried(self, alternative: Alternative) -> Alternative:
-        """Return an alternative as it was measured, or why it was not."""
+        Also return its plan, unless it is not worth building.
+        """
+        if self.bench.spent:
+            return alternative, None
+        try:
+            planned = self.bench.plan(alternative.options)
+        except Exception as error:
+            return _failed(alternative, error), None
+        gain = predicted_gain(self.present.profile, self.present.report.calls, planned_calls(planned))
+        found = alternative.model_copy(update={"predicted": gain})
+        return (found, planned) if _is_worth_building(found) else (found, None)
+
+    def tried(self, alternative: Alternative, planned: Packing | None = None) -> Alternative:
+        """Return an alternative as it was measured, or why it was not; without a plan it is planned here."""
         if alternative.status == "failed":
             return alternative
         if self.bench.spent:
             return alternative.model_copy(update={"note": SPENT})
-        if alternative.predicted is not None and 1 - alternative.predicted > WORTH_BUILDING:
+        if not _is_worth_building(alternative):
             return alternative.model_copy(update={"note": "predicted to be slower"})
         try:
-            build = self.bench.measure(alternative.options)
+            build = self.bench.measure(planned or self.bench.plan(alternative.options), self.present)
         except Exception as error:
             return _failed(alternative, error)
         gain, at_outputs = self._gain(build), self._error(build)
@@ -256,7 +266,7 @@ class _Advisor:
             samples = folder / "samples.npz"
             np.savez(samples, **{name: value[np.newaxis] for name, value in self._feed.items()})
             options = row.options | _int8(samples, calibration)
-            found = self.predicted(row.model_copy(update={"options": options}))
+            found, _ = self.predicted(row.model_copy(update={"options": options}))
         if found.status != "failed":  # such as that nothing of it can be quantised
             yield row.model_copy(update={"predicted": found.predicted})
 
@@ -437,11 +447,16 @@ def _failed(alternative: Alternative, error: Exception) -> Alternative:
     return alternative.model_copy(update={"status": "failed", "failure": fault, "note": said})
 
 
-def _promise(alternative: Alternative) -> tuple[bool, float]:
+def _is_worth_building(alternative: Alternative) -> bool:
+    return alternative.predicted is None or 1 - alternative.predicted <= WORTH_BUILDING
+
+
+def _promise(predicted: _Predicted) -> tuple[bool, float]:
     """Sort by it what is built first, should the budget be used up: the greatest predicted gain, int8 after floats.
 
     int8 takes the longest to build, and exceeds the largest error the most often.
     """
+    alternative, _ = predicted
     gain = math.inf if alternative.predicted is None else alternative.predicted
     return "quantize" in alternative.options, -gain
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.api.bench import bound_inputs
-from arm_ext.api.compile import compile as compile_model
-from arm_ext.api.estimated_calls import estimated_calls
+from arm_ext.api.packing import Packing
+from arm_ext.api.plan import plan, write_planned
 from arm_ext.api.profile import profile_package
 from arm_ext.api.run import inputs_of
 from arm_ext.common.distance import distance
@@ -26,11 +26,10 @@ from arm_ext.frontends.onnx.check import set_input_shapes
 from arm_ext.frontends.onnx.importer import read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.shapes import infer_shapes
-from arm_ext.package import Package
+from arm_ext.package import Package, Selftest
 from arm_ext.quantization.samples import split_samples
 from arm_ext.report.advice.alternatives import WITHOUT_KERNEL
 from arm_ext.report.advice.onnx_changes import Changed
-from arm_ext.report.calls import CallRow
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import dims_text, static_shapes
@@ -49,12 +48,14 @@ class Build:
         profile: Profile of one inference.
         inputs: The inputs that all builds are compared on.
         outputs: Outputs for them; empty if they were not computed.
+        selftest: The package's self-test.
     """
 
     report: CompileReport
     profile: ProfileReport
     inputs: Arrays
     outputs: Arrays
+    selftest: Selftest
 
     @property
     def cost(self) -> float:
@@ -82,13 +83,19 @@ class Bench:
     samples: Arrays | None
     until: float
 
-    def measure(self, options: Mapping[str, Any]) -> Build:
-        """Compile the model with options of `compile`, by their names on the command line, and measure the package."""
-        return self._measured(self.model, options)
+    def plan(self, options: Mapping[str, Any]) -> Packing:
+        """Run the phases of the model with options of `compile`, by their names on the command line."""
+        return self._plan(self.model, options)
 
-    def measure_model(self, model: onnx.ModelProto, options: Mapping[str, Any] | None = None) -> Build:
+    def measure(self, planned: Packing, present: Build | None = None) -> Build:
+        """Link and measure a planned package of the model; `present` is the model as it is, if it was measured."""
+        return self._measured(planned, present)
+
+    def measure_model(
+        self, model: onnx.ModelProto, present: Build, options: Mapping[str, Any] | None = None
+    ) -> Build:
         """Measure another model with the same inputs as `onnx_model` returns it, with further options of `compile`."""
-        return self._measured(model, {**self._held, **(options or {})})
+        return self._measured(self._plan(model, {**self._held, **(options or {})}), present)
 
     def measure_changed(self, changed: Changed, present: Build) -> Build:
         """Measure a changed model on the inputs of the present build; outputs are in the layout of the present ones.
@@ -99,35 +106,36 @@ class Bench:
             name: np.transpose(value, changed.inputs[name]) if name in changed.inputs else value
             for name, value in present.inputs.items()
         }
-        build = self._measured(changed.model, self._held, moved if changed.comparable else None)
+        build = self._measured(
+            self._plan(changed.model, self._held), present, moved if changed.comparable else None
+        )
         outputs = {
             name: np.transpose(value, changed.outputs[name]) if name in changed.outputs else value
             for name, value in build.outputs.items()
         }
         return replace(build, outputs=outputs if changed.comparable else {})
 
-    def _measured(
-        self, model: Path | onnx.ModelProto, options: Mapping[str, Any], inputs: Arrays | None = None
-    ) -> Build:
+    def _measured(self, planned: Packing, present: Build | None, inputs: Arrays | None = None) -> Build:
         with temporary() as folder:
-            result = compile_model(model, self.target, folder / "model.armpkg", **self._all(options))
+            # Outputs are compared here, and not with the self-test: what has the tensors of the present build gets its
+            # self-test, since to compute another one takes as long as a build.
+            result = write_planned(
+                planned, folder / "model.armpkg", None if present is None else present.selftest
+            )
             package = result.package
             given = self._inputs(package) if inputs is None else inputs
             names = [output.name for output in package.manifest.outputs]
-            values = inputs_of(package, package.selftest().inputs, given)
+            selftest = package.selftest()
+            values = inputs_of(package, selftest.inputs, given)
             found: list[npt.NDArray[Any]] = []
             measured = profile_package(
                 package, self.board, loaded=lambda loaded: found.extend(loaded.run(values))
             )
-        return Build(result.report, measured, given, dict(zip(names, found, strict=True)))
+        return Build(result.report, measured, given, dict(zip(names, found, strict=True)), selftest)
 
-    def calls(self, options: Mapping[str, Any]) -> tuple[CallRow, ...]:
-        """Return the kernel calls that the package would have, without building it."""
-        return estimated_calls(self.model, self.target, **self._all(options))
-
-    def _all(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of `compile` for options, and those that all builds have."""
-        return {**self.options, **{_ARGUMENTS.get(name, name): value for name, value in options.items()}}
+    def _plan(self, model: Path | onnx.ModelProto, options: Mapping[str, Any]) -> Packing:
+        own = {_ARGUMENTS.get(name, name): value for name, value in options.items()}
+        return plan(model, self.target, **{**self.options, **own})
 
     def _inputs(self, package: Package) -> Arrays:
         """Return the first of the samples, or the inputs of the self-test."""

@@ -73,7 +73,7 @@ class Int8Layers:
         """Build and measure a layer in int8; `note` is for the caller to fill in."""
         others = [node.name for node in self._source.graph.node if node.name not in layer.sources]
         model = self._quantizer.quantized(self._shapes, others)
-        build = self.bench.measure_model(model)
+        build = self.bench.measure_model(model, self.present)
         found = {
             "status": "measured",
             "cost": _cost_of_any(layer.sources, build),
@@ -157,7 +157,7 @@ class NpuRegions:
         Raises:
             UsageError, ModelError, EnvError: As `compile` with `--npu`, and as `profile`.
         """
-        return self.bench.measure(self.options)
+        return self.bench.measure(self.bench.plan(self.options), self.present)
 
     def measured(self) -> Iterator[LayerAlternative]:
         """Yield the regions, or one row that tells why there are none; `note` of a region is for the caller to fill in.

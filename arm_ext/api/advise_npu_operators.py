@@ -109,7 +109,9 @@ class NpuOperators:
         """Return what is said of a changed model, which is built and measured."""
         before, name, sources = self.regions.build, self.regions.npu.accelerator, proposal.changed.sources
         try:
-            build = self.regions.bench.measure_model(proposal.changed.model, self.regions.options)
+            build = self.regions.bench.measure_model(
+                proposal.changed.model, self.regions.present, self.regions.options
+            )
         except Exception as error:
             fault, said = told(error)
             return Declined(rule=RULE, sources=sources, reason=said, failure=fault)

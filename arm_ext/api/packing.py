@@ -19,6 +19,7 @@ from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
 from arm_ext.ethosu.payload import Payload, areas_of
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
@@ -76,6 +77,8 @@ class Packing:
         calibrated: How the model was quantised here, if it was.
         known: The tuning database, if one was given.
         offloaded: The NPU part of each variant, if there is an NPU.
+        selftest: A self-test to write for a variant without an NPU part, if its tensors are those of the variant;
+            otherwise one is computed.
     """
 
     folder: Path
@@ -85,6 +88,7 @@ class Packing:
     calibrated: Calibration | None
     known: Tuned | None
     offloaded: "Sequence[Offloaded]" = ()
+    selftest: Selftest | None = None
 
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
         """Link and check model.so, and write the self-tests."""
@@ -138,7 +142,9 @@ class Packing:
             yield partial(self._selftest, variant, offloaded)
 
     def _selftest(self, variant: Variant, offloaded: "Offloaded | None") -> _Tested:
-        """Compute the expected outputs of the package, and the inputs and outputs of its NPU regions."""
+        """Return the expected outputs of the package, and the inputs and outputs of its NPU regions."""
+        if self.selftest is not None and offloaded is None and _is_of(self.selftest, variant.model):
+            return self.selftest, []
         with section("self-test"):
             return with_fitting_inputs(
                 lambda inputs: self._selftest_of(variant, inputs, offloaded), variant.inputs, variant.given
@@ -320,6 +326,18 @@ def _made(
         made = make()
         progress("self-test")
         return made, [[each.result() for each in of_model] for of_model in pending]
+
+
+def _is_of(selftest: Selftest, model: ImportedModel) -> bool:
+    """Return whether a self-test has the tensors of a model, all of whose sizes are fixed."""
+    return all(
+        len(specs) == len(values)
+        and all(
+            not spec.batch and (tuple(spec.shape), spec.dtype) == (value.shape, value.dtype.name)
+            for spec, value in zip(specs, values, strict=True)
+        )
+        for specs, values in ((model.inputs, selftest.inputs), (model.outputs, selftest.expected))
+    )
 
 
 def _with_selftest(calibrated: Calibration, main: Variant, selftest: Selftest) -> Calibration:
