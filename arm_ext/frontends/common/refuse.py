@@ -45,15 +45,15 @@ def refuse_operators(
     )
 
 
-def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> ModelError:
+def not_imported(node: str, operators: Mapping[str, str], err: Exception | str) -> ModelError:
     """Return the error for a node at which an importer of upstream's fails.
 
     Args:
         node: Name of the node.
         operators: Source node → operator.
-        err: What the importer raised.
+        err: What the importer raised, or why it did.
     """
-    reason = reason_of(err)
+    reason = err if isinstance(err, str) else reason_of(err)
     if _NO_SHAPE in reason:
         reason = "the shape of its result depends on values that only the run knows: make them constants of the model"
     return ModelError(f"{operators.get(node, '?')} node '{node}' cannot be imported: {reason}")

@@ -16,7 +16,15 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import not_imported
 from arm_ext.frontends.onnx.converters import converter_of
-from arm_ext.frontends.onnx.expansion import opset_of
+from arm_ext.frontends.onnx.expansion import domain_of, opset_of
+
+# What schemas call inputs that TVM's importer takes as constants: axes, and what a shape follows from.
+_CONSTANTS = frozenset(
+    {"axes", "axis", "ends", "k", "output_shape", "pads", "repeats", "scales", "shape", "size", "sizes"}
+    | {"split", "starts", "steps"}
+)
+_FEWER_OUTPUTS = "Missing outputs during conversion"
+"""In what upstream says of an operator whose further outputs it does not compute."""
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
@@ -25,6 +33,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     def __init__(self, sources: Mapping[str, str], graph: onnx.GraphProto) -> None:
         super().__init__(shape_dict={}, dtype_dict="float32")
         self.sources = sources
+        self.converted = ""
         found = ((node, converter_of(node)) for node in graph.node)
         self.own = {node.name: (node, convert) for node, convert in found if convert is not None}
         self.last_binding: dict[relax.Var, str] = {}
@@ -32,7 +41,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
         name = attrs["tvm_custom"]["name"]
-        self.node = self.sources.get(name, name)
+        self.node, self.converted = self.sources.get(name, name), name
         if name in self.own:
             node, convert = self.own[name]
             result = convert(self.bb, node, list(inputs))
@@ -71,5 +80,24 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
     except UsageError:  # raised by a plugin's converter
         raise
     except Exception as err:
-        raise not_imported(importer.node, operators, err) from err
+        reason = _reason(proto, importer.converted, str(err))
+        raise not_imported(importer.node, operators, reason or err) from err
     return name_calls(mod, importer.last_binding)
+
+
+def _reason(proto: onnx.ModelProto, name: str, said: str) -> str:
+    """Return why TVM's importer fails at a node, where that is known; what it says itself is about its own code."""
+    node = next((node for node in proto.graph.node if node.name == name), None)
+    if node is None or domain_of(node):
+        return ""
+    if _FEWER_OUTPUTS in said:
+        return f"its output '{node.output[-1]}' is not supported, only '{node.output[0]}'"
+    constants = {tensor.name for tensor in proto.graph.initializer}
+    constants |= {name for node in proto.graph.node if node.op_type == "Constant" for name in node.output}
+    inputs = onnx.defs.get_schema(node.op_type, opset_of(proto)).inputs
+    for formal, actual in zip(inputs, node.input, strict=False):
+        if formal.name in _CONSTANTS and actual and actual not in constants:
+            return (
+                f"only the run knows its input '{actual}': make what decides it constants (inputs by --value)"
+            )
+    return ""
