@@ -212,6 +212,7 @@ for path in hostile:
 """
 
 
+@pytest.mark.long
 def test_torch_runs_what_these_files_hold(saved: Files, tmp_path: Path) -> None:
     # Else the test above would show nothing. Functions of Python are torch's to refuse, too: its verifier does, after
     # it has looked them up.

@@ -119,7 +119,11 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("op", ["add", "subtract", "multiply"])
+# With `-m long` subtract, too, which the tests of elementwise_s8 and of the definitions have in any case.
+OPS = pytest.mark.parametrize("op", ["add", pytest.param("subtract", marks=pytest.mark.long), "multiply"])
+
+
+@OPS
 def test_broadcast_operands_on_a_board(op: str, tmp_path: Path, board: Board):
     cases = [Case(op, shapes, WIDE, Params(parallel=i % 2 == 0)) for i, shapes in enumerate(SHAPES)]
     cases += [Case(op, shapes, (U, B, Y), low=-20) for shapes in SHAPES[::2]]
@@ -127,7 +131,7 @@ def test_broadcast_operands_on_a_board(op: str, tmp_path: Path, board: Board):
     check(board, tmp_path, cases)
 
 
-@pytest.mark.parametrize("op", ["add", "subtract", "multiply"])
+@OPS
 def test_constants_on_a_board(op: str, tmp_path: Path, board: Board):
     cases = [Case(op, shapes, (None, B, Y)) for shapes in SHAPES if shapes[1] == np.broadcast_shapes(*shapes)]
     cases += [
@@ -143,7 +147,7 @@ def test_constants_on_a_board(op: str, tmp_path: Path, board: Board):
     check(board, tmp_path, cases)
 
 
-@pytest.mark.parametrize("op", ["add", "subtract", "multiply"])
+@OPS
 def test_rescaled_operands_on_a_board(op: str, tmp_path: Path, board: Board):
     last, both = SHAPES[0], ((65, 33), (65, 33))
     cases = [Case(op, shapes, WIDE, numerics="tosa") for shapes in SHAPES[:5]]
