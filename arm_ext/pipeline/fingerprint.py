@@ -33,11 +33,20 @@ def wheels(*names: str) -> str:
     return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names)
 
 
-@cache
 def programs() -> str:
     """Return a hash of all our sources, and the versions of the packages that they compute with on this machine."""
+    return _hash_of(_PACKAGES)
+
+
+def kernel_programs() -> str:
+    """Return a hash of the sources that choose and emit kernels, and the versions that `programs` has."""
+    return _hash_of(_PACKAGES[-1:])
+
+
+@cache
+def _hash_of(packages: tuple[Path, ...]) -> str:
     hashed = hashlib.sha256(f"{wheels(*_WHEELS)} {platform.machine()} {platform.libc_ver()}".encode())
-    for root in _PACKAGES:
+    for root in packages:
         for path in sorted(root.rglob("*.py")):
             hashed.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return hashed.hexdigest()

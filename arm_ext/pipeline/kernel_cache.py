@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cached choices of kernels, and kernels without their bodies, whose machine code is cached.
 
-    k(x, w, out) { s = alloc(n); ten thousand nodes }    →    k(x, w, out) { s = alloc(n) }, with a hash of its body
+    k(x, w, out) { s = alloc(n); ten thousand nodes }    →    k(x, w, out) { s = alloc(n) }, with a key of its body
 
 The body is built only if its machine code is not cached. What passes between `lower` and machine code read of a kernel
 is its arguments and the buffers that it allocates: its stub. Choices and stubs are cached under all that decides
-them: workload, core or parameters, and our sources.
+them: workload, core or parameters, and the sources of `schedules`.
 """
 
 import hashlib
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from typing import Any
 
 import tvm
 from tvm import target, tirx
+from tvm_ffi import structural_equal, structural_hash
 from tvm_ffi.serialization import from_json_graph_str
 
 import relay_passes
@@ -29,7 +31,7 @@ from schedules.select import KERNELS, Choice, Rejected, select
 from schedules.tir.emit import in_root_block
 
 BODY = "arm_ext.body"
-"""Name of the attribute of a stub that holds the hash of the kernel with its body."""
+"""Name of the attribute of a stub that holds the key of its body: equal bodies of a compile have the same."""
 
 
 class KernelCache:
@@ -39,6 +41,7 @@ class KernelCache:
         """Start without stubs."""
         self._stubs: dict[str, tirx.PrimFunc] = {}
         self._bodies: dict[str, Callable[[], tirx.PrimFunc]] = {}
+        self._alike: defaultdict[int, list[str]] = defaultdict(list)
 
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
         """Return what `schedules.select.select` does."""
@@ -54,11 +57,31 @@ class KernelCache:
         key = _key("stub", kernel, workload, params, str(on))
         if key not in self._stubs:
             build = cache(partial(built, kernel, workload, params, on))
+            self._bodies[key] = build
             stored = KERNEL_ENTRIES.get(key, lambda: tvm.ir.save_json(_stub(build())).encode())
             # Not by tvm.ir.load_json, which upgrades JSON of older versions in Python; that takes most of its time.
-            func = from_json_graph_str(stored.decode())
-            self._stubs[key], self._bodies[str(func.attrs[BODY])] = func, build
+            stub = from_json_graph_str(stored.decode())
+            self._stubs[key] = stub.with_attr(BODY, self._first_alike(key, int(stub.attrs[BODY])))
         return self._stubs[key]
+
+    def _first_alike(self, key: str, hashed: int) -> str:
+        """Return the key of the first kernel of this compile whose body equals that of `key`.
+
+        TVM's structural hash collides: bodies that differ in two small integers have a sixth as many hashes as there
+        are pairs. So bodies of the same hash are compared.
+        """
+        alike = self._alike[hashed]
+        for other in alike:
+            if self._are_equal(other, key):
+                return other
+        alike.append(key)
+        return key
+
+    def _are_equal(self, *keys: str) -> bool:
+        def compared() -> bytes:
+            return bytes([structural_equal(*(self._bodies[key]() for key in keys))])
+
+        return bool(KERNEL_ENTRIES.get(_key("equal", *keys), compared)[0])
 
     def completed(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         """Return a stub after memory planning with its body; return any other function unchanged."""
@@ -69,28 +92,25 @@ class KernelCache:
         return tirx.PrimFunc(whole.params, whole.body, whole.ret_type, func.attrs).without_attr(BODY)
 
     def measured(self, func: tirx.PrimFunc, measure: Callable[[tirx.PrimFunc], int]) -> int:
-        """Return `measure(func)`, cached by the name of `measure` and the body's hash; a miss builds the body."""
+        """Return `measure(func)`, cached by the name of `measure` and the body's key; a miss builds the body."""
         if BODY not in func.attrs:
             return measure(func)
-        key = _key(measure.__module__, measure.__qualname__, str(func.attrs[BODY]))
+        key = _key(fingerprint.programs(), measure.__module__, measure.__qualname__, str(func.attrs[BODY]))
         return int(KERNEL_ENTRIES.get(key, lambda: str(measure(self.completed(func))).encode()))
 
 
 def _key(*made_from: object) -> str:
-    return hashlib.sha256(repr((fingerprint.programs(), *made_from)).encode()).hexdigest()
+    return hashlib.sha256(repr((fingerprint.kernel_programs(), *made_from)).encode()).hexdigest()
 
 
 def _stub(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Replace the body of a kernel by what it allocates: for a call, and in parallel loops."""
+    """Replace the body of a kernel by what it allocates: for a call, and in parallel loops; `BODY` is a hash of it."""
     of_a_call = list(workspaces(func.body))
     known = set(of_a_call)
     left = [buffer for buffer in allocated(func.body) if buffer not in known]
     loop = tirx.For(tirx.Var("i", "int64"), 0, 1, tirx.ForKind.PARALLEL, _allocating(left))
     kept = func.with_body(tirx.SeqStmt([_allocating(of_a_call), loop]))
-    # TVM's structural hash takes a twentieth of the time, but collides: bodies that differ in two small integers have a
-    # sixth as many hashes as there are pairs.
-    digest = hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()
-    return in_root_block(kept).with_attr(BODY, digest)
+    return in_root_block(kept).with_attr(BODY, str(structural_hash(func)))
 
 
 def _allocating(buffers: Sequence[tirx.Buffer]) -> tirx.Stmt:
