@@ -162,6 +162,7 @@ class Packing:
             selftest = make_selftest(
                 model, inputs, options.precision, options.without, options.numerics, variant.prepared
             )
+            variant.prepared = None  # its weights are not needed any more
         if model.float_reference is not None:
             selftest = replace(selftest, floats=model.float_reference(inputs)[0])
         return selftest, values

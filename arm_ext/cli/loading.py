@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loading TVM in a command."""
 
+import ctypes
 import gc
 import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from pathlib import Path
@@ -23,6 +24,8 @@ _SELDOM_USED = ("tvm.s_tir.meta_schedule", "tvm.s_tir.dlight", "tvm.relax.traini
 _BACKENDS, _WITH_BACKENDS = "TVM_DEVICE_BACKEND_AUTOLOAD", "tvm_runtime_extra"
 _ALLOCATIONS = 50_000
 """Threshold of allocations minus deallocations for garbage collection; high, as commands allocate much and end soon."""
+_M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 1 << 20
+"""Parameter of glibc's mallopt, and the size from which a block goes back to the system as soon as it is freed."""
 
 
 def load_tvm() -> None:
@@ -40,6 +43,7 @@ def load_tvm() -> None:
     require_addresses("TVM with LLVM")
     if "tvm" in sys.modules:  # TVM was loaded by a calling program, whose garbage collection stays as it is
         return
+    _return_large_blocks()
     gc.disable()
     try:
         with without_torch():
@@ -56,6 +60,12 @@ def load_tvm() -> None:
         gc.set_threshold(_ALLOCATIONS)
     finally:
         gc.enable()
+
+
+def _return_large_blocks() -> None:
+    """Have glibc return freed weights to the system; by default it keeps blocks of up to 32 MB, which phases copy."""
+    with suppress(AttributeError):  # another libc
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 class _OnDemand:

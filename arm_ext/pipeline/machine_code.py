@@ -28,6 +28,7 @@ from arm_ext.pipeline import codegen, fingerprint, kernel_cache
 from arm_ext.pipeline.caches import KERNEL_ENTRIES
 from arm_ext.pipeline.kernel_cache import BODY, KernelCache
 from arm_ext.pipeline.phases import build
+from arm_ext.target.data_object import write_data_object
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
 from relay_passes.canonicalize import define_casts
@@ -37,6 +38,9 @@ from relay_passes.memory.pointer_calls import takes_pointers
 # As export_library names what it has LLVM write: the functions that call kernels, and the weights.
 _OBJECTS = ("lib0.o", "devc.o")
 _OBJECT = "kernel.o"
+_PACK_IMPORTS, _BLOB_NAME = (
+    tvm.get_global_func(f"runtime.Module{name}") for name in ("PackImportsToTensor", "ImportsBlobName")
+)
 _ALLOCATOR = Path(native.__file__).parent / "new_tensor.ll"
 
 _Build = Callable[[tirx.PrimFunc, tvm.target.Target], tvm.runtime.Module]
@@ -66,9 +70,19 @@ class Program:
         """
         with section("machine code"), in_memory(*_OBJECTS) as workspace, temporary() as folder:
             linker = Linker(self.triple, cc, (*_written(self.kernels, folder), *objects))
-            record = self.executable.export_library(str(so), fcompile=linker, workspace_dir=str(workspace))
+            record = self.executable.export_library(
+                str(so), fcompile=linker, fpack_imports=self._packed, workspace_dir=str(workspace)
+            )
         assert isinstance(record, LinkerRecord)
         return record
+
+    def _packed(self, mod: tvm.runtime.Module, _is_system: bool, _prefix: str, workspace: str) -> str:
+        """Write the program and its weights as export_library does, but without the copies that LLVM makes."""
+        blob = _PACK_IMPORTS(mod).numpy()
+        path = Path(workspace) / _OBJECTS[1]
+        with path.open("wb") as file:
+            write_data_object(file, "devc", _BLOB_NAME(), memoryview(blob), self.triple)
+        return str(path)
 
     def machine(self) -> relax.VirtualMachine:
         """Return a virtual machine that runs the program in this process."""
