@@ -2,6 +2,7 @@
 """The table of converters for torch operators that upstream's importer lacks, or converts inefficiently."""
 
 import math
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -156,6 +157,17 @@ def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Ex
     return relax.const(node.target(*node.args, dtype=dtype).numpy(), _dtype(dtype))
 
 
+def _without_statistics(name: str) -> Convert:
+    """Return a converter by upstream's of that name, which returns the normalised data alone."""
+
+    def convert(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
+        if any(user.target is operator.getitem and user.args[1] != 0 for user in node.users):
+            raise ValueError("its mean and deviation, which only training needs, are not supported")
+        return getattr(importer, name)(node)
+
+    return convert
+
+
 def _with_arguments(convert: Callable[..., relax.Expr]) -> Convert:
     return lambda importer, node: convert(importer, node, arguments_of(importer, node))
 
@@ -198,6 +210,11 @@ CONVERTERS: dict[str, Convert] = {
     "cat.default": _with_arguments(_concatenate),
     **dict.fromkeys(("arange.default", "arange.start", "arange.start_step"), _range),
     **{name: _with_arguments(convert) for name, convert in elementwise.FUNCTIONS.items()},
+    **dict.fromkeys(
+        ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor"), _with_arguments(elementwise.power)
+    ),
+    "native_layer_norm.default": _without_statistics("_native_layer_norm"),
+    "native_group_norm.default": _without_statistics("_native_group_norm"),
     "hypot.default": _with_arguments(elementwise.hypot),
     "_cdist_forward.default": _with_arguments(elementwise.distances),
     **dict.fromkeys(

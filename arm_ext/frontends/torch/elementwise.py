@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise torch operators that upstream's importer lacks."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _Arguments = dict[str, Any]
 
+_EXPONENT_BITS = 6  # 2^64 has no room in any integer
 _SOFTPLUS_IS_X = 17  # exp(-17) is less than half of the last bit of 17 in binary32
 
 
@@ -117,6 +119,30 @@ def shifted_right(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arg
 
 def _number(value: Any, like: relax.Expr) -> relax.Expr:
     return relax.const(value, str(like.ty.dtype)) if isinstance(value, int | float) else value
+
+
+def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> relax.Expr:
+    """Convert a power of integers, for which TVM has no code: exact, by squaring; upstream converts others.
+
+    A negative exponent gives 0, as in torch, and so does one that no power but that of -1, 0 and 1 has room for.
+    """
+    dtype = importer._convert_data_type(node.meta["val"].dtype)
+    if "int" not in dtype:
+        scalar = node.target is torch.ops.aten.pow.Tensor_Scalar
+        return importer._pow(node) if scalar else importer._binary_op(R.power, operator.pow)(node)
+    emit, zero, one = importer.block_builder.emit, relax.const(0, dtype), relax.const(1, dtype)
+    base, exponent = (
+        relax.const(int(x), dtype) if isinstance(x, int | float) else emit(R.astype(x, dtype))
+        for x in (a["self"], a["exponent"])
+    )
+    result, factor = one, base
+    for k in range(_EXPONENT_BITS):
+        bit = emit(R.bitwise_and(emit(R.right_shift(exponent, relax.const(k, dtype))), one))
+        result = emit(R.where(emit(R.equal(bit, one)), emit(R.multiply(result, factor)), result))
+        factor = emit(R.multiply(factor, factor))
+    fits = emit(R.equal(emit(R.right_shift(exponent, relax.const(_EXPONENT_BITS, dtype))), zero))
+    is_unit = emit(R.equal(emit(R.multiply(base, base)), one))
+    return emit(R.where(emit(R.logical_or(fits, is_unit)), result, zero))
 
 
 _MATHS: dict[str, Callable[..., Expr]] = {

@@ -38,6 +38,8 @@ def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
         for sizes in (a["kernel_size"], a["stride"] or a["kernel_size"], a["padding"])
     )
     emit, x = importer.block_builder.emit, a["self"]
+    if "int" in str(x.ty.dtype):  # an average of integers has lost what its sum had
+        x = emit(relax.op.astype(x, "float64"))
     pads = [0, 0] * (len(x.ty.shape) - rank)
     sizes = zip(dims(x)[-rank:], node.meta["val"].shape[-rank:], kernel, stride, margins, strict=True)
     for size, count, window, step, margin in sizes:

@@ -40,7 +40,7 @@ def _rules() -> dict[str, _Rule]:
     )
     real = (
         "true_divide exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh "
-        "asinh acosh atanh sigmoid erf reciprocal"
+        "asinh acosh atanh sigmoid erf erfc reciprocal"
     )
     return {
         **dict.fromkeys(arithmetic.split(), _common(KIND.DEFAULT)),

@@ -52,6 +52,22 @@ def test_functions_of_angles_and_hyperbolas():
     )
 
 
+def test_powers_of_integers_are_exact():
+    def function(n: Tensor, k: Tensor) -> tuple[Tensor, ...]:
+        return n**k, n**3, 3 ** k.clamp(-2, 63), n.to(torch.uint8) ** 2, n.float() ** 2, n.erfc()
+
+    compare(
+        function,
+        torch.tensor([-3, -2, -1, -1, 0, 1, 2, 7, 3]),
+        torch.tensor([39, 63, -1, 64, 0, 99, 62, -2, 1]),
+    )
+
+
+def test_statistics_of_norms_are_refused():
+    with pytest.raises(ModelError, match="'native_layer_norm' cannot be imported: its mean and deviation"):
+        imported(lambda x: torch.native_layer_norm(x, [7], None, None, 1e-5)[1], torch.randn(3, 7))
+
+
 def test_softplus_is_finite_and_exact_at_both_ends():
     ends = torch.tensor([-300.0, -90.0, -17.0, -1.0, 0.0, 0.5, 89.0, 300.0])
     compare(lambda x: functional.softplus(x, beta=3.0), ends)

@@ -26,7 +26,8 @@ def test_places_of_maxima_are_refused():
 def test_averages_with_a_divisor(ceil_mode: bool):
     def function(x: Tensor, volume: Tensor) -> tuple[Tensor, ...]:
         plane = functional.avg_pool2d(x, 3, 2, 1, ceil_mode, False, 5)
-        return plane, functional.avg_pool3d(volume, (3, 2, 3), 2, (1, 0, 1), ceil_mode, True, -2)
+        whole = functional.avg_pool2d((x * 9).to(torch.int64), 3, 2, 1, ceil_mode, True, 2)
+        return plane, whole, functional.avg_pool3d(volume, (3, 2, 3), 2, (1, 0, 1), ceil_mode, True, -2)
 
     torch.manual_seed(0)
     compare(function, torch.randn(1, 3, 8, 9), torch.randn(1, 2, 6, 8, 7))
