@@ -568,8 +568,12 @@ def test_an_interrupted_run_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_board_gives_the_same_integers_as_this_machine() -> None:
-    arguments = digits.model_path("int8"), digits.model_path("fp32"), {"inputs": digits.held_out()[0][:2]}
-    here, there = arm_ext.accuracy(*arguments), arm_ext.accuracy(*arguments, board="virtual:cortex-a76")
+    source, quantized = map(onnx.load_model_from_string, _single_product())
+    here, there = (
+        arm_ext.accuracy(quantized, source, {"inputs": digits.held_out()[0][:2]}, **on)
+        for on in ({}, {"board": "virtual:cortex-a76"})
+    )
+    assert there.board == "virtual:cortex-a76"
     assert [layer.integers for layer in here.layers] == [layer.integers for layer in there.layers]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from relay_passes.channels import RemovedChannels, remove_channels
 from relay_passes.integerize import integerize
 from relay_passes.ir.sources import unnamed_calls
 from relay_passes.ir.verify import verify
+from relay_passes.programs.merge_modules import merge_modules
 from schedules.diagnostic import Diagnostic
 from schedules.generic import LEGALIZE
 from schedules.numerics import tosa
@@ -30,11 +31,16 @@ Array = np.ndarray[Any, Any]
 EPS = float(np.finfo(np.float32).eps)
 
 
-def outputs(mod: tvm.IRModule, inputs: list[Array], *more: list[Array]) -> list[Array]:
-    """Return the outputs of `main` on this machine for each list of inputs."""
+def outputs(mods: Sequence[tvm.IRModule], *inputs: list[Array]) -> list[list[Array]]:
+    """Return the outputs of each module's `main` on this machine, for each list of inputs.
+
+    They are compiled as one module, in which equal operators are one kernel.
+    """
+    named = {f"main{number}": mod for number, mod in enumerate(mods)}
+    lowered = relax.transform.LegalizeOps(LEGALIZE)(merge_modules(named).mod)
     target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-    vm = relax.VirtualMachine(tvm.compile(relax.transform.LegalizeOps(LEGALIZE)(mod), target), tvm.cpu())
-    return [vm["main"](*map(tvm.runtime.tensor, each)).numpy() for each in (inputs, *more)]
+    vm = relax.VirtualMachine(tvm.compile(lowered, target), tvm.cpu())
+    return [[vm[name](*map(tvm.runtime.tensor, each)).numpy() for each in inputs] for name in named]
 
 
 def pruned(
@@ -51,11 +57,8 @@ def pruned(
 
 
 def assert_same(mod: tvm.IRModule, after: tvm.IRModule, ulps: float) -> None:
-    inputs = inputs_of(mod)
-    for ours, theirs in zip(outputs(after, inputs), outputs(mod, inputs), strict=True):
-        np.testing.assert_allclose(
-            ours, theirs, rtol=0, atol=ulps * EPS * max(float(np.abs(theirs).max()), 1e-3)
-        )
+    (ours,), (theirs,) = outputs([after, mod], inputs_of(mod))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=ulps * EPS * max(float(np.abs(theirs).max()), 1e-3))
 
 
 class Model(Net):
@@ -293,7 +296,7 @@ def test_batch_norm_with_a_gamma_of_zero():
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, {"x": data})
     np.testing.assert_allclose(
-        outputs(after, [data])[0], expected, rtol=0, atol=32 * EPS * np.abs(expected).max()
+        outputs([after], [data])[0][0], expected, rtol=0, atol=32 * EPS * np.abs(expected).max()
     )
 
 
@@ -425,7 +428,7 @@ def test_constants_round_as_the_numerics_do(numerics: Any, averaged: bool):
     assert removed[0].channels == tuple(range(outs - 1))
     ours, theirs = (integerize(mod, numerics)[0] for mod in (canonicalize(after), before))
     data = [np.random.default_rng(0).integers(-128, 128, (1, 2, 3, 3)).astype("int8")]
-    np.testing.assert_array_equal(outputs(ours, data), outputs(theirs, data))
+    np.testing.assert_array_equal(*outputs([ours, theirs], data))
 
 
 @pytest.mark.parametrize(
@@ -456,5 +459,5 @@ def assert_integers_stay(seed: int, numerics: Any) -> tuple[RemovedChannels, ...
     ours, theirs = (integerize(mod, numerics)[0] for mod in (canonicalize(after), before))
     rng = np.random.default_rng(seed)
     data = [[rng.integers(-128, 128, (1, 5, 6, 6)).astype("int8")] for _ in range(8)]
-    np.testing.assert_array_equal(outputs(ours, *data), outputs(theirs, *data))
+    np.testing.assert_array_equal(*outputs([ours, theirs], *data))
     return removed
