@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from arm_ext.common.errors import EnvError
 
-_PARANOID = "the kernel lets no program read them: set kernel.perf_event_paranoid to 2 or less on the board"
+_PARANOID = (
+    "the kernel lets no program read them: set kernel.perf_event_paranoid to 2 or less on the board, and let its "
+    "container, if it runs in one, call perf_event_open"
+)
 _NOT_THERE = "the machine has none that a program can read, as most virtual machines"
 _WHY_NOT = {
     errno.EACCES: _PARANOID,
