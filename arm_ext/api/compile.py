@@ -17,7 +17,7 @@ from arm_ext.api.packing import write_models
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.clibrary.library import Weights
-from arm_ext.clibrary.memory import ARENA, Region, parse_regions
+from arm_ext.clibrary.memory import ARENA, MemoryRegion, parse_regions
 from arm_ext.common.cache import without_entries
 from arm_ext.common.errors import UsageError
 from arm_ext.common.known_packages import remember
@@ -225,7 +225,7 @@ def compile(
     return CompileResult(Package(Path(output), manifest), report)
 
 
-def regions_of(threads: int, memory: str | None) -> tuple[Region, ...]:
+def regions_of(threads: int, memory: str | None) -> tuple[MemoryRegion, ...]:
     """Return the memory regions of a C library; also check its number of threads."""
     if threads < 1:
         raise UsageError(f"--threads {threads}: 1 or more threads share a kernel")

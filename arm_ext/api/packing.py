@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from arm_ext import package
 from arm_ext.clibrary.library import Entry, Planned, Weights, selftest_file, write_library, write_selftest
-from arm_ext.clibrary.memory import Region
+from arm_ext.clibrary.memory import MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion, NpuTensor
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
@@ -278,7 +278,7 @@ def write_models(
     models: Sequence[Packing],
     weights: Weights,
     threads: int,
-    regions: tuple[Region, ...],
+    regions: tuple[MemoryRegion, ...],
     progress: Callable[[str], None],
     archive: str | None = None,
     cc: str | None = None,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
-from arm_ext.clibrary.memory import ARENA, Region
+from arm_ext.clibrary.memory import ARENA, MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.objects import Library, Member, compile_library
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
@@ -127,7 +127,7 @@ def write_library(
     profile: Profile,
     weights: Weights = "embedded",
     threads: int = 1,
-    regions: tuple[Region, ...] = ARENA,
+    regions: tuple[MemoryRegion, ...] = ARENA,
     archive: str | None = None,
     cc: str | None = None,
 ) -> list[LibraryInfo]:

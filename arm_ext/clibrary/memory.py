@@ -33,7 +33,7 @@ _TRIALS, _COMPARISONS = 200, 20_000_000
 
 
 @dataclass(frozen=True)
-class Region:
+class MemoryRegion:
     """Memory that the caller gives an instance.
 
     Attributes:
@@ -45,7 +45,7 @@ class Region:
     limit: int | None = None
 
 
-ARENA = (Region("arena"),)
+ARENA = (MemoryRegion("arena"),)
 """The one region of a library for which no regions were given."""
 
 
@@ -72,7 +72,7 @@ class Layout:
             too.
     """
 
-    regions: tuple[Region, ...]
+    regions: tuple[MemoryRegion, ...]
     buffers: tuple[Address | None, ...]
     states: Address | None
     inputs: tuple[Address | None, ...]
@@ -96,13 +96,13 @@ class Ends:
     states: int = 0
 
 
-def parse_regions(text: str) -> tuple[Region, ...]:
+def parse_regions(text: str) -> tuple[MemoryRegion, ...]:
     """Return the regions of a text such as "fast=512K,slow=8M".
 
     Raises:
         UsageError: It is not of that form.
     """
-    regions: list[Region] = []
+    regions: list[MemoryRegion] = []
     for part in text.split(","):
         found = _SIZE.fullmatch(part.strip())
         if found is None:
@@ -117,13 +117,13 @@ def parse_regions(text: str) -> tuple[Region, ...]:
                 f"--memory: {reprlib.repr(name)} is no name of a region: it becomes a variable of C, in lower case, "
                 "that no other region and no other part of the library has"
             )
-        regions.append(Region(name, int(found["count"]) * _UNITS[found["unit"]]))
+        regions.append(MemoryRegion(name, int(found["count"]) * _UNITS[found["unit"]]))
         if (regions[-1].limit or 0) < ALIGNMENT:
             raise UsageError(f"--memory: region {name} has fewer than {ALIGNMENT} bytes, which is the least")
     return tuple(regions)
 
 
-def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> Layout:
+def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = ARENA) -> Layout:
     """Return the places of all buffers of a program.
 
     Args:
@@ -164,7 +164,7 @@ def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> 
 class _Filled:
     """A region and the buffers that were placed in it."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: MemoryRegion) -> None:
         self.bytes = ALIGNMENT  # an array of C is never empty
         self._limit = region.limit
         self._items: list[tuple[Lifetime, int]] = []
@@ -198,7 +198,10 @@ class _Filled:
 
 
 def _placed(
-    order: Sequence[int], items: Mapping[int, Lifetime], regions: Sequence[Region], states: Lifetime | None
+    order: Sequence[int],
+    items: Mapping[int, Lifetime],
+    regions: Sequence[MemoryRegion],
+    states: Lifetime | None,
 ) -> tuple[list[_Filled], dict[int, Address]] | None:
     """Return the regions with all buffers placed in an order, and each buffer's address; None if they do not fit."""
     filled = [_Filled(region) for region in regions]
@@ -227,7 +230,7 @@ class _Trial:
 
 
 def _orders(
-    uses: "_Uses", items: Mapping[int, Lifetime], regions: Sequence[Region]
+    uses: "_Uses", items: Mapping[int, Lifetime], regions: Sequence[MemoryRegion]
 ) -> Iterator[tuple[int, ...]]:
     """Yield orders to place buffers in, the best first.
 
@@ -257,7 +260,7 @@ def _orders(
 def _tried(
     order: tuple[int, ...],
     items: Mapping[int, Lifetime],
-    regions: Sequence[Region],
+    regions: Sequence[MemoryRegion],
     traffic: Mapping[int, int],
 ) -> _Trial:
     """Place buffers in an order, in all regions but the last."""
@@ -343,7 +346,9 @@ def places_of(step: KernelCall | Copy) -> tuple[Place, ...]:
     return step.arguments if isinstance(step, KernelCall) else (step.source, step.target)
 
 
-def _too_small(uses: "_Uses", items: dict[int, Lifetime], regions: Sequence[Region], states: int) -> str:
+def _too_small(
+    uses: "_Uses", items: dict[int, Lifetime], regions: Sequence[MemoryRegion], states: int
+) -> str:
     """Return the error, with the calls at which most bytes are alive."""
     widest = [
         WideLayer(

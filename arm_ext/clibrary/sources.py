@@ -11,7 +11,7 @@ import numpy as np
 from tvm import tirx
 
 from arm_ext.clibrary.body import Body, named
-from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
+from arm_ext.clibrary.memory import ARENA, Ends, Layout, MemoryRegion, arrange
 from arm_ext.clibrary.npu import NpuRegion, code_values, header_values
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotient_for
 from arm_ext.clibrary.program import Program, calls_of
@@ -124,7 +124,7 @@ class Sources:
     check: Check
     apart: bool = False
     threads: int = 1
-    regions: tuple[Region, ...] = ARENA
+    regions: tuple[MemoryRegion, ...] = ARENA
     group: Group | None = None
     npu: Sequence[NpuRegion] = ()
 

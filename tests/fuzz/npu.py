@@ -20,7 +20,7 @@ from arm_ext.ethosu.ops.common.operators import Graph, Tensor
 from arm_ext.ethosu.ops.constraints import violation
 from arm_ext.ethosu.partition.offload import Offloader, Region
 from arm_ext.ethosu.partition.offload_cost import Clocks
-from arm_ext.ethosu.partition.parts import Part, Wishes, claim
+from arm_ext.ethosu.partition.parts import NpuPart, Wishes, claim
 from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.tosa.reference import run_reference
 from arm_ext.ethosu.vela.compiler import VelaOptions
@@ -86,7 +86,7 @@ def integerized(mod: tvm.IRModule) -> tuple[tvm.IRModule, PhaseOptions]:
 
 
 def values_of(
-    mod: tvm.IRModule, graph: Graph, options: PhaseOptions, parts: Sequence[Part], inputs: Sequence[Array]
+    mod: tvm.IRModule, graph: Graph, options: PhaseOptions, parts: Sequence[NpuPart], inputs: Sequence[Array]
 ) -> dict[Var, Array]:
     """What stands at the borders of parts when the integer graph runs on this machine."""
     border = {tensor.var for part in parts for tensor in (*part.inputs, *part.outputs)}

@@ -19,7 +19,7 @@ from arm_ext.ethosu.partition.demands import check_fallbacks, check_sram
 from arm_ext.ethosu.partition.layers import layer_sources
 from arm_ext.ethosu.partition.offload import Offload, Offloader, Region, compile_part
 from arm_ext.ethosu.partition.offload_cost import Clocks
-from arm_ext.ethosu.partition.parts import Part, Wishes
+from arm_ext.ethosu.partition.parts import NpuPart, Wishes
 from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.partition.region_values import region_values
 from arm_ext.ethosu.partition.two_of_four import sparsity
@@ -158,7 +158,7 @@ class Divider:
             check_sram(report, options.sram_budget)
         return Offloaded(divided, report, integer, options.on_npu_error)
 
-    def compile(self, part: Part) -> tuple[bytes, Compiled]:
+    def compile(self, part: NpuPart) -> tuple[bytes, Compiled]:
         """Return the TOSA flatbuffer of a part, and what Vela makes of it.
 
         Raises:

@@ -16,7 +16,7 @@ from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor, Unsuppo
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.layers import cycles_by_operator
 from arm_ext.ethosu.partition.offload_cost import Clocks, Worth, dearer, worth
-from arm_ext.ethosu.partition.parts import Part, Wishes, claim, grow, solitary
+from arm_ext.ethosu.partition.parts import NpuPart, Wishes, claim, grow, solitary
 from arm_ext.ethosu.vela.compiler import Compiled, Io, VelaError, compile_network
 from arm_ext.ethosu.vela.config import VelaOptions
 from arm_ext.target.npu import Accelerator
@@ -34,7 +34,7 @@ class Region:
         worth: Estimated times on the NPU and on the CPU.
     """
 
-    part: Part
+    part: NpuPart
     tosa: bytes
     compiled: Compiled
     worth: Worth
@@ -96,7 +96,7 @@ class Offloader:
         return Offload(tuple(regions), ordered, graph.unsupported, apart)
 
     def _compile_all(
-        self, graph: Graph, parts: Sequence[Part]
+        self, graph: Graph, parts: Sequence[NpuPart]
     ) -> tuple[list[Region], dict[Operator[Any], Diagnostic], dict[Operator[Any], str]]:
         """Compile parts; return regions, operators that Vela rejects alone, and operators that must begin a part."""
         regions: list[Region] = []
@@ -124,10 +124,10 @@ class Offloader:
         }
         return dear or dict.fromkeys(region.part.operators, region.worth.loss())
 
-    def _wished(self, part: Part) -> bool:
+    def _wished(self, part: NpuPart) -> bool:
         return bool(self.wishes.npu) and any(self.wishes.npu & {op.kind, *op.nodes} for op in part.operators)
 
-    def _compile(self, part: Part) -> Region:
+    def _compile(self, part: NpuPart) -> Region:
         """Compile a part to a region.
 
         Raises:
@@ -138,7 +138,7 @@ class Offloader:
         cycles = sum(self.cpu_cycles(operator) for operator in part.operators)
         return Region(part, tosa, compiled, worth(part, compiled.cycles, cycles, self.clocks))
 
-    def _misfit(self, graph: Graph, part: Part) -> Operator[Any]:
+    def _misfit(self, graph: Graph, part: NpuPart) -> Operator[Any]:
         """Return the operator with which a prefix of a part fails to compile, while the prefix without it compiles.
 
         The operator reads a value of that prefix, since otherwise the two would not be in one part.
@@ -161,7 +161,7 @@ class Offloader:
         return True
 
     def _probe(self, operator: Operator[Any]) -> Diagnostic | None:
-        part = Part((operator,), tuple({t.var: t for t in operator.inputs}.values()), (operator.output,))
+        part = NpuPart((operator,), tuple({t.var: t for t in operator.inputs}.values()), (operator.output,))
         tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
         if tosa not in self._probed:
             try:
@@ -172,13 +172,13 @@ class Offloader:
         said = self._probed[tosa]
         return None if said is None else _vela_says(said)
 
-    def _vela(self, part: Part, tosa: bytes) -> Compiled:
+    def _vela(self, part: NpuPart, tosa: bytes) -> Compiled:
         if tosa not in self._compiled:
             self._compiled[tosa] = compile_tosa(tosa, part, self.npu, self.options)
         return self._compiled[tosa]
 
 
-def compile_part(part: Part, npu: Accelerator, options: VelaOptions) -> tuple[bytes, Compiled]:
+def compile_part(part: NpuPart, npu: Accelerator, options: VelaOptions) -> tuple[bytes, Compiled]:
     """Return the TOSA flatbuffer of a part, and what Vela makes of it.
 
     Raises:
@@ -188,7 +188,7 @@ def compile_part(part: Part, npu: Accelerator, options: VelaOptions) -> tuple[by
     return tosa, compile_tosa(tosa, part, npu, options)
 
 
-def compile_tosa(tosa: bytes, part: Part, npu: Accelerator, options: VelaOptions) -> Compiled:
+def compile_tosa(tosa: bytes, part: NpuPart, npu: Accelerator, options: VelaOptions) -> Compiled:
     """Return what Vela makes of a part's TOSA flatbuffer.
 
     Raises:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arm_ext.ethosu.options import HANDOVER_US
-from arm_ext.ethosu.partition.parts import Part
+from arm_ext.ethosu.partition.parts import NpuPart
 from schedules.diagnostic import Diagnostic
 
 COPY_BYTES = 8
@@ -84,7 +84,7 @@ def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Diagnostic | N
     )
 
 
-def worth(part: Part, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Worth:
+def worth(part: NpuPart, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Worth:
     """Return the estimated times of a part on the CPU and on the NPU.
 
     Args:

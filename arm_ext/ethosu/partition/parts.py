@@ -20,7 +20,7 @@ from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class NpuPart:
     """A convex set of operators that run on the NPU in one submission.
 
     Attributes:
@@ -107,7 +107,7 @@ def solitary(claimed: Collection[Operator[Any]], family: Family) -> dict[Operato
 
 def grow(
     graph: Graph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]] = ()
-) -> tuple[Part, ...]:
+) -> tuple[NpuPart, ...]:
     """Return convex parts of the claimed operators, without dependency cycles through the CPU, in program order.
 
     Every value has a level, even on the CPU and odd on the NPU: the smallest of its parity that is not below any
@@ -151,7 +151,7 @@ def _levels(
     return level
 
 
-def _part(graph: Graph, operators: Sequence[Operator[Any]]) -> Part:
+def _part(graph: Graph, operators: Sequence[Operator[Any]]) -> NpuPart:
     own = {var for operator in operators for var in operator.bindings}
     inputs = {tensor.var: tensor for op in operators for tensor in op.inputs if tensor.var not in own}
     outside = set(graph.results)
@@ -159,4 +159,4 @@ def _part(graph: Graph, operators: Sequence[Operator[Any]]) -> Part:
         if var not in own:
             outside.update(read)
     outputs = tuple(operator.output for operator in operators if operator.output.var in outside)
-    return Part(tuple(operators), tuple(inputs.values()), outputs)
+    return NpuPart(tuple(operators), tuple(inputs.values()), outputs)

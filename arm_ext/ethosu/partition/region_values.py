@@ -10,7 +10,7 @@ from tvm import relax
 
 from arm_ext.ethosu.ops.common.operators import Tensor
 from arm_ext.ethosu.ops.common.reading import variables
-from arm_ext.ethosu.partition.parts import Part
+from arm_ext.ethosu.partition.parts import NpuPart
 from arm_ext.package import RegionValues
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import planned_runner
@@ -21,7 +21,7 @@ Arrays = list[npt.NDArray[Any]]
 
 
 def region_values(
-    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[npt.NDArray[Any]], options: PhaseOptions
+    integer: tvm.IRModule, parts: Sequence[NpuPart], inputs: Sequence[npt.NDArray[Any]], options: PhaseOptions
 ) -> tuple[Arrays, list[RegionValues]]:
     """Run a model by the CPU's kernels on this machine; return its outputs, and the values of its regions.
 

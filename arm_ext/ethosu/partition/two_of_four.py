@@ -17,7 +17,7 @@ from arm_ext.ethosu.model.stream import steps, unwrap
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.sums import Weighted
 from arm_ext.ethosu.partition.emit import emit
-from arm_ext.ethosu.partition.parts import Part
+from arm_ext.ethosu.partition.parts import NpuPart
 from arm_ext.ethosu.payload import Payload
 from arm_ext.ethosu.vela.compiler import Compiled, compile_network
 from arm_ext.ethosu.vela.config import VelaOptions
@@ -41,7 +41,7 @@ def is_two_of_four(weights: npt.NDArray[Any]) -> bool:
     return bool((used.sum(-1) <= LARGEST).all())
 
 
-def sparse_operators(part: Part) -> tuple[Operator[Attributes], ...]:
+def sparse_operators(part: NpuPart) -> tuple[Operator[Attributes], ...]:
     """Return the operators of a part whose weights are 2:4 sparse."""
     return tuple(
         operator
@@ -64,7 +64,7 @@ def sparse_convolutions(payload: Payload) -> tuple[int, int]:
     return sparse, found
 
 
-def sparsity(part: Part, compiled: Compiled, options: VelaOptions) -> NpuSparsity | None:
+def sparsity(part: NpuPart, compiled: Compiled, options: VelaOptions) -> NpuSparsity | None:
     """Return the savings by 2:4 weights of a compiled part; None if there are none or Vela did not use them."""
     operators = sparse_operators(part)
     commands, convolutions = sparse_convolutions(compiled.payload)

@@ -38,7 +38,7 @@ class Product:
         group_step: Elements from a row of one group to that of the next.
         pad: Pad of the data, or None; `rows` lie in data that is padded.
         output: Layout of the result's rows; None if they are contiguous.
-        kernels: As for `transposed_phases.Part`; only for a transposed convolution.
+        kernels: As for `transposed_phases.PhaseConvolution`; only for a transposed convolution.
     """
 
     rows: Rows

@@ -25,7 +25,7 @@ MOST = 16
 
 
 @dataclass(frozen=True)
-class Part:
+class PhaseConvolution:
     """One ordinary convolution of the decomposition.
 
     Attributes:
@@ -56,7 +56,7 @@ def pad_of(geometry: Geometry, value: float) -> Pad | None:
     return Pad.spatial(border, value) if any(border) else None
 
 
-def parts(geometry: Geometry) -> tuple[Part, ...]:
+def parts(geometry: Geometry) -> tuple[PhaseConvolution, ...]:
     """Return the ordinary convolutions, which together compute all outputs."""
     rows, columns = geometry.axes
     images, _, _, channels = geometry.data
@@ -77,7 +77,7 @@ def parts(geometry: Geometry) -> tuple[Part, ...]:
                 down.first * line + across.first * geometry.weights[0],
             )
             own = replace(all_rows, shape=output.shape, start=start * channels)
-            found.append(Part(own, output, tuple((down.taps, phase.taps) for phase in run)))
+            found.append(PhaseConvolution(own, output, tuple((down.taps, phase.taps) for phase in run)))
     return tuple(found)
 
 

@@ -5,7 +5,16 @@ import itertools
 
 import pytest
 
-from arm_ext.clibrary.memory import ARENA, Address, Ends, Layout, Region, arrange, parse_regions, places_of
+from arm_ext.clibrary.memory import (
+    ARENA,
+    Address,
+    Ends,
+    Layout,
+    MemoryRegion,
+    arrange,
+    parse_regions,
+    places_of,
+)
 from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, Step
 from arm_ext.common.errors import ModelError, UsageError
 from relay_passes.memory.plan_arena import ALIGNMENT
@@ -154,10 +163,10 @@ def test_too_little_memory_is_told_by_the_widest_layers() -> None:
 
 def test_sizes_have_units() -> None:
     assert parse_regions("tcm=64,fast=512K, slow=8M,disk=1G") == (
-        Region("tcm", 64),
-        Region("fast", 512 << 10),
-        Region("slow", 8 << 20),
-        Region("disk", 1 << 30),
+        MemoryRegion("tcm", 64),
+        MemoryRegion("fast", 512 << 10),
+        MemoryRegion("slow", 8 << 20),
+        MemoryRegion("disk", 1 << 30),
     )
 
 

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from arm_ext.ethosu.partition.emit import emit
-from arm_ext.ethosu.partition.parts import Part, claim, grow
+from arm_ext.ethosu.partition.parts import NpuPart, claim, grow
 from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from arm_ext.target.npu import ACCELERATORS, Family
@@ -21,13 +21,13 @@ Recorded = list[tuple[str, str]]
 """TOSA operators with the names of their results."""
 
 
-def the_part(model: onnx.ModelProto, family: Family) -> Part:
+def the_part(model: onnx.ModelProto, family: Family) -> NpuPart:
     graph = read(integer_graph(model)[0])
     (part,) = grow(graph, claim(graph, ACCELERATORS[NPU_OF[family]])[0])
     return part
 
 
-def emitted(part: Part, family: Family) -> bytes:
+def emitted(part: NpuPart, family: Family) -> bytes:
     return emit(part.operators, part.inputs, part.outputs, family)
 
 

@@ -12,7 +12,7 @@ from tvm.ir import Var
 from arm_ext.ethosu.model import run as run_model
 from arm_ext.ethosu.ops.common.operators import Graph
 from arm_ext.ethosu.partition.emit import emit
-from arm_ext.ethosu.partition.parts import Part, claim, grow
+from arm_ext.ethosu.partition.parts import NpuPart, claim, grow
 from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.tosa.reference import run_reference
 from arm_ext.ethosu.vela.compiler import Io, compile_network
@@ -40,7 +40,7 @@ def network(model: str) -> tuple[Path, Graph, tvm.IRModule, dict[Var, np.ndarray
     return path, graph, mod, values_of(mod, graph, options, [part], random_inputs(imported.inputs))
 
 
-def whole(graph: Graph, npu: str = NPUS[0]) -> Part:
+def whole(graph: Graph, npu: str = NPUS[0]) -> NpuPart:
     claimed, refused = claim(graph, ACCELERATORS[npu])
     assert not refused
     assert not graph.unsupported

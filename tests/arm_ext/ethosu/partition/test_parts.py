@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.ir import Var
 
 from arm_ext.ethosu.ops.common.operators import Attributes, Graph, Operator, Tensor
-from arm_ext.ethosu.partition.parts import Part, Wishes, claim, grow
+from arm_ext.ethosu.partition.parts import NpuPart, Wishes, claim, grow
 from arm_ext.target.npu import ACCELERATORS
 
 Dag = list[tuple[list[int], bool]]
@@ -39,7 +39,7 @@ def _tensor(name: str) -> Tensor:
     return Tensor(relax.Var(name, relax.TensorType((1, 4), "int8")), (1, 4), "int8")
 
 
-def parts_of(dag: Dag) -> tuple[Graph, tuple[Part, ...]]:
+def parts_of(dag: Dag) -> tuple[Graph, tuple[NpuPart, ...]]:
     graph = graph_of(dag)
     return graph, grow(graph, [op for op, (_, npu) in zip(graph.operators, dag, strict=True) if npu])
 
