@@ -24,7 +24,8 @@ from arm_ext.measure.peers.wheels import wheels
 from arm_ext.native.build import qemu_plugin
 
 # One thread between the marks: the plugin's counters are not atomic.
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+# Byte code that it wrote would count as damage of the cached folder, which would then be fetched again.
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 Part = Literal["inference", "start"]

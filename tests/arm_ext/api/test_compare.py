@@ -106,11 +106,15 @@ def test_litert_runs_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_runtime_that_refuses_the_model_says_why(tmp_path: Path) -> None:
+def test_a_runtime_that_refuses_the_model_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "m.onnx"
     broken.write_bytes(b"\x08\x08no model")
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    guest = fetch(PEERS["onnxruntime"])
+    before = {*guest.root.rglob("*.pyc")}
     with pytest.raises(ModelError, match=r"onnxruntime 1\.\S+ cannot run it: \S+"):
-        fetch(PEERS["onnxruntime"]).count(broken, [], cpu="cortex-a76", core="cortex-a76")
+        guest.count(broken, [], cpu="cortex-a76", core="cortex-a76")
+    assert {*guest.root.rglob("*.pyc")} == before
 
 
 def test_a_file_with_open_sizes_is_compared_at_the_shape_given(tmp_path: Path) -> None:
