@@ -55,10 +55,10 @@ def _totals(profile: ProfileReport) -> list[str]:
     broken = profile.broken_off
     return [
         f"{profile.model} for {profile.target}, on board {profile.board}",
-        *([f"broken off     {broken.text()}"] if broken else []),
+        *(wrapped("broken off     ", broken.text()) if broken else []),
         f"{'this part' if broken else 'one inference':<13}  {whole}",
         f"between calls  {_percent(profile.around.share)}: the program around kernels, and the runtime",
-        *(f"{name:<13}  {value}" for name, value in profile.conditions.items()),
+        *(line for name, value in profile.conditions.items() for line in wrapped(f"{name:<13}  ", value)),
     ]
 
 

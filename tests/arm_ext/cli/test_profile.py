@@ -14,6 +14,7 @@ from onnx import helper
 
 import arm_ext
 from arm_ext import cli
+from arm_ext.common.text import PAGE
 from arm_ext.common.trace import Dump
 from arm_ext.package.writing import writing
 from arm_ext.report.profile.record import ProfileReport
@@ -144,6 +145,7 @@ def test_what_was_measured_is_kept(
     assert 0 < report.broken_off.measured == len(report.calls) < report.broken_off.planned
     assert said in report.broken_off.why
     assert sum(call.share for call in report.calls) + report.around.share == pytest.approx(1)
-    assert f"broken off     {report.broken_off.text()}" in out
+    assert f"broken off {report.broken_off.text()}" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= PAGE
     assert report.broken_off.why in (tmp_path / "p.html").read_text()
     assert ("error: board" if ends == "board" else "aborted") in err
