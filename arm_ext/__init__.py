@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 from arm_ext.common.version import __version__
+from arm_ext.common.without_torch import without_torch
 
 if TYPE_CHECKING:
     from arm_ext.api.accuracy import accuracy
@@ -143,7 +144,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            found = getattr(importlib.import_module(home), name)
+            with without_torch():  # a program that compiles no PyTorch model needs none
+                found = getattr(importlib.import_module(home), name)
             if not isinstance(found, type):
                 # A function of the API, whose errors are worded for the command line, which calls it, too.
                 found = importlib.import_module("arm_ext.api.wording").speaks_python(found)

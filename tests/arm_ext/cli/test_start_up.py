@@ -96,6 +96,15 @@ def test_a_model_of_another_format_is_compiled_without_torch(tmp_path: Path) -> 
     assert set(loaded) == {"tvm", "tvm_ffi", "onnx", "onnxruntime"}
 
 
+def test_a_program_has_torch_only_if_it_asks_for_it() -> None:
+    later = (
+        "import arm_ext, sys; arm_ext.compile; print('torch' in sys.modules);"
+        "import torch; print(torch.ones(2).sum())"
+    )
+    done = subprocess.run([sys.executable, "-c", later], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\ntensor(2.)\n"
+
+
 def test_what_a_command_does_without_can_be_imported_later() -> None:
     later = (
         "import torch, tvm.runtime.disco; from tvm.s_tir import meta_schedule;"
