@@ -190,7 +190,11 @@ def accuracy(
         return report
     progress("bisect")
     aim = target or (default_target(board) if board else "arm")
-    return report.model_copy(update={"mixed": _bisected(chain, feeds[:count], judged, bisect, aim, npu)})
+    try:
+        mixed = _bisected(chain, feeds[:count], judged, bisect, aim, npu)
+    except KeyboardInterrupt:  # before the search found anything: the comparison is told
+        return report
+    return report.model_copy(update={"mixed": mixed})
 
 
 def _chain_of(

@@ -567,6 +567,20 @@ def test_an_interrupted_run_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -
     assert f"3 samples (stopped, of {COUNT})" in text(report)
 
 
+def test_a_run_that_is_interrupted_in_the_search_keeps_the_comparison(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("arm_ext.api.accuracy.choose_precisions", interrupted)
+    source, quantized = map(onnx.load_model_from_string, _single_product())
+    data = {"inputs": digits.held_out()[0][:2]}
+    report = arm_ext.accuracy(quantized, source, data, metric="cosine", bisect=Gate(max_drop=1e-5))
+    assert report.mixed is None
+    assert report.samples == 2
+
+
 def test_a_board_gives_the_same_integers_as_this_machine() -> None:
     source, quantized = map(onnx.load_model_from_string, _single_product())
     here, there = (
