@@ -39,8 +39,8 @@ def programs() -> str:
 
 
 def kernel_programs() -> str:
-    """Return a hash of the sources that choose and emit kernels, and the versions that `programs` has."""
-    return _hash_of(_PACKAGES[-1:])
+    """Return a hash of the sources that choose, emit and lower kernels, and the versions that `programs` has."""
+    return _hash_of((Path(__file__).parent, *_PACKAGES[1:]))
 
 
 @cache

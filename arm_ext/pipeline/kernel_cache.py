@@ -5,7 +5,7 @@
 
 The body is built only if its machine code is not cached. What passes between `lower` and machine code read of a kernel
 is its arguments and the buffers that it allocates: its stub. Choices and stubs are cached under all that decides
-them: workload, core or parameters, and the sources of `schedules`.
+them: workload, core or parameters, and our sources.
 """
 
 import hashlib
@@ -95,7 +95,7 @@ class KernelCache:
         """Return `measure(func)`, cached by the name of `measure` and the body's key; a miss builds the body."""
         if BODY not in func.attrs:
             return measure(func)
-        key = _key(fingerprint.programs(), measure.__module__, measure.__qualname__, str(func.attrs[BODY]))
+        key = _key(measure.__module__, measure.__qualname__, str(func.attrs[BODY]))
         return int(KERNEL_ENTRIES.get(key, lambda: str(measure(self.completed(func))).encode()))
 
 
