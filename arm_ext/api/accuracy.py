@@ -355,7 +355,7 @@ class _OnnxChain(SearchedChain):
         return tuple(spec for spec in input_specs(self.source.graph) if spec.name not in self.states.pairs)
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed per sample; a state with values in the samples is one no more."""
+        """Return one feed per sample; a state that the samples have values for becomes an input."""
         self.states = self.states.without(arrays)
         return split_samples(arrays, self.specs(), "samples")
 

@@ -129,7 +129,7 @@ class TorchChain(SearchedChain):
         return tuple(spec for spec in self.model.inputs if spec.name not in self.states.pairs)
 
     def feeds(self, arrays: Mapping[str, Array]) -> list[Feed]:
-        """Return one feed per sample; a state with values in the samples is one no more.
+        """Return one feed per sample; a state that the samples have values for becomes an input.
 
         Raises:
             UsageError: As `split_samples`.

@@ -255,7 +255,7 @@ def module_runner(
     numerics: Qdq = NUMERICS,
     prepared: tvm.IRModule | None = None,
 ) -> Run:
-    """Return a function that runs an imported module on this machine, as often as wanted."""
+    """Compile an imported module for this machine, and return a function that runs it."""
     profile = baseline_host()
     kernel_cache = KernelCache()
     options = PhaseOptions(profile, precision, (*without, *_LARGE), numerics, kernel_cache=kernel_cache)

@@ -15,7 +15,7 @@ from relay_passes.ir.upstream import run_upstream
 
 _ASTYPE = Op.get("relax.astype")
 _DROPPED = 16
-"""Bits of float32's mantissa that bfloat16 lacks."""
+"""Number of bits of the mantissa of float32 that bfloat16 does not have."""
 
 
 def define_rounding(mod: IRModule) -> IRModule:

@@ -21,11 +21,11 @@ ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1
 
 
 _LARGE = 1e9
-"""From there on, x² + 1 is x², in binary64 too."""
+"""Number from which on x² + 1 rounds to x², in binary64 too."""
 
 
 class Emitter(Protocol):
-    """Emits calls into the function that a front end builds."""
+    """What a front end offers to these functions: it binds calls in the function that it builds."""
 
     def emit(self, expr: Expr) -> Expr:
         """Bind a call to a variable."""

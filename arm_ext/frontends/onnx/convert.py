@@ -24,7 +24,7 @@ _CONSTANTS = frozenset(
     | {"split", "starts", "steps"}
 )
 _FEWER_OUTPUTS = "Missing outputs during conversion"
-"""In what upstream says of an operator whose further outputs it does not compute."""
+"""Part of the error of TVM's importer for an operator whose optional outputs it does not compute."""
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]

@@ -42,7 +42,7 @@ def hypot(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) 
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits into the function that an importer builds."""
+    """Binds calls in the function that TVM's importer of PyTorch programs builds."""
 
     builder: relax.BlockBuilder
 

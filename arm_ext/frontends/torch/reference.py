@@ -62,7 +62,7 @@ class NodeValues:
     """
 
     def __init__(self, program: ExportedProgram, name: str, states: Mapping[str, str] | None = None) -> None:
-        """Prepare for a program.
+        """Prepare to run a program in torch.
 
         Args:
             program: The exported program.
@@ -80,7 +80,7 @@ class NodeValues:
         known = {spec.target: spec.arg.name for spec in signature.input_specs if spec.target in held}
         changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.target in states}
         self.states: dict[str, str] = {name: known[name] for name in states if name in known}
-        """Placeholders of the buffers that it changes, by the names of those."""
+        """Buffer that the program changes → its placeholder."""
         # Unless it was made functional, an operator changes the buffer itself.
         self._next = {states[name]: changed.get(name, at) for name, at in self.states.items()}
         self.constants: dict[str, torch.Tensor] = {
