@@ -50,7 +50,8 @@ class LocalBoard(Board):
         if _CRASHED in self._process.log():
             self._process.close()
             self._process, self._port = _start(self._cores)
-        return Session(Address("127.0.0.1", self._port, "", self.name), self._timeout)
+        address = Address("127.0.0.1", self._port, "", self.name)
+        return Session(lambda: address, self._timeout)
 
     def close(self) -> None:
         """Ends the session and the server."""

@@ -34,7 +34,7 @@ class RemoteBoard(Board):
 
     def connect(self) -> Session:
         """Opens a session; see `Board.connect`."""
-        return Session(self._address, self._timeout)
+        return Session(lambda: self._address, self._timeout)
 
 
 class TrackedBoard(Board):
@@ -56,9 +56,7 @@ class TrackedBoard(Board):
 
     def connect(self) -> Session:
         """Asks the tracker for a board and opens a session; see `Board.connect`."""
-        with self._connected() as tracker:
-            address = self._request(tracker)
-        return Session(address, self._timeout)
+        return Session(self._request, self._timeout)
 
     def registered(self) -> int:
         """Return the number of boards that the tracker knows by this key, busy ones included."""
@@ -85,8 +83,14 @@ class TrackedBoard(Board):
             server["key"].removeprefix("server:") for server in self._ask(tracker, "SUMMARY")["server_info"]
         ]
 
-    def _request(self, tracker: socket.socket) -> Address:
-        """Gets a board's address and its one-time key."""
+    def _request(self) -> Address:
+        """Gets a board's address and its match key, which holds for one connection."""
+        with self._connected() as tracker:
+            host, port, key = self._granted(tracker)
+        return Address(host, port, key, self.name)
+
+    def _granted(self, tracker: socket.socket) -> tuple[str, int, str]:
+        """The host, port and match key of the next board that is free."""
         keys = self._keys(tracker)
         if self._key not in keys:
             known = ", ".join(sorted(set(keys))) or "none"
@@ -101,7 +105,7 @@ class TrackedBoard(Board):
             raise BoardLostError(
                 f"no board {self._key!r} came free in {_QUEUE_SECONDS} s; try again later"
             ) from error
-        return Address(host, port, key, self.name)
+        return host, port, key
 
     @staticmethod
     def _ask(tracker: socket.socket, code: str, *args: object) -> Any:

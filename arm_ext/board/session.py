@@ -9,7 +9,7 @@ import socket
 import struct
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,29 +63,38 @@ class Address:
 
 # TVM allows 32 sessions per process. An ended session counts until Python frees it, which takes until the next garbage
 # collection if it is in a reference cycle, such as that of an exception's traceback.
-_NO_PLACE = "maximum number of RPC session reached"
+_TOO_MANY_SESSIONS = "maximum number of RPC session reached"
 
 
 class Session:
     """One session; after an error in it it is closed."""
 
-    def __init__(self, address: Address, timeout: float, *, shared: Path | None = None) -> None:
+    def __init__(self, find: Callable[[], Address], timeout: float, *, shared: Path | None = None) -> None:
         """Connect to a server.
 
         Args:
-            address: Address of the server.
+            find: Returns the address of a server that is free. It is called for each attempt, since a match key of a
+                tracker holds for one connection.
             timeout: Seconds that the session may last.
             shared: A folder of this machine that the server can read, too.
 
         Raises:
             BoardLostError: There is no server, or it does not answer.
         """
-        self._address = address
+        self._address = find()
         self._timeout = self._waits = timeout
         self._shared = shared
         self._copies: list[Path] = []
         self._sockets: list[socket.socket] = []
-        self._rpc = self._connect()
+        try:
+            self._rpc = self._connect()
+        except BoardLostError as error:
+            if _TOO_MANY_SESSIONS not in str(error.__cause__):
+                raise
+            del error
+            gc.collect()
+            self._address = find()
+            self._rpc = self._connect()
 
     def load(self, so: Path) -> tvm.runtime.Module:
         """Uploads a shared library under its own name and loads it; a large one by the shared folder, if any."""
@@ -155,7 +164,7 @@ class Session:
 
         def connect() -> None:
             try:
-                outcome.append(_connected(address, self._timeout))
+                outcome.append(rpc.connect(address.host, address.port, address.key, self._timeout))
             except Exception as error:  # carried over to the thread that waits
                 outcome.append(error)
 
@@ -212,16 +221,6 @@ class Session:
             f"board {board} went away in the middle of a session ({reason}). A crash in a model ends "
             "tvm.exec.rpc_server: restart it if you started it, and run again"
         )
-
-
-def _connected(address: Address, timeout: float) -> rpc.RPCSession:
-    try:
-        return rpc.connect(address.host, address.port, address.key, timeout)
-    except RuntimeError as error:
-        if _NO_PLACE not in str(error):
-            raise
-    gc.collect()
-    return rpc.connect(address.host, address.port, address.key, timeout)
 
 
 def _sockets_to(port: int) -> dict[int, int]:

@@ -161,7 +161,7 @@ class VirtualBoard(Board):
         """Opens a session; see `Board.connect`."""
         try:
             address = Address("127.0.0.1", self._server.port, "", self.name)
-            session = Session(address, self._timeout, shared=self._server.folder)
+            session = Session(lambda: address, self._timeout, shared=self._server.folder)
         except EnvError as error:
             raise BoardLostError(f"board {self.name} was ended from outside; open it again") from error
         if self._threads > 1:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import gc
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from arm_ext.board import open_board
+from arm_ext.board.remote import TrackedBoard
 from arm_ext.board.virtual import VirtualServer
 from arm_ext.common.errors import EnvError
 from tests.arm_ext.board.trackers import running
@@ -28,6 +30,19 @@ def test_a_tracker_hands_out_the_board_again_and_again(tracker: str, fault: Path
         for what in (7, 8, 9):
             outputs = board.load(fault).run([np.array([what], np.float32)])
             assert outputs == [np.array([what], np.float32)]
+
+
+def test_ended_sessions_that_python_has_not_freed_take_no_place(tracker: str) -> None:
+    """TVM allows 32 sessions, and the attempt that finds no place has used up the tracker's match key."""
+    board = TrackedBoard("127.0.0.1", int(tracker.rpartition(":")[2]), "vb", 60)
+    gc.disable()
+    try:
+        for _ in range(34):
+            session = board.connect()
+            session.close()
+            vars(session)["cycle"] = session
+    finally:
+        gc.enable()
 
 
 def test_two_clients_get_two_boards(tracker: str, fault: Path) -> None:
