@@ -5,6 +5,9 @@
     python scripts/fuzz.py --examples 20000 --seed 7
     python scripts/fuzz.py --npu --examples 20000 --seed 7
 
+With --cover 2 it prints which few of the graphs provoke each rule twice and hold each operator against its definition,
+as far as all graphs together do: QUICK of tests/fuzz/test_fuzz.py is what it prints of the first 160.
+
 With --npu, what regions of quantised graphs compute on six Ethos-U is held against the CPU's values. Writes to stdout
 how often each operator, each attribute's value and each rule or constraint occurred. At the first failure it prints
 the smallest graph that fails, and the command that draws it again. Exit codes: 1 if a graph failed.
@@ -24,7 +27,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests is no installed package
 
 from arm_ext.ethosu.ops.constraints import CONSTRAINTS
-from tests.fuzz.campaign import MOST_GRAPHS, Failure, Tally, rejections, shards
+from tests.fuzz.campaign import MOST_GRAPHS, SHARD, Failure, Tally, covering, rejections, shards
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
@@ -37,14 +40,19 @@ from tests.fuzz.campaign import MOST_GRAPHS, Failure, Tally, rejections, shards
     "--jobs", type=click.IntRange(min=1), default=len(os.sched_getaffinity(0)), help="[default: processors]"
 )
 @click.option("--npu", is_flag=True, help="Divide quantised graphs for six Ethos-U.")
+@click.option(
+    "--cover", type=click.IntRange(min=1), help="Print few graphs that provoke each rule so many times."
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for a failing graph.")
-def main(examples: int, first: int, seed: int, jobs: int, npu: bool, output: Path | None) -> None:
+def main(
+    examples: int, first: int, seed: int, jobs: int, npu: bool, cover: int | None, output: Path | None
+) -> None:
     """Run shards as they get ready; stop at the first failure."""
     log = Console(stderr=True)
-    total = Tally()
+    total, tallies, size = Tally(), list[Tally](), 1 if cover else SHARD
     with Progress(console=log) as progress:
         task = progress.add_task("graphs", total=examples)
-        for result in shards(range(first, first + examples), seed, jobs, npu=npu):
+        for result in shards(range(first, first + examples), seed, jobs, npu=npu, size=size):
             if isinstance(result, Failure):
                 if output is not None:
                     _save(result, output)
@@ -52,6 +60,7 @@ def main(examples: int, first: int, seed: int, jobs: int, npu: bool, output: Pat
                 click.echo(str(result))
                 sys.exit(1)
             total.add(result)
+            tallies.append(result)
             progress.advance(task, result.graphs)
     console = Console()
     for title, counts in (
@@ -64,6 +73,8 @@ def main(examples: int, first: int, seed: int, jobs: int, npu: bool, output: Pat
         rejected = rejections(total)
         reasons = dict.fromkeys(constraint.reason for constraint in CONSTRAINTS)
         console.print(_table("constraint, on all", Counter({name: rejected[name] for name in reasons})))
+    if cover:
+        console.print(f"these cover as much: {', '.join(map(str, covering(tallies, cover)))}")
     console.print(f"{total.graphs} graphs, seed {seed}: all as defined")
 
 

@@ -55,26 +55,31 @@ class Tally:
     """What was drawn, and what the rules did.
 
     Attributes:
-        graphs: How many.
+        numbers: The graphs' numbers.
         features: Operators, and operators with an attribute.
         rules: How often each rule was applied; on NPUs, how often each constraint rejected.
         definitions: What outputs were held against; on NPUs, what ran there.
     """
 
-    graphs: int = 0
+    numbers: list[int] = field(default_factory=list)
     features: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     definitions: Counter[str] = field(default_factory=Counter)
 
-    def count(self, case: Case, outcome: Outcome) -> None:
+    @property
+    def graphs(self) -> int:
+        """How many there are."""
+        return len(self.numbers)
+
+    def count(self, number: int, case: Case, outcome: Outcome) -> None:
         """Add one graph."""
-        self.graphs += 1
+        self.numbers.append(number)
         self.features.update(features(case.model))
         self.rules.update(outcome.hits)
         self.definitions.update(outcome.definitions)
 
     def add(self, other: "Tally") -> None:
-        self.graphs += other.graphs
+        self.numbers += other.numbers
         self.features.update(other.features)
         self.rules.update(other.rules)
         self.definitions.update(other.definitions)
@@ -86,6 +91,34 @@ def rejections(tally: Tally) -> Counter[str]:
     for what, times in tally.rules.items():
         found[what.partition(": ")[2]] += times
     return found
+
+
+def covering(tallies: Sequence[Tally], times: int) -> list[int]:
+    """The numbers of few graphs that together cover what all of them do, chosen greedily.
+
+    Args:
+        tallies: Of one graph each.
+        times: How often each rule is to be provoked, as far as all graphs do; each operator is held against its
+            definition once.
+    """
+    left, chosen = list(tallies), Tally()
+
+    def missing(tally: Tally) -> int:
+        rules = sum(max(0, min(times, most.rules[name]) - tally.rules[name]) for name in most.rules)
+        return rules + len(set(most.definitions) - set(tally.definitions))
+
+    def joined(*parts: Tally) -> Tally:
+        total = Tally()
+        for part in parts:
+            total.add(part)
+        return total
+
+    most = joined(*tallies)
+    while missing(chosen):
+        best = min(left, key=lambda each: missing(joined(chosen, each)))
+        left.remove(best)
+        chosen.add(best)
+    return sorted(chosen.numbers)
 
 
 @dataclass(frozen=True)
@@ -115,12 +148,14 @@ class Failure:
         return f"{self.fault}\n{graph}\n{again}"
 
 
-def shards(numbers: range, run_seed: int, jobs: int, *, npu: bool = False) -> Iterator[Tally | Failure]:
-    """Run all graphs of these numbers, on the CPU or on NPUs; results in the order in which they are ready."""
+def shards(
+    numbers: range, run_seed: int, jobs: int, *, npu: bool = False, size: int = SHARD
+) -> Iterator[Tally | Failure]:
+    """Run all graphs of these numbers, `size` at a time; results in the order in which they are ready."""
     # A fork of a process that has used TVM's threads may hang.
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin)
     others = set(active_children())
-    parts = [numbers[i : i + SHARD] for i in range(0, len(numbers), SHARD)]
+    parts = [numbers[i : i + size] for i in range(0, len(numbers), size)]
     try:
         for future in as_completed([pool.submit(run_shard, part, run_seed, npu) for part in parts]):
             yield future.result()
@@ -170,7 +205,7 @@ def _run(number: int, run_seed: int, npu: bool, tally: Tally) -> Failure | None:
         if outcome.fault:
             smallest[:] = [(outcome.fault, case)]
             raise AssertionError(outcome.fault)
-        tally.count(case, outcome)
+        tally.count(number, case, outcome)
 
     try:
         compiled_as_defined()

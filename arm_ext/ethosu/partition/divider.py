@@ -47,7 +47,7 @@ def check_divisible(model: ImportedModel) -> None:
     """
     if not model.quantized:
         raise UsageError(
-            f"--npu needs a quantised model, and {model.name} is float; "
+            f"--npu needs a quantised model, and {model.name} has no quantised tensor; "
             "--quantize FILE.npz quantises an ONNX model by calibration samples"
         )
     if has_control_flow(model.mod):

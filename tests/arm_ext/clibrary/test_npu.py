@@ -367,6 +367,6 @@ def test_cmake_runs_the_selftests_of_several_models_on_the_npu(heads: LibraryRes
 
 def test_a_float_model_among_several_is_named(tmp_path: Path) -> None:
     paths = saved(tmp_path, first=npu_models.whole(), second=models.mlp())
-    with pytest.raises(UsageError, match="npu needs a quantised model, and second is float"):
+    with pytest.raises(UsageError, match="npu needs a quantised model, and second has no quantised tensor"):
         arm_ext.compile_library(paths, "host", tmp_path / "out", npu="ethos-u65-256")
     assert not (tmp_path / "out").exists()
