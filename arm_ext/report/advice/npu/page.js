@@ -26,7 +26,8 @@ let order = "accelerator";
 
 function head() {
   document.title = `NPUs for ${advice.model}`;
-  byId("title").textContent = `${advice.model} on each Ethos-U, beside ${advice.target} (${advice.core})`;
+  const core = advice.core === advice.target ? "" : ` (${advice.core})`;
+  byId("title").textContent = `${advice.model} on each Ethos-U, beside ${advice.target}${core}`;
   const left = rows.length - priced.length;
   figures({
     "estimated cycles on the CPU alone": number(advice.cpu_cycles), MAC: number(advice.macs),

@@ -30,14 +30,16 @@ def text(advice: NpuAdvice) -> str:
             table.append(accelerator)
         table.append(f"  {line}")
     parts = [
-        "\n".join(
-            [f"{advice.model} for {advice.target} ({advice.core}), {advice.macs:,} MAC", *_cpu(advice)]
-        ),
+        "\n".join([f"{advice.model} for {_target(advice)}, {advice.macs:,} MAC", *_cpu(advice)]),
         "\n".join([f"  {head}", *table]),
         "\n".join(_summary(advice, groups)),
         "\n".join(wrapped("", advice.note)),
     ]
     return "\n\n".join(parts)
+
+
+def _target(advice: NpuAdvice) -> str:
+    return advice.target if advice.core == advice.target else f"{advice.target} ({advice.core})"
 
 
 def _cpu(advice: NpuAdvice) -> list[str]:
