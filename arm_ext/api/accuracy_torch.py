@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 
 from arm_ext.api.accuracy_chain import Feed, SearchedChain, States, with_results
 from arm_ext.api.mixed_precision import Choices
-from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.torch.importer import import_torch, read_exported, returned_names
@@ -30,7 +30,7 @@ from arm_ext.quantization.metrics import Metric
 from arm_ext.quantization.mixed_precision import Infer, Judge
 from arm_ext.quantization.samples import split_samples
 from arm_ext.quantization.torch_float_layers import TorchFloatLayers
-from arm_ext.quantization.torch_layers import TorchLayer, TorchMatching
+from arm_ext.quantization.torch_layers import TorchLayer, TorchMatching, returning_nodes
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import MixedPrecision
 from relay_passes.ir.returning import fed, returned, returning
@@ -61,6 +61,8 @@ class TorchChain(SearchedChain):
     # Nodes of the outputs, of the quantised and of the float program.
     _returned: tuple[list[str], list[str]] = ([], [])
     _alone: Run | None = None
+    # What the compiled program returns: outputs, and nodes of layers.
+    _results: tuple[str, ...] = ()
 
     @classmethod
     def read(
@@ -81,16 +83,17 @@ class TorchChain(SearchedChain):
 
         Raises:
             UsageError: They do not, or a file is wrong.
-            ModelError: The quantised one cannot be imported, or decides at run time.
+            ModelError: The quantised one cannot be imported.
         """
         program, name, _ = read_exported(model, trust=trust)
         imported = import_torch(model, shapes, trust=trust)
         if not imported.quantized:
             raise UsageError(f"{name}: holds no quantize; expected a program that PT2E quantised")
-        if has_control_flow(imported.mod):
-            raise ModelError(
-                f"{name}: has branches or loops, and accuracy compares PyTorch programs without: compare what a branch "
-                "or a loop's body computes as a program of its own, or all outputs by `compile` and `run --check`"
+        decides = has_control_flow(imported.mod)
+        if decides and against is None:
+            raise UsageError(
+                f"{name}: has branches or loops; layers of such a program are compared with its float program alone: "
+                "name that by --against"
             )
         pairs = {state.input: state.output for state in imported.states}
         quantized, source, reference = NodeValues(program, name, pairs), None, "QDQ"
@@ -100,7 +103,7 @@ class TorchChain(SearchedChain):
             source, others = NodeValues(float_program, reference, pairs), returned_names(float_program)
             _check_alike(quantized, source, name, reference)
         matching = TorchMatching(quantized, source or quantized)
-        layers = matching.layers(imported.mod)
+        layers = matching.layers(None if decides else imported.mod)
         if not any(each.layer.integers for each in layers):
             raise UsageError(
                 f"{name} and --against {reference}: no node of one has a name of the other; name the program that it "
@@ -166,20 +169,24 @@ class TorchChain(SearchedChain):
 
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
         """Return the program with all layers as results; without a float program, compile what computes one alone."""
-        mod, variables = self.model.mod, [each.variable for each in self._layers]
+        mod, variables = self.model.mod, [each.variable for each in self._layers if each.variable is not None]
         if self.source is None:
             alone = replace(self.model, mod=fed(mod, variables, dequantized=False))
             self._alone = host_runner(alone, numerics=numerics)
-        return with_results(self.model, returning(mod, [*variables, *returned(mod)]))
+        names = [each.layer.value for each in self._layers]
+        if has_control_flow(mod):  # `main` holds calls of functions alone
+            model = import_torch(returning_nodes(self.quantized.program, names), self.shapes)
+            self._results = tuple(spec.name for spec in model.outputs)
+            return with_results(model, model.mod)
+        self._results = (*(spec.name for spec in self.model.outputs), *names)
+        return with_results(self.model, returning(mod, [*returned(mod), *variables]))
 
     def add(self, feed: Feed, run: Run) -> None:
         """Compare one sample."""
         names, (own, others) = [each.layer.value for each in self._layers], self._returned
         states = self.states
         fake = self.quantized(feed | states.at("fake"), {*names, *own})
-        found = run(self.inputs(feed))
-        ours = dict(zip(names, found, strict=False))
-        results = dict(zip((spec.name for spec in self.model.outputs), found[len(names) :], strict=True))
+        ours = dict(zip(self._results, run(self.inputs(feed)), strict=True))
         given = feed | states.at("source")
         if self.source is None:
             exact = fake | {each.layer.source: _float(each.layer, fake) for each in self._layers}
@@ -200,9 +207,9 @@ class TorchChain(SearchedChain):
         self.keep(
             source=self._named(*references),
             fake=self._named(fake, own),
-            integers=results,
+            integers=ours,
         )
-        states.follow(source=exact, fake=fake, integers=results)
+        states.follow(source=exact, fake=fake, integers=ours)
 
     def _named(self, values: Feed, returned: Sequence[str]) -> Feed:
         """Return the outputs by the quantised model's names."""

@@ -7,6 +7,7 @@
 PT2E folds batch normalisation into the convolution before it, and both exports number their nodes alike.
 """
 
+import copy
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import tvm
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
+from torch.utils._pytree import tree_structure
 from tvm import relax
 
+from arm_ext.frontends.torch.export import quiet
 from arm_ext.frontends.torch.reference import NodeValues
 from arm_ext.frontends.torch.translator import operator_of
 from arm_ext.quantization.layers import Constant, Layer, Quantizer, Reader, input_channel_power
@@ -32,6 +37,7 @@ _PRODUCTS = CONVOLUTIONS | {"bmm", "linear", "matmul", "mm"}
 _ACTIVATIONS = frozenset({
     "clamp", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6", "sigmoid", "silu", "tanh",
 })
+_UNPACKS = frozenset({"getitem"})
 # They pass values on; with equal parameters on both sides, all integers too.
 _MOVES = frozenset({
     "clone", "contiguous", "dropout", "expand", "flatten", "max_pool2d", "permute", "reshape", "select", "slice",
@@ -51,13 +57,14 @@ class TorchLayer:
             program.
         root: Node of the quantised program before it is quantised.
         dequantized: Nodes that dequantise it.
-        variable: Variable of the imported `main` that holds it.
+        variable: Variable of the imported `main` that holds it; None in a program with control flow, whose `main`
+            only calls functions.
     """
 
     layer: Layer
     root: str
     dequantized: tuple[str, ...]
-    variable: relax.Var
+    variable: relax.Var | None
 
 
 @dataclass(frozen=True)
@@ -72,16 +79,17 @@ class TorchMatching:
     quantized: NodeValues
     source: NodeValues
 
-    def layers(self, mod: tvm.IRModule) -> list[TorchLayer]:
+    def layers(self, mod: tvm.IRModule | None) -> list[TorchLayer]:
         """Return the layers in execution order.
 
         Args:
-            mod: The quantised program as imported.
+            mod: The quantised program as imported, if layers are found in its `main`.
         """
         variables: dict[tuple[str, str], relax.Var] = {}
-        for binding in bindings_of(mod["main"]):
-            for name in sources_of(binding.value):
-                variables[name, str(binding.var.ty.dtype)] = binding.var  # the last is what the node gives
+        for binding in [] if mod is None else bindings_of(mod["main"]):
+            ty = binding.var.ty
+            for name in sources_of(binding.value) if isinstance(ty, relax.TensorType) else ():
+                variables[name, str(ty.dtype)] = binding.var  # the last is what the node gives
         graph = self.quantized.program.graph
         returned = graph.output_node().all_input_nodes
         values = {node: root_of(node) for node in graph.nodes if self._is_value(node, returned)}
@@ -89,7 +97,7 @@ class TorchMatching:
         found: list[TorchLayer] = []
         for node, twin in twins.items():
             variable = variables.get((node.name, str(node.meta["val"].dtype).removeprefix("torch.")))
-            if variable is not None:
+            if variable is not None or mod is None:
                 again = any(each.root == values[node].name for each in found)
                 layer = self._layer(node, values[node], twin, set(twins.values()), again=again)
                 readers = tuple(reader.name for reader in node.users if dequantizes(reader))
@@ -196,6 +204,24 @@ class TorchMatching:
             yield Reader(reader.name, -1 if is_linear else 1, power)
 
 
+def returning_nodes(program: ExportedProgram, names: Collection[str]) -> ExportedProgram:
+    """Return a program that returns nodes, too, behind its own outputs."""
+    with quiet():
+        program = copy.deepcopy(program)
+    output, specs = program.graph.output_node(), program.graph_signature.output_specs
+    known = {spec.arg.name for spec in specs if isinstance(spec.arg, TensorArgument)}
+    added = [node for node in program.graph.nodes if node.name in names and node.name not in known]
+    output.args = ((*output.args[0], *added),)
+    specs += [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in added]
+    count = sum(spec.kind is OutputKind.USER_OUTPUT for spec in specs)
+    entry = program.module_call_graph[0].signature
+    assert entry is not None
+    entry.out_spec = tree_structure((0,) * count)
+    entry.outputs = [spec.arg for spec in specs if spec.kind is OutputKind.USER_OUTPUT]
+    program.graph_module.recompile()
+    return program
+
+
 def _quantizer(node: Node, program: NodeValues) -> Quantizer | None:
     """Return the parameters of a quantize or dequantize; None if they are known at run time alone."""
     scale, zero = (_constant(value, program) for value in node.args[1:3])
@@ -260,7 +286,7 @@ def computed_between(twin: Node, known: Collection[Node]) -> list[Node]:
 
 def _anchor(nodes: list[Node]) -> Node | None:
     """Return the node that a layer is named after: its product, else one that is no activation, else its last."""
-    for kinds in (_PRODUCTS, {kind_of(node) for node in nodes} - _ACTIVATIONS):
+    for kinds in (_PRODUCTS, {kind_of(node) for node in nodes} - _ACTIVATIONS - _UNPACKS):
         if found := [node for node in nodes if kind_of(node) in kinds]:
             return found[-1]
     return nodes[-1] if nodes else None

@@ -56,7 +56,7 @@ def reference(
 
 
 class NodeValues:
-    """Runs an exported program without control flow node by node, to read and to replace values of nodes.
+    """Runs an exported program node by node, to read and to replace values of nodes; a branch or loop is one node.
 
     Buffers that the program changes are inputs, and their next values are results, so that no run changes the program.
     """

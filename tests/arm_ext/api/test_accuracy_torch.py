@@ -7,6 +7,7 @@ x ─ stem (batch normalisation, ReLU) ─ deep ─ + ─ mean ─ scores
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -15,7 +16,16 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.while_loop import while_loop
 from torch.export import ExportedProgram
+from torchao.quantization.pt2e import (
+    FakeQuantize,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    move_exported_model_to_eval,
+)
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
+from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
 
 from arm_ext.api import digits
 from arm_ext.api.accuracy import accuracy
@@ -28,7 +38,7 @@ from arm_ext.quantization.torch_layers import TorchMatching
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, LayerAccuracy
 from arm_ext.report.accuracy.views import text
-from tests.arm_ext.frontends.torch.quantizer import Dynamic, quantized
+from tests.arm_ext.frontends.torch.quantizer import DATA, WEIGHTS, Dynamic, EveryOperator, quantized
 
 COUNT, CHANNELS = 6, 8
 
@@ -257,6 +267,89 @@ def test_states_in_the_data_and_in_searches() -> None:
     alone = accuracy(program, None, {"x": frames()})
     assert alone.outputs[0].fake.sqnr_db == 200
     assert all(layer.own.sqnr_db > 35 for layer in alone.layers)
+
+
+class Deciding(nn.Module):
+    """A branch and a loop between linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.scores = nn.Linear(CHANNELS, CHANNELS), nn.Linear(CHANNELS, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.first(x))
+        z = torch.cond(y.sum() > 1.5, lambda v: v * 2 + 0.5, lambda v: v - 1.0, (y,))
+        _, z = while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * 0.9), (torch.tensor(0), z))
+        return self.scores(z)
+
+
+def test_programs_with_control_flow_are_compared_outside_of_it() -> None:
+    torch.manual_seed(4)
+    net = Deciding().eval()
+    rows = torch.randn(COUNT, 1, CHANNELS) * torch.linspace(0.3, 2, COUNT)[:, None, None]
+    program = quantized(net, [(row,) for row in rows])
+    taken = {bool(torch.relu(net.first(row)).sum() > 1.5) for row in rows}
+    assert taken == {False, True}
+    report = accuracy(program, torch.export.export(net, (rows[0],)), {"x": rows.numpy()})
+    layers = by_name(report)
+    assert list(layers) == ["x", "linear", "sum_1", "cond", "while_loop", "linear_1"]
+    assert (report.uncovered, report.to_blame()) == ((), [])
+    assert report.outputs[0].integers.sqnr_db > 25
+    assert [layer.differing for layer in report.layers] == [0] * len(report.layers)
+    # The branch is fed with the float program's values where the layer is alone.
+    assert layers["cond"].own.sqnr_db > layers["cond"].fake.sqnr_db
+    with pytest.raises(UsageError, match="has branches or loops; layers of such a program are compared"):
+        accuracy(program, None, {"x": rows.numpy()})
+
+
+class Trained(EveryOperator):
+    """Quantises while the network trains, a convolution with the normalisation and the ReLU behind it."""
+
+    def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        super().annotate(model)
+        nodes = {node.name: node for node in model.graph.nodes}
+        for name in ("conv2d", "batch_norm", "relu"):
+            inputs = nodes[name].meta["quantization_annotation"].input_qspec_map if name == "conv2d" else {}
+            nodes[name].meta["quantization_annotation"] = QuantizationAnnotation(
+                inputs, DATA if name == "relu" else None, _annotated=True
+            )
+        for each in (node.meta.get("quantization_annotation") for node in model.graph.nodes):
+            if each is not None:
+                each.input_qspec_map = {
+                    node: LEARNED.get(spec, spec) for node, spec in each.input_qspec_map.items()
+                }
+                each.output_qspec = LEARNED.get(each.output_qspec, each.output_qspec)
+        return model
+
+
+LEARNED = {
+    spec: replace(spec, observer_or_fake_quant_ctr=FakeQuantize.with_args(observer=observer))
+    for spec, observer in (
+        (DATA, MovingAverageMinMaxObserver),
+        (WEIGHTS, MovingAveragePerChannelMinMaxObserver),
+    )
+}
+
+
+@pytest.mark.long  # torchao takes half a minute to prepare a program for training
+def test_a_program_that_was_trained_in_integers_keeps_its_scales() -> None:
+    torch.manual_seed(6)
+    net = nn.Sequential(nn.Conv2d(3, CHANNELS, 3, bias=False), nn.BatchNorm2d(CHANNELS), nn.ReLU())
+    x, y = torch.from_numpy(samples()["x"]), torch.randn(COUNT, CHANNELS, 7, 5).relu()
+    prepared = prepare_qat_pt2e(torch.export.export(net, (x,)).module(), Trained())
+    optimizer = torch.optim.SGD(prepared.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(prepared(x), y).backward()
+        optimizer.step()
+    move_exported_model_to_eval(prepared)
+    program = torch.export.export(convert_pt2e(prepared), (x,))
+    told = [node.args[1:3] for node in program.graph.nodes if "quantize_per_tensor.d" in str(node.target)]
+    report = accuracy(program, None, {"inputs": x.numpy()[None]})
+    assert [layer.name for layer in report.layers] == ["input", "conv2d"]
+    assert [(layer.scale, layer.zero_point) for layer in report.layers] == [*dict.fromkeys(told)]
+    # torch adds up in float: a tie may go the other way.
+    assert all(layer.differing <= 0.002 * layer.elements for layer in report.layers)
 
 
 def test_what_does_not_belong_together_is_refused() -> None:
