@@ -100,7 +100,7 @@ def compile(
     tuned: str | Path | None = None,
     rules: Sequence[Rule] = (),
     kernels: Sequence[Kernel] = (),
-    inputs: Sequence[npt.NDArray[Any]] | None = None,
+    inputs: Sequence[npt.NDArray[Any]] | str | Path | None = None,
     memory_budget: int | None = None,
     dump_phases: str | Path | None = None,
     cc: str | None = None,
@@ -149,7 +149,8 @@ def compile(
             `run --check` shows whether they keep the values.
         kernels: Kernels of your own to choose among beside ours, where all sizes are known; the self-test is computed
             without them, too.
-        inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
+        inputs: Inputs of the self-test, in the model's order, or an .npz as for `accuracy`, whose first sample they
+            are; seeded random ones by default.
         memory_budget: Largest peak of activation memory allowed, in bytes.
         dump_phases: Folder for each phase's module as TVMScript, beside what else is there.
         cc: Compiler driver to use instead of the pinned ziglang: it links a package, and compiles the C of a C library.
@@ -196,7 +197,7 @@ def compile(
         _refuse_for_package(weights, threads, memory)
     regions = regions_of(threads, memory)
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
-    files = (model, preprocess, state_init, quantize, tuned, vela_config)
+    files = (model, preprocess, state_init, quantize, tuned, vela_config, inputs)
     read = [Path(each) for each in (*files, *plugins) if isinstance(each, str | Path)]
     dump = None if dump_phases is None else _dump(dump_phases, Path(output), read, buckets, force)
     uses = nullcontext() if cache else without_entries()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.npz import read_npz
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
@@ -21,6 +22,7 @@ from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Calibration, Method, Precision
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.quantization.quantize_model import Importer
+from arm_ext.quantization.samples import split_samples
 from arm_ext.shapes.batch import batched
 from arm_ext.shapes.bounded_length import of_any_length, refuse_with_length
 from arm_ext.shapes.buckets import check_states, check_together, counted_inputs, with_frames
@@ -48,7 +50,7 @@ class Source:
     state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None
     quantize: str | Path | None = None
     calibration: Method = "minmax"
-    inputs: Sequence[npt.NDArray[Any]] | None = None
+    inputs: Sequence[npt.NDArray[Any]] | str | Path | None = None
     npu: bool = False
 
     def variants(
@@ -69,7 +71,7 @@ class Source:
         for bucket, imported in models:
             _check_ends(imported)
             _check_precision(options.precision, imported, options.profile)
-            inputs = list(self.inputs) if self.inputs is not None else random_inputs(imported.inputs)
+            inputs = random_inputs(imported.inputs) if self.inputs is None else _given(self.inputs, imported)
             variants.append(Variant(bucket, imported, inputs, options, self.inputs is not None))
         return variants, calibrated
 
@@ -115,6 +117,17 @@ class Source:
             models.append((bucket, with_states(model, self.state, initial)))
         check_together(models)
         return models, importer.calibration
+
+
+def _given(inputs: Sequence[npt.NDArray[Any]] | str | Path, model: ImportedModel) -> list[npt.NDArray[Any]]:
+    """Return the inputs of the self-test, which are the first sample of an .npz; states that it has not begin it."""
+    if not isinstance(inputs, str | Path):
+        return list(inputs)
+    arrays = read_npz(Path(inputs), "samples for the self-test, an array an input")
+    begun = {state.input: state.initial for state in model.states if state.input not in arrays}
+    specs = [spec for spec in model.inputs if spec.name not in begun]
+    sample = begun | split_samples(arrays, specs, f"samples of {inputs}")[0]
+    return [sample[spec.name] for spec in model.inputs]
 
 
 def _check_ends(model: ImportedModel) -> None:

@@ -98,6 +98,12 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     metavar="BYTES",
     help="Fail if activations need more memory than this.",
 )
+@click.option(
+    "--inputs",
+    type=PATH,
+    metavar="FILE.npz",
+    help="Samples as for `accuracy`, the first of which is the input of the self-test.  [default: random values]",
+)
 @click.option("--dump-phases", type=PATH, metavar="DIR", help="Write each phase as TVMScript.")
 @click.option(
     "--tuned",
@@ -154,6 +160,7 @@ def compile(
     winograd: bool,
     without: tuple[str, ...],
     memory_budget: int | None,
+    inputs: Path | None,
     dump_phases: Path | None,
     tuned: Path | None,
     save_node: str | None,
@@ -176,6 +183,7 @@ def compile(
             "--preprocess": preprocess,
             "--state-init": state_init,
             "--quantize": quantize,
+            "--inputs": inputs,
             "--save-node": save_node,
             "--dump-phases": dump_phases,
         }
@@ -229,7 +237,7 @@ def compile(
             state_init=state_init,
             quantize=quantize,
             calibration=calibration,
-            inputs=None if model or preprocess else [digits.held_out()[0][:1]],
+            inputs=inputs or (None if model or preprocess else [digits.held_out()[0][:1]]),
             dump_phases=dump_phases,
             progress=step,
         )
