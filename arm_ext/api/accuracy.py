@@ -138,6 +138,8 @@ def accuracy(
         trust: As for `compile`, of both programs.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
 
+    A metric that fails on the outputs of a quantised link alone is no error: the report says so in `unmeasured`.
+
     Raises:
         UsageError: A model, the data or the metric is wrong, or the models do not belong together.
         ModelError: onnxruntime cannot run one of them, or it cannot be compiled, or bounds do not hold in float either.
@@ -186,7 +188,7 @@ def accuracy(
     report = chain.report(board or HOST, len(feeds), judged)
     if agreement is not None:
         report = report.model_copy(update={"npu": agreement.link()})
-    if bisect is None or judged is None or not isinstance(chain, SearchedChain):
+    if bisect is None or judged is None or report.metric is None or not isinstance(chain, SearchedChain):
         return report
     progress("bisect")
     aim = target or (default_target(board) if board else "arm")

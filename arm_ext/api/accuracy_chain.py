@@ -11,11 +11,12 @@ import tvm
 from tvm import relax
 
 from arm_ext.api.mixed_precision import Choices
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.pipeline.selftest import Run
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.layer_errors import LayerErrors, errors
-from arm_ext.quantization.metrics import Metric, stacked
+from arm_ext.quantization.metrics import Metric, Outputs, stacked
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, Middle, MixedPrecision, OutputAccuracy
@@ -26,6 +27,11 @@ Feed = dict[str, Array]
 
 LINKS = ("source", "fake", "integers")
 """Links of a chain, as `MetricValue` names them."""
+_WORDS = {
+    "source": "the float model",
+    "fake": "the quantised model in its own runtime",
+    "integers": "our integers",
+}
 
 
 @dataclass
@@ -149,15 +155,12 @@ class Chain(ABC):
             link: found[: self.samples] for link, found in self.results.items()
         }
         links = {link: stacked(self.outputs, found) for link, found in rows.items()}
-        value = None
+        value, unmeasured = None, None
         if metric is not None:
-            found = {link: metric(outputs, links["source"]) for link, outputs in links.items()}
-            value = MetricValue(
-                name=metric.name,
-                drop=metric.drop(found["integers"], found["source"]),
-                less_is_better=metric.less_is_better,
-                **found,
-            )
+            try:
+                value = _measured(metric, links)
+            except UsageError as err:  # all else is told
+                unmeasured = str(err)
         return AccuracyReport(
             model=self.name,
             reference=self.reference,
@@ -174,10 +177,27 @@ class Chain(ABC):
                 for output in self.outputs
             ),
             metric=value,
+            unmeasured=unmeasured,
             uncovered=self.uncovered,
             middle=self.middle,
             runtime=self.runtime,
         )
+
+
+def _measured(metric: Metric, links: Mapping[str, Outputs]) -> MetricValue:
+    """Return a metric of the outputs of each link.
+
+    Raises:
+        UsageError: It fails on those of one link, which is named.
+    """
+    found = {}
+    for link, outputs in links.items():
+        try:
+            found[link] = metric(outputs, links["source"])
+        except UsageError as err:
+            raise UsageError(f"{err}, given the outputs of {_WORDS[link]}") from err
+    drop = metric.drop(found["integers"], found["source"])
+    return MetricValue(name=metric.name, drop=drop, less_is_better=metric.less_is_better, **found)
 
 
 class SearchedChain(Chain):

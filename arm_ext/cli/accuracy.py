@@ -163,5 +163,7 @@ def accuracy(
     click.echo(document if as_json else text(report, whole=whole))
     if report.npu is not None and not report.npu.equal:
         raise InternalError("\n".join(["the NPU does not compute our integers", *npu_link(report.npu)]))
+    if report.unmeasured is not None:
+        raise UsageError(report.unmeasured)
     if found := gate.missed(report):
         raise ModelError("\n".join(["; ".join(found), *blame(report)]))

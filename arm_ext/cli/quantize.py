@@ -19,7 +19,7 @@ from arm_ext.cli.model_options import (
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.common.errors import InternalError
+from arm_ext.common.errors import InternalError, UsageError
 from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
 from arm_ext.shapes.given import Dim
 
@@ -172,3 +172,5 @@ def quantize(
     click.echo(result.accuracy.model_dump_json(indent=2) if as_json else text(result.accuracy, whole=whole))
     if (link := result.accuracy.npu) is not None and not link.equal:
         raise InternalError("\n".join(["the NPU does not compute our integers", *npu_link(link)]))
+    if result.accuracy.unmeasured is not None:
+        raise UsageError(f"{result.accuracy.unmeasured}; {output} was written")

@@ -73,7 +73,7 @@ def _stacked(samples: Iterable[Mapping[str, npt.ArrayLike]]) -> dict[str, npt.ND
         raise UsageError("the samples are empty")
     try:
         return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
-    except (TypeError, KeyError, ValueError) as err:
+    except (TypeError, KeyError, IndexError, ValueError) as err:
         raise UsageError(
             f"data: expected samples that are all alike, each a mapping of inputs' names to arrays ({err})"
         ) from err

@@ -83,6 +83,8 @@ class Gate:
             if self.min_sqnr is not None and not each.integers.sqnr_db >= self.min_sqnr
         ]
         value = report.metric
+        if report.unmeasured is not None and (self.least is not None or self.max_drop is not None):
+            raise UsageError(report.unmeasured)
         if value is None:
             self.check(None, report.samples)
         else:

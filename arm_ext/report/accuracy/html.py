@@ -28,6 +28,7 @@ from arm_ext.report.accuracy.views import (
     precision_rows,
     precision_title,
     pruned,
+    unmeasured,
     where_lost,
 )
 from arm_ext.report.html.embed import page_style
@@ -71,6 +72,7 @@ def html(report: AccuracyReport) -> str:
     mixed, npu = report.mixed, report.npu
     body = [
         _outputs(report),
+        _paragraphs(unmeasured(report)),
         _paragraphs(where_lost(report)),
         f"<h2>To blame</h2>{told}",
         _paragraphs(pruned(report)),

@@ -316,7 +316,14 @@ class AccuracyReport(_Record):
     )
     layers: tuple[LayerAccuracy, ...] = Field(description="Layers in execution order.")
     outputs: tuple[OutputAccuracy, ...] = Field(description="Outputs in the model's order.")
-    metric: MetricValue | None = Field(description="Value of the metric; null if none was asked for.")
+    metric: MetricValue | None = Field(
+        description="Value of the metric; null if none was asked for, or if it could not be measured."
+    )
+    unmeasured: str | None = Field(
+        default=None,
+        description="Why the metric could not be measured, such as that a function of the user's raised an error for "
+        "our outputs; null if it was measured, or if none was asked for.",
+    )
     uncovered: tuple[str, ...] = Field(
         description="Source nodes that no tensor of the quantised model stands for."
     )

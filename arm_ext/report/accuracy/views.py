@@ -61,6 +61,7 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
         [
             described(report),
             *_outputs(report),
+            *unmeasured(report),
             *where_lost(report),
             "",
             *_paragraph(pruned(report)),
@@ -279,6 +280,13 @@ def described(report: AccuracyReport) -> str:
         f"{report.model} against {report.reference}, {counted(report.samples, 'sample')}{stopped}; "
         f"our integers on {where}, the rest by {report.runtime}"
     )
+
+
+def unmeasured(report: AccuracyReport) -> list[str]:
+    """Return why there is no metric where one was asked for."""
+    if report.unmeasured is None:
+        return []
+    return textwrap.wrap(f"The metric was not measured: {report.unmeasured}", _WIDTH)
 
 
 def where_lost(report: AccuracyReport) -> list[str]:

@@ -243,6 +243,20 @@ def test_our_integers_of_products_equal_those_of_onnxruntime() -> None:
     )
 
 
+def test_scales_that_training_found_are_kept() -> None:
+    """Quantisation-aware training has scales of its own: of no samples, and of no power of two."""
+    broken = Broken()
+    learned = {"projected": 0.0291, "sum_active": 0.0173}
+    for name, scale in learned.items():
+        broken.put(f"{name}_scale", np.float32(scale))
+    report = broken.report()
+    layers = {layer.tensor: layer for layer in report.layers}
+    assert {name: layers[name].scale for name in learned} == {
+        name: float(np.float32(scale)) for name, scale in learned.items()
+    }
+    assert {layers[name].differing for name in learned} == {0}
+
+
 def test_own_error_is_told_apart_from_what_layers_before_lost() -> None:
     layers = {layer.name: layer for layer in reported("a layer that saturates").layers}
     assert layers["depthwise"].own.sqnr_db == pytest.approx(layers["depthwise"].fake.sqnr_db, abs=1)
@@ -538,6 +552,30 @@ def test_a_metric_of_ones_own_takes_outputs_and_data(files: Path, capsys: pytest
     assert own is not None
     assert top1 is not None
     assert (own.source, own.integers) == (top1.source, top1.integers)
+
+
+def test_a_metric_that_fails_on_our_integers_alone_keeps_the_rest(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("exact_metric.py").write_text(
+        "def share(outputs, data):\n    if abs(outputs['logits'][:, 0] - data['exact']).max() > 1e-4:\n"
+        "        raise KeyError('boxes')\n    return 1.0\n"
+    )
+    images = digits.held_out()[0][:4]
+    product = onnx.load("product.onnx")
+    weights = numpy_helper.to_array(product.graph.initializer[0])
+    np.savez("exact.npz", inputs=images, exact=images.reshape(4, 64) @ weights)
+    assert _accuracy_of_product(*("--metric", "exact_metric:share", "-o", "r.html"), data="exact.npz") == 2
+    captured = capsys.readouterr()
+    said = "raised KeyError: 'boxes', given the outputs of the quantised model"
+    assert said in captured.err
+    assert "The metric was not measured: " in captured.out
+    assert said in " ".join(captured.out.split())
+    assert "output logits" in captured.out
+    assert "KeyError" in Path("r.html").read_text()
+    bounds = ["--metric", "exact_metric:share", "--max-drop", "1%", "--bisect"]
+    assert _accuracy_of_product(*bounds, data="exact.npz") == 2
+    assert said in capsys.readouterr().err
 
 
 def test_models_that_do_not_belong_together_are_refused() -> None:

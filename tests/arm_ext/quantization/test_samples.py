@@ -4,7 +4,7 @@ import pytest
 
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import TensorSpec
-from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.samples import read_samples, split_samples
 
 IMAGE = TensorSpec("image", (1, 3, 9), "float32")
 TOKENS = TensorSpec("tokens", (7,), "int64")
@@ -20,6 +20,21 @@ def test_one_feed_a_sample_in_the_models_shape(axes: tuple[int, ...], name: str)
     feeds = split_samples({name: images(4, *axes), "labels": np.zeros(4)}, [IMAGE])
     assert [feed.keys() for feed in feeds] == [{"image"}] * 4
     np.testing.assert_array_equal(feeds[2]["image"], images(4, 1, 3, 9)[2])
+
+
+def test_an_iterable_gives_a_sample_at_a_time():
+    rows = [{"image": image, "labels": number} for number, image in enumerate(images(3, 3, 9))]
+    arrays = read_samples(iter(rows), lambda: (IMAGE,))
+    np.testing.assert_array_equal(arrays["labels"], [0, 1, 2])
+    np.testing.assert_array_equal(split_samples(arrays, [IMAGE])[1]["image"], images(3, 1, 3, 9)[1])
+    for wrong, said in (
+        ([], "the samples are empty"),
+        ([rows[0], {"image": rows[1]["image"]}], "expected samples that are all alike"),
+        ([{"image": np.zeros(3)}, {"image": np.zeros(4)}], "expected samples that are all alike"),
+        ([np.zeros(3)], "each a mapping of inputs' names to arrays"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            read_samples(iter(wrong), lambda: (IMAGE,))
 
 
 def test_inputs_are_paired_in_order():
