@@ -72,7 +72,7 @@ class Row:
         counts = (
             len(regions),
             sum(len(region.operators) for region in regions),
-            sum(not fallback.unfit for fallback in self.report.fallbacks),
+            sum(not rejection.unfit for rejection in self.report.rejections),
         )
         return (
             self.model,

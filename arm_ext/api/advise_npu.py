@@ -257,7 +257,7 @@ class _Pricer:
         for memory in (memory for region in regions for memory in region.memories):
             memories[memory.name] = max(memory.peak_bytes, memories.get(memory.name, 0))
         covered = {node for region in regions for node in region.sources}
-        left = reasons_of([each for each in found.fallbacks if not each.unfit], self.macs, covered)
+        left = reasons_of([each for each in found.rejections if not each.unfit], self.macs, covered)
         return Price(
             regions=len(regions),
             operators=sum(len(region.operators) for region in regions),

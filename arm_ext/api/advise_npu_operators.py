@@ -175,7 +175,7 @@ def _npu(build: Build) -> NpuReport:
 
 def _kept(build: Build) -> list[Diagnostic]:
     """Return the operators that stay on the CPU, but for those that are faster there."""
-    return [found for found in _npu(build).fallbacks if not found.unfit and found.asked != ESTIMATES]
+    return [found for found in _npu(build).rejections if not found.unfit and found.asked != ESTIMATES]
 
 
 def _said(found: Diagnostic) -> str:

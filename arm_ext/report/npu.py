@@ -111,7 +111,7 @@ class Reason(_Record):
 
 
 class NpuReport(_Record):
-    """How a model was divided; clocks and hand-over are what regions were weighed by."""
+    """The division of a model between CPU and NPU, and the clocks and hand-over by which regions were weighed."""
 
     accelerator: str = Field(description="Name of the NPU.")
     linux_driver: bool = Field(
@@ -124,12 +124,12 @@ class NpuReport(_Record):
     npu_mhz: float = Field(description="Clock of the NPU in MHz that regions were weighed by.")
     handover_us: float = Field(description="Microseconds of one hand-over between CPU and NPU.")
     regions: tuple[NpuRegion, ...] = Field(description="The parts of the model that the NPU runs.")
-    fallbacks: tuple[Diagnostic, ...] = Field(
+    rejections: tuple[Diagnostic, ...] = Field(
         description="Operators that stay on the CPU, and why: the limit is what the NPU allows; `unfit` marks those "
         "that only convert between float and integers at an end of the model."
     )
     reasons: tuple[Reason, ...] = Field(
-        description="The reasons of the fallbacks, those with the greatest share of multiply-accumulates first."
+        description="The reasons of the rejections, those with the greatest share of multiply-accumulates first."
     )
 
     def where(self, source: str) -> tuple[Where, str]:
@@ -137,7 +137,7 @@ class NpuReport(_Record):
         regions = ", ".join(
             f"NPU region {region.index}" for region in self.regions if source in region.sources
         )
-        kept = dict.fromkeys(f.why() for f in self.fallbacks if source in f.nodes)
+        kept = dict.fromkeys(f.why() for f in self.rejections if source in f.nodes)
         why = f"not {self.accelerator}: {'; '.join(kept)}" if kept else ""
         if regions:
             return ("cpu+npu" if kept else "npu"), "; ".join(filter(None, [regions, why]))
@@ -147,7 +147,7 @@ class NpuReport(_Record):
         """Return "ethos-u55-128: 1 region of 12 operators, 91,288 cycles; 1 operator on the CPU"."""
         operators = sum(len(region.operators) for region in self.regions)
         cycles = sum(region.cycles for region in self.regions)
-        left = sum(not fallback.unfit for fallback in self.fallbacks)
+        left = sum(not rejection.unfit for rejection in self.rejections)
         if not self.regions:
             return f"{self.accelerator}: nothing runs on it; {counted(left, 'operator')} on the CPU"
         regions = f"{counted(len(self.regions), 'region')} of {counted(operators, 'operator')}"
@@ -161,16 +161,16 @@ def fallback_name(index: int) -> str:
 
 
 def of_all(reports: Sequence[NpuReport], macs: Mapping[str, int]) -> NpuReport:
-    """Return one report for all shapes of a package: every region, and equal fallbacks of several shapes once.
+    """Return one report for all shapes of a package: every region, and equal rejections of several shapes once.
 
     Args:
         reports: Reports of the shapes, at least one; regions are numbered across all of them.
         macs: As for `reasons_of`.
     """
     regions = tuple(region for report in reports for region in report.regions)
-    fallbacks = tuple(dict.fromkeys(fallback for report in reports for fallback in report.fallbacks))
+    rejections = tuple(dict.fromkeys(rejection for report in reports for rejection in report.rejections))
     covered = {node for region in regions for node in region.sources}
-    changed = {"regions": regions, "fallbacks": fallbacks, "reasons": reasons_of(fallbacks, macs, covered)}
+    changed = {"regions": regions, "rejections": rejections, "reasons": reasons_of(rejections, macs, covered)}
     return reports[0].model_copy(update=changed)
 
 
@@ -181,23 +181,23 @@ def reason_table(reasons: Sequence[Reason]) -> list[str]:
 
 
 def reasons_of(
-    fallbacks: Sequence[Diagnostic], macs: Mapping[str, int], regions: Collection[str]
+    rejections: Sequence[Diagnostic], macs: Mapping[str, int], regions: Collection[str]
 ) -> tuple[Reason, ...]:
-    """Return fallbacks grouped by reason, the greatest share of MACs first.
+    """Return rejections grouped by reason, the greatest share of MACs first.
 
     Args:
-        fallbacks: Operators that stay on the CPU.
+        rejections: Operators that stay on the CPU.
         macs: Source node → multiply-accumulates.
         regions: Source nodes that the NPU computes; of nodes that are on both sides the NPU has the MACs.
     """
     total = sum(macs.values()) or 1
     groups: dict[str, list[Diagnostic]] = {}
-    for fallback in fallbacks:
-        groups.setdefault(fallback.reason, []).append(fallback)
+    for rejection in rejections:
+        groups.setdefault(rejection.reason, []).append(rejection)
     found = []
     for reason, group in groups.items():
-        nodes = {node for fallback in group for node in fallback.nodes}
+        nodes = {node for rejection in group for node in rejection.nodes}
         kept = sum(macs.get(node, 0) for node in nodes if node not in regions)
-        operators = tuple(sorted({fallback.operator for fallback in group}))
+        operators = tuple(sorted({rejection.operator for rejection in group}))
         found.append(Reason(reason=reason, operators=operators, nodes=len(nodes), mac_share=kept / total))
     return tuple(sorted(found, key=lambda reason: (-reason.mac_share, -reason.nodes, reason.reason)))

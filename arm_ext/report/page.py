@@ -291,7 +291,7 @@ class _Page:
         """Yield one finding per reason that keeps operators on the CPU, with the figures of the costliest operator."""
         reasons: dict[str, list[tuple[float, Diagnostic]]] = {}
         shares: dict[str, dict[int, float]] = {}
-        for left in self.report.npu.fallbacks if self.report.npu else ():
+        for left in self.report.npu.rejections if self.report.npu else ():
             if not left.unfit:
                 calls = {id(c): self._share(c) for c in self._calls_of(left.nodes)}
                 reasons.setdefault(left.reason, []).append((sum(calls.values()), left))
@@ -353,7 +353,7 @@ class _Page:
 
     def _borders(self) -> Iterator[_Finding]:
         """Why regions of the NPU end where it is not for an operator that the CPU keeps."""
-        kept = {left.why() for left in self.report.npu.fallbacks} if self.report.npu else set()
+        kept = {left.why() for left in self.report.npu.rejections} if self.report.npu else set()
         for region in self._regions():
             for border in region.borders:
                 if border.sources and border.reason not in kept:

@@ -17,7 +17,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 
-SCHEMA_VERSION: Literal[4] = 4
+SCHEMA_VERSION: Literal[5] = 5
 
 
 class NodeRow(BaseModel):
@@ -60,7 +60,7 @@ class CompileReport(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: Literal[4] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
+    schema_version: Literal[5] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
     model: str = Field(description="Name of the model.")
     target: str = Field(description="Name of the target profile.")
     macs: int = Field(description="Multiply-accumulates of one inference.")

@@ -18,15 +18,15 @@ from arm_ext.report.npu import NpuBorder
 from schedules.diagnostic import Diagnostic
 
 
-def borders(graph: Graph, divided: Offload, fallbacks: Sequence[Diagnostic]) -> list[tuple[NpuBorder, ...]]:
+def borders(graph: Graph, divided: Offload, rejections: Sequence[Diagnostic]) -> list[tuple[NpuBorder, ...]]:
     """Return the borders of each region.
 
     Args:
         graph: The divided graph.
         divided: The regions, and the reasons why other operators stay on the CPU.
-        fallbacks: The fallbacks of the report, each with its reason.
+        rejections: The rejections of the report, each with its reason.
     """
-    sides = _Sides(graph, divided, fallbacks)
+    sides = _Sides(graph, divided, rejections)
     return [(*sides.entering(number), *sides.leaving(number)) for number in range(len(divided.regions))]
 
 
@@ -37,7 +37,7 @@ class _Sides:
     Attributes:
         graph: See `borders`.
         divided: See `borders`.
-        fallbacks: See `borders`.
+        rejections: See `borders`.
         region: Variable → number of the region that computes it.
         caller: Variable → the operator on the CPU that computes it.
         readers: Variable → the variables whose values read it.
@@ -45,7 +45,7 @@ class _Sides:
 
     graph: Graph
     divided: Offload
-    fallbacks: Sequence[Diagnostic]
+    rejections: Sequence[Diagnostic]
     region: dict[Var, int] = field(init=False)
     caller: dict[Var, Operator[Any] | UnsupportedCall] = field(init=False)
     readers: dict[Var, list[Var]] = field(init=False)
@@ -111,7 +111,7 @@ class _Sides:
     def _why(self, call: Operator[Any] | UnsupportedCall) -> str:
         """Return the report's reason why a call stays on the CPU."""
         nodes = set(call.nodes)
-        found = [f for f in self.fallbacks if nodes & set(f.nodes)]
+        found = [f for f in self.rejections if nodes & set(f.nodes)]
         exact = [f for f in found if set(f.nodes) == nodes]
         return "; ".join(dict.fromkeys(f.why() for f in exact or found))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the division that the user asked for by options: no fallbacks, an SRAM budget."""
+"""Checks of the division that the user asked for by options: no operators left on the CPU, an SRAM budget."""
 
 from collections.abc import Collection, Mapping
 
@@ -10,10 +10,10 @@ from schedules.diagnostic import Diagnostic
 
 _SRAM = "Sram"  # Vela's name of the SRAM in every system configuration
 _WIDEST = 5  # layers that a message lists, as many as for --memory-budget
-_NAMED = 20  # fallbacks that a message lists one by one: as many as fit on a screen
+_NAMED = 20  # rejections that a message lists one by one: as many as fit on a screen
 
 
-def check_fallbacks(report: NpuReport, watched: Collection[str], macs: Mapping[str, int]) -> None:
+def check_rejections(report: NpuReport, watched: Collection[str], macs: Mapping[str, int]) -> None:
     """Raise ModelError if an operator, or one of those watched, falls back to the CPU.
 
     Args:
@@ -25,12 +25,12 @@ def check_fallbacks(report: NpuReport, watched: Collection[str], macs: Mapping[s
         ModelError: Something falls back; the message has the reasons.
     """
 
-    def counts(fallback: Diagnostic) -> bool:
+    def counts(rejection: Diagnostic) -> bool:
         if not watched:
-            return not fallback.unfit
-        return bool({fallback.operator, *fallback.nodes} & set(watched))
+            return not rejection.unfit
+        return bool({rejection.operator, *rejection.nodes} & set(watched))
 
-    found = [fallback for fallback in report.fallbacks if counts(fallback)]
+    found = [rejection for rejection in report.rejections if counts(rejection)]
     if not found:
         return
     covered = {node for region in report.regions for node in region.sources}

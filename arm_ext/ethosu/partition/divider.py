@@ -15,7 +15,7 @@ from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions, OnNpuError
 from arm_ext.ethosu.partition.borders import borders
 from arm_ext.ethosu.partition.cpu_cost import cpu_cycles
-from arm_ext.ethosu.partition.demands import check_fallbacks, check_sram
+from arm_ext.ethosu.partition.demands import check_rejections, check_sram
 from arm_ext.ethosu.partition.layers import layer_sources
 from arm_ext.ethosu.partition.offload import Offload, Offloader, Region, compile_part
 from arm_ext.ethosu.partition.offload_cost import Clocks
@@ -153,7 +153,7 @@ class Divider:
         ).divide(graph)
         report = self._report(graph, divided, macs, lowered.left_float, first)
         if options.fail_on_fallback:
-            check_fallbacks(report, watched, macs)
+            check_rejections(report, watched, macs)
         if options.sram_budget is not None:
             check_sram(report, options.sram_budget)
         return Offloaded(divided, report, integer, options.on_npu_error)
@@ -174,8 +174,8 @@ class Divider:
         left_float: Sequence[Diagnostic],
         first: int,
     ) -> NpuReport:
-        fallbacks = tuple(_fallbacks(divided, left_float))
-        ends = borders(graph, divided, fallbacks)
+        rejections = tuple(_rejections(divided, left_float))
+        ends = borders(graph, divided, rejections)
         regions = tuple(
             _region(number, *parts, self._vela)
             for number, parts in enumerate(zip(divided.regions, ends, strict=True), first)
@@ -191,12 +191,12 @@ class Divider:
             npu_mhz=self.clocks.npu,
             handover_us=self.clocks.handover,
             regions=regions,
-            fallbacks=fallbacks,
-            reasons=reasons_of(fallbacks, macs, covered),
+            rejections=rejections,
+            reasons=reasons_of(rejections, macs, covered),
         )
 
 
-def _fallbacks(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+def _rejections(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
     """Yield why each operator stays on the CPU; `unfit` if it only converts between float and integers."""
     for operator, why in divided.refused.items():
         yield replace(why, nodes=operator.nodes, operator=operator.kind)

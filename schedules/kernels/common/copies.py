@@ -16,11 +16,11 @@ UNROLL = 4
 """Vectors of one iteration of a copy's loop: two LDP and two STP."""
 
 
-Part = Callable[[ir.Expr], ir.Expr]
-"""Makes elements of a copy, a vector or a scalar, of those of its source."""
+Plane = Callable[[ir.Expr], ir.Expr]
+"""Computes elements of a copy, as a vector or a scalar, from those of its source: all of each, or its high byte."""
 
-WHOLE: tuple[Part, ...] = (lambda value: value,)
-"""The elements as they are."""
+WHOLE: tuple[Plane, ...] = (lambda value: value,)
+"""One plane, of the elements as they are."""
 
 
 def pieces(count: int, largest: int) -> list[tuple[int, int]]:
@@ -40,11 +40,11 @@ def copy(
     target: tirx.Buffer,
     to: ir.Expr,
     count: int,
-    part: Part = WHOLE[0],
+    plane: Plane = WHOLE[0],
 ) -> None:
-    """Emit a copy of `part` of `count` contiguous elements between flat buffers, cast to the target's dtype."""
+    """Emit a copy of a plane of `count` contiguous elements between flat buffers, cast to the target's dtype."""
     dtype = str(target.dtype)
-    _run(target, to, count, lambda at, lanes: converted(part(load(source, start + at, lanes)), dtype))
+    _run(target, to, count, lambda at, lanes: converted(plane(load(source, start + at, lanes)), dtype))
 
 
 def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float | ir.Expr) -> None:
@@ -58,7 +58,7 @@ def padded(
     shape: Sequence[int],
     widths: Sequence[tuple[int, int]],
     value: float | ir.Expr,
-    parts: Sequence[Part] = WHOLE,
+    planes: Sequence[Plane] = WHOLE,
 ) -> tirx.Buffer:
     """Emit a padded copy of a tensor into the workspace.
 
@@ -67,18 +67,18 @@ def padded(
         shape: Shape of the tensor, [N, H, W, C].
         widths: Number of elements before and after each axis; 0 for N and C.
         value: Value of the border; an expression must have the dtype of the tensor.
-        parts: Each makes a padded tensor; these lie one behind the other and have one dtype.
+        planes: Each becomes a padded tensor; these lie one behind the other and have one dtype.
     """
     images, height, width, channels = shape
     _, (top, bottom), (left, right), _ = widths
     tall, line = height + top + bottom, (width + left + right) * channels
     scalar = value if isinstance(value, ir.Expr) else tirx.const(value, str(source.dtype))
-    borders = [part(scalar) for part in parts]
+    borders = [plane(scalar) for plane in planes]
     dtype = str(borders[0].ty.dtype)
     # A register more, so that a vector that begins inside ends inside.
     size, slack = images * tall * line, REGISTER // np.dtype(dtype).itemsize
-    target = T.alloc_buffer((len(parts) * size + slack,), dtype, scope="global", layout=None)
-    for number, (part, border) in enumerate(zip(parts, borders, strict=True)):
+    target = T.alloc_buffer((len(planes) * size + slack,), dtype, scope="global", layout=None)
+    for number, (plane, border) in enumerate(zip(planes, borders, strict=True)):
         with T.serial(i64(0), i64(images)) as image:
             first = T.Bind(image * (tall * line) + number * size)
             fill(target, first, top * line, border)
@@ -91,7 +91,7 @@ def padded(
                     target,
                     row + left * channels,
                     width * channels,
-                    part,
+                    plane,
                 )
                 fill(target, row + (left + width) * channels, right * channels, border)
             fill(target, first + (top + height) * line, bottom * line, border)

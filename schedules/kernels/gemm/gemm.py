@@ -93,8 +93,8 @@ class Unit(ABC, Generic[P, Q]):
         """Whether vector loads may end up to a register behind the data, so that it has to be copied."""
         return False
 
-    def parts(self, product: Q) -> Sequence[copies.Part]:
-        """Return the parts of the data that products read, one tensor each; see `copies.padded`."""
+    def planes(self, product: Q) -> Sequence[copies.Plane]:
+        """Return the planes of the data that products read, one tensor each; see `copies.padded`."""
         return copies.WHOLE
 
     def border(self, workload: Workload, pad: Pad, inputs: Sequence[tirx.Buffer]) -> float | ir.Expr:
@@ -231,13 +231,13 @@ class Gemm(ABC, Generic[P, Q]):
         return taken(self.unit.products(workload), workload)
 
     def _data(self, workload: Workload, products: Sequence[Q], inputs: Sequence[tirx.Buffer]) -> tirx.Buffer:
-        """Emits the data in parts and with its border, or a register behind it, that vectors may begin inside."""
+        """Emits a copy of the data in planes, with its border or a register of slack behind it, where one is needed."""
         data, pad = workload.operands[0], products[0].pad
-        x, shape, parts = inputs[data.index], data.shape, self.unit.parts(products[0])
+        x, shape, planes = inputs[data.index], data.shape, self.unit.planes(products[0])
         if pad is not None:
-            return copies.padded(x, shape, pad.widths, self.unit.border(workload, pad, inputs), parts)
-        if len(parts) > 1 or any(map(self.unit.reads_past_the_data, products)):
-            return copies.padded(x, (1, 1, 1, math.prod(shape)), ((0, 0),) * 4, 0.0, parts)
+            return copies.padded(x, shape, pad.widths, self.unit.border(workload, pad, inputs), planes)
+        if len(planes) > 1 or any(map(self.unit.reads_past_the_data, products)):
+            return copies.padded(x, (1, 1, 1, math.prod(shape)), ((0, 0),) * 4, 0.0, planes)
         return x
 
 

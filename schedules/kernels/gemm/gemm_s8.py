@@ -232,7 +232,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         with self.registers(), sve.functions(params.sve):
             yield
 
-    def parts(self, product: IntegerProduct) -> Sequence[copies.Part]:
+    def planes(self, product: IntegerProduct) -> Sequence[copies.Plane]:
         """Return the planes of int16 data; other data is read as it is."""
         return product_s8.PLANES if product.planes > 1 else copies.WHOLE
 

@@ -325,7 +325,7 @@ def padding_cost(product: IntegerProduct) -> Cost:
 SPLIT = 5
 """Vector instructions that split 16 elements of int16 into planes: UZP1, EOR, UZP2, and two stores."""
 
-PLANES: tuple[copies.Part, ...] = (
+PLANES: tuple[copies.Plane, ...] = (
     lambda value: _byte((value & _constant(value, PLANE - 1)) - _constant(value, FLIP)),
     lambda value: _byte(value >> _constant(value, PLANE.bit_length() - 1)),
 )

@@ -77,7 +77,7 @@ class Operation(Generic[A]):
             output value. Images are NHWC.
         patterns: Parsers, keyed by the Relax operator (without "relax.") or the numerics routine that is called.
         sums: Parsers of accumulators that a requantisation reads, keyed like `patterns`.
-        constraints: Its own constraints, checked after `OF_ALL`. The first violated one is the reason of a fallback.
+        constraints: Its own constraints, checked after `OF_ALL`. The first violated one is the reason of the rejection.
         quirks: See `Quirks`.
     """
 

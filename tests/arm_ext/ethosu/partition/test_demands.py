@@ -2,7 +2,7 @@
 import pytest
 
 from arm_ext.common.errors import ModelError
-from arm_ext.ethosu.partition.demands import check_fallbacks, check_sram
+from arm_ext.ethosu.partition.demands import check_rejections, check_sram
 from arm_ext.report.npu import NpuLayer, NpuMemoryUse, NpuRegion, NpuReport
 from schedules.diagnostic import Diagnostic
 
@@ -18,7 +18,7 @@ BORDER = Diagnostic(nodes=("x_q",), operator="quantize", reason="it converts", u
 MACS = {"deep": 300, "wide": 100}
 
 
-def report(*fallbacks: Diagnostic) -> NpuReport:
+def report(*rejections: Diagnostic) -> NpuReport:
     layers = tuple(
         NpuLayer(
             operator="Conv2D", sources=(name,), cycles=1, npu_cycles=1, macs=0, staging_bytes=1000 * size
@@ -51,14 +51,14 @@ def report(*fallbacks: Diagnostic) -> NpuReport:
         npu_mhz=1,
         handover_us=20,
         regions=(region,),
-        fallbacks=fallbacks,
+        rejections=rejections,
         reasons=(),
     )
 
 
 def test_a_fallback_is_an_error_with_reason_value_limit_and_share():
     with pytest.raises(ModelError) as error:
-        check_fallbacks(report(KEPT, BORDER), (), MACS)
+        check_rejections(report(KEPT, BORDER), (), MACS)
     text = str(error.value)
     assert "1 operator would run on the CPU, not on ethos-u65-256" in text
     assert "2      75.0   conv2d     its window has too many rows" in text
@@ -70,13 +70,13 @@ def test_a_fallback_is_an_error_with_reason_value_limit_and_share():
 
 @pytest.mark.parametrize("watched", [(), ("softmax",), ("conv2d_transpose", "wide")])
 def test_what_is_not_watched_may_fall_back(watched: tuple[str, ...]):
-    check_fallbacks(report(*([KEPT] if watched else []), BORDER), watched, MACS)
+    check_rejections(report(*([KEPT] if watched else []), BORDER), watched, MACS)
 
 
 @pytest.mark.parametrize("watched", ["conv2d", "deep_q", "quantize"])
 def test_what_is_watched_by_kind_or_node_may_not(watched: str):
     with pytest.raises(ModelError):
-        check_fallbacks(report(KEPT, BORDER), (watched,), MACS)
+        check_rejections(report(KEPT, BORDER), (watched,), MACS)
 
 
 def test_sram_above_the_budget_names_the_widest_layers():

@@ -65,7 +65,7 @@ def test_each_node_says_where_it_runs_or_why_not_on_the_npu(mixed: arm_ext.Compi
 def test_every_rejection_has_a_limit_a_value_and_what_would_make_it_fit(mixed: arm_ext.CompileResult):
     npu = mixed.report.npu
     assert npu is not None
-    assert {f.operator for f in npu.fallbacks} >= {
+    assert {f.operator for f in npu.rejections} >= {
         "layer_norm",
         "softmax",
         "linear",
@@ -73,12 +73,12 @@ def test_every_rejection_has_a_limit_a_value_and_what_would_make_it_fit(mixed: a
         "quantize",
         "dequantize",
     }
-    assert [f for f in npu.fallbacks if not (f.nodes and f.reason and f.limit and f.actual and f.hint)] == []
+    assert [f for f in npu.rejections if not (f.nodes and f.reason and f.limit and f.actual and f.hint)] == []
     text = " ".join((mixed.package.path / REPORT_TEXT).read_text().split())
     assert all(
-        f"{f.operator}: {f.reason} (expected " in text for f in npu.fallbacks if f.operator == "layer_norm"
+        f"{f.operator}: {f.reason} (expected " in text for f in npu.rejections if f.operator == "layer_norm"
     )
-    assert all(f.reason in text for f in npu.fallbacks if not f.unfit)
+    assert all(f.reason in text for f in npu.rejections if not f.unfit)
 
 
 def test_nodes_on_the_cpu_are_counted_by_reason_with_their_share_of_macs(mixed: arm_ext.CompileResult):
@@ -152,10 +152,10 @@ def test_only_what_is_wished_for_goes_to_the_npu():
     model = prepared("mixed")
     divided = model.divide(Divider(NpuOptions("ethos-u85-512", npu_ops=("Softmax", "query"))))
     assert [set(region.operators) for region in divided.report.regions] == [{"linear"}, {"softmax"}]
-    kept = {f.operator: f.why() for f in divided.report.fallbacks}
+    kept = {f.operator: f.why() for f in divided.report.rejections}
     assert kept["conv2d"] == "--npu-ops does not name it (expected a name in --npu-ops, found conv2d); add it"
     sent = model.divide(Divider(NpuOptions("ethos-u85-512", cpu_mhz=25, cpu_ops=("conv",))))
-    kept = {f.operator: f.why() for f in sent.report.fallbacks}
+    kept = {f.operator: f.why() for f in sent.report.rejections}
     assert kept["conv2d"].startswith("--cpu-ops keeps it on the CPU (expected none of --cpu-ops, found conv)")
 
 
@@ -168,7 +168,9 @@ def test_a_larger_hand_over_keeps_a_small_region_on_the_cpu():
         assert report.handover_us == handover
         assert all(handover < region.npu_us < region.cpu_us for region in report.regions)
         left.append([region.operators[1] for region in report.regions])
-        kept.append({f.operator for f in report.fallbacks if f.reason.startswith("the hand-over costs more")})
+        kept.append(
+            {f.operator for f in report.rejections if f.reason.startswith("the hand-over costs more")}
+        )
     assert left == [["conv2d", "linear"], ["conv2d"], []]
     assert not kept[0]
     assert kept[1] >= {"linear", "softmax"}
