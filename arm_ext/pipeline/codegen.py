@@ -175,22 +175,34 @@ _TO_BLOCKS = Sequential(
 )
 
 
-def _compare_bools(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Compare bools as int8: TVM compares vectors of bools by an instruction for floats, which LLVM refuses."""
+def _define_comparisons(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Compare bools as int8, and negate a == b for a != b of floats.
+
+    TVM compares vectors of bools by an instruction for floats, which LLVM refuses. And its a != b of floats is false
+    where one is NaN. (The negation is an exclusive or: TVM simplifies all others to a != b.)
+    """
     found: list[prim.EQ | prim.NE] = []
     structural_walk(func.body, [((prim.EQ, prim.NE), found.append)])
     # A walk takes a third of the time of a map.
-    if not any(str(node.a.ty.dtype).startswith("bool") for node in found):
+    if not any(map(_is_redefined, found)):
         return func
 
-    def as_integers(node: prim.EQ | prim.NE) -> Expr:
+    def redefined(node: prim.EQ | prim.NE) -> Expr:
         dtype = str(node.a.ty.dtype)
-        if not dtype.startswith("bool"):
+        if not _is_redefined(node):
             return node
-        integers = dtype.replace("bool", "int8")
-        return type(node)(tirx.Cast(integers, node.a), tirx.Cast(integers, node.b))
+        if dtype.startswith("bool"):
+            integers = dtype.replace("bool", "int8")
+            return type(node)(tirx.Cast(integers, node.a), tirx.Cast(integers, node.b))
+        equal = prim.EQ(node.a, node.b)
+        return tirx.bitwise_xor(equal, tirx.const(True, str(equal.ty.dtype)))
 
-    return func.with_body(structural_map(func.body, [((prim.EQ, prim.NE), as_integers)]))
+    return func.with_body(structural_map(func.body, [((prim.EQ, prim.NE), redefined)]))
+
+
+def _is_redefined(node: prim.EQ | prim.NE) -> bool:
+    dtype = str(node.a.ty.dtype)
+    return dtype.startswith("bool") or (isinstance(node, prim.NE) and "float" in dtype)
 
 
 _TO_LOOPS = Sequential(
@@ -221,7 +233,7 @@ _TO_CODE = Sequential(
         s_tir.transform.RewriteUnsafeSelect(),
         # These passes see whole vectors, which VectorizeLoop has made by now.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
-        tirx.transform.prim_func_pass(lambda func, _mod, _context: _compare_bools(func), opt_level=0),
+        tirx.transform.prim_func_pass(lambda func, _mod, _context: _define_comparisons(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
         tirx.transform.VerifyMemory(),
     ]

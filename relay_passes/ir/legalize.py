@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LegalizeOps with source names kept, infinite extrema, and without TVM's warning about indices.
+"""LegalizeOps with source names kept, infinite extrema, other constants, and without TVM's warning about indices.
 
 TVM's loops of `take` in mode "fast" come with a warning for each call ("Fast mode segfaults when there are
 out-of-bounds indices"). Nobody could act on it: `check_indices` proves all indices to be in bounds, or checks them.
 
 TVM takes every `take` for opaque, so that FuseOps leaves it a kernel of its own. One of whole rows by constant indices
 is fused like any other injective operator: its rows are read as vectors where they stand.
+
+TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
+number is NaN. And its loops that fill a tensor take neither infinity nor NaN.
 """
 
 from collections.abc import Callable, Mapping
 
-from tvm import IRModule, ir, relax, te
+import numpy as np
+from tvm import IRModule, ir, relax, te, tirx, topi
 from tvm.ir import Constant
 
 from relay_passes.ir.extrema import extremum
@@ -19,7 +23,7 @@ from relay_passes.ir.upstream import run_upstream
 
 Legalize = Callable[[relax.BlockBuilder, ir.Call], ir.Expr]
 
-_TAKE = "relax.take"
+_TAKE, _NOT = "relax.take", "relax.logical_not"
 
 _INJECTIVE = 2
 """TOpPattern kInjective: FuseOps may fuse it with its producers and consumers."""
@@ -79,4 +83,27 @@ def _taken(data: te.Tensor, index: te.Tensor, at: int) -> te.Tensor:
     )
 
 
-_OURS: dict[str, Legalize] = {_TAKE: _take, "relax.max": extremum, "relax.min": extremum}
+def _full(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    value = call.args[1]
+    if not isinstance(value, Constant) or np.isfinite(value.value.numpy()):
+        return call.op.get_attr("FLegalize")(builder, call)
+    number = tirx.const(float(value.value.numpy()), str(call.ty.dtype))
+    shape = list(call.ty.shape)
+    return builder.call_te(lambda: te.compute(shape, lambda *_: number, "T_full"), primfunc_name_hint="full")
+
+
+def _not(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    (x,) = call.args
+    if str(x.ty.dtype) != "bool":
+        return ir.Op.get(_NOT).get_attr("FLegalize")(builder, call)
+    return builder.call_te(topi.bitwise_xor, x, tirx.const(True, "bool"), primfunc_name_hint="logical_not")
+
+
+_OURS: dict[str, Legalize] = {
+    _TAKE: _take,
+    "relax.full": _full,
+    "relax.full_like": _full,
+    _NOT: _not,
+    "relax.max": extremum,
+    "relax.min": extremum,
+}

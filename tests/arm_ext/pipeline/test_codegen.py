@@ -120,19 +120,28 @@ def test_code_is_that_of_the_whole_list_of_passes():
         assert ours == whole
 
 
-@pytest.mark.parametrize("op", [np.equal, np.not_equal])
-def test_vectors_of_bools_are_compared(op: np.ufunc):
-    """Which TVM does by an instruction for floats, that LLVM refuses."""
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_comparisons_are_numpy_s(dtype: str):
+    """TVM compares vectors of bools by an instruction for floats, which LLVM refuses, and NaN as unequal to nothing."""
     rng = np.random.default_rng(0)
-    given = [rng.integers(0, 2, (4, 16)).astype(bool) for _ in range(2)]
-    params = [relax.Var(name, relax.TensorType((4, 16), "bool")) for name in "ab"]
+    given = [rng.integers(0, 2, (4, 16)).astype(dtype) for _ in range(2)]
+    compared = [np.equal, np.not_equal]
+    if dtype == "float32":
+        compared += [np.less, np.less_equal, np.greater, np.greater_equal]
+        given[0][1], given[1][:, 3] = np.nan, np.nan
+    params = [relax.Var(name, relax.TensorType((4, 16), dtype)) for name in "ab"]
     builder = relax.BlockBuilder()
     with builder.function("main", params):
         with builder.dataflow():
-            output = builder.emit_output(builder.emit(getattr(relax.op, op.__name__)(*params)))
+            found = [builder.emit(getattr(relax.op, op.__name__)(*params)) for op in compared]
+            found += [builder.emit(relax.op.logical_not(each)) for each in found]
+            output = builder.emit_output(relax.Tuple(found))
         builder.emit_func_output(output)
-    (found,) = run_on_host(builder.get(), given)
-    np.testing.assert_array_equal(found, op(*given))
+    results = run_on_host(builder.get(), given)
+    for result, op in zip(results[: len(compared)], compared, strict=True):
+        np.testing.assert_array_equal(result, op(*given))
+    for result, op in zip(results[len(compared) :], compared, strict=True):
+        np.testing.assert_array_equal(result, ~op(*given))
 
 
 @pytest.mark.parametrize("branching", [False, True])

@@ -33,6 +33,19 @@ def test_takes_are_numpys_and_say_nothing(
     np.testing.assert_array_equal(run(lowered, data), np.take(data, indices, axis))
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 2.5])
+def test_tensors_are_filled(value: float):
+    net, x = Net(), tensor("x", 3, 7)
+    number = relax.const(value, "float32")
+
+    def sums() -> relax.Var:
+        like = net.emit("like", op.full_like(x, number))
+        return net.emit("sum", op.add(net.emit("full", op.full((3, 7), number, "float32")), like))
+
+    mod = net.module([x], sums)
+    np.testing.assert_array_equal(run(legalize(mod), *inputs_of(mod)), np.full((3, 7), 2 * value, np.float32))
+
+
 def test_rows_by_constant_indices_are_fused():
     assert _kernels(0, _PLACES) == ["fused_take_multiply"]
 
