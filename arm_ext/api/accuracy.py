@@ -336,7 +336,7 @@ class _OnnxChain(SearchedChain):
         )
 
     def keep_states(self, pairs: Mapping[str, str], initial: Mapping[str, Array]) -> None:
-        """Make the models' samples consecutive steps.
+        """Run the samples as consecutive steps, each with the states that the one before it computed.
 
         Args:
             pairs: Name of an input → the output that is its next value.

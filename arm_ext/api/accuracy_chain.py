@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of `accuracy`: sums over samples, and the report of them."""
+"""The chain of `accuracy`, from the float model to our integers: errors summed over samples, and their report."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence

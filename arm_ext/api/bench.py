@@ -25,7 +25,7 @@ Report = CountReport | ThreadReport | TimeReport
 
 
 class BucketReport(BaseModel):
-    """One inference of a package with several shapes, on those of `inputs`."""
+    """The measurement of a package with several shapes at one of them: that of `inputs`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,7 +34,7 @@ class BucketReport(BaseModel):
 
 
 class BucketReports(BaseModel):
-    """One inference of each bucket."""
+    """The measurements of a package with several shapes, one a bucket."""
 
     model_config = ConfigDict(frozen=True)
 

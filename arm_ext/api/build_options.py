@@ -33,7 +33,7 @@ NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS}
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What every model of a compile is built for, and with.
+    """The target and the options of a compile, the same for each of its models.
 
     Attributes:
         profile: The target.

@@ -39,7 +39,7 @@ _Estimate = Estimate | DividedEstimate
 
 @dataclass(frozen=True)
 class Choices:
-    """What a quantised model can be with some layers above int8.
+    """The precisions above int8 that each layer of a quantised model can have, and how such models are built.
 
     Attributes:
         units: The layers that can be above it, in execution order.

@@ -273,7 +273,7 @@ def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[A
 
 
 def _check_steps(package: Package, selftest: Selftest, steps: Sequence[Arrays]) -> tuple[OutputCheck, ...]:
-    """One check an output, of all steps together."""
+    """Compare each output of `step` with the self-test, all steps together."""
     what, expected = f"of {len(selftest.steps)} steps, reset, 1 step", [*selftest.steps, *selftest.steps[:1]]
     return tuple(
         _compared(

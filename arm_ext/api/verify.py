@@ -31,7 +31,7 @@ PROVES_NOT = (
 
 
 class Comparison(BaseModel):
-    """One run of a region: bytes that its payload gives, and how many differ from each other party's."""
+    """Comparison of one run of a region's payload: its bytes, and how many differ from the reference and the CPU."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -62,7 +62,7 @@ class Watch:
         return cls(int(overhead[0]) / 1e9, tuple(counters), "")
 
     def calls(self, text: str, runs: int) -> list[TimedCall]:
-        """Parse what `arm_ext_calls_read` answers of a number of runs, each of which made the same calls.
+        """Parse the answer of `arm_ext_calls_read` for several runs, which must have made the same calls.
 
         Args:
             text: A line "kernel begin_ns end_ns count …" each, as it came.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that this machine did not compile: what running somebody else's program means is said once for each."""
+"""The warning before a package that was compiled elsewhere runs for the first time: it is somebody else's program."""
 
 import logging
 from pathlib import Path

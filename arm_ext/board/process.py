@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board server that we start: a process group with one folder, both gone when it is closed or we are gone."""
+"""A board server that we start: its process group and its folder are removed when it is closed or this process ends."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An RPC session with a board in which nothing waits for ever, and the message for each way it can end."""
+"""An RPC session with a board: every wait has a limit, and every way in which it can fail has a message."""
 
 import errno
 import gc
@@ -67,7 +67,7 @@ _TOO_MANY_SESSIONS = "maximum number of RPC session reached"
 
 
 class Session:
-    """One session; after an error in it it is closed."""
+    """An RPC session with a board, which is closed after the first error."""
 
     def __init__(self, find: Callable[[], Address], timeout: float, *, shared: Path | None = None) -> None:
         """Connect to a server.
@@ -111,7 +111,7 @@ class Session:
 
     @contextmanager
     def waiting_at_most(self, seconds: float) -> Iterator[None]:
-        """Waits for each answer no longer than this in the block, where that is less than the session may last."""
+        """Limit the wait for each answer within the block; the session's own limit holds if it is shorter."""
         self._bound(min(seconds, self._timeout))
         try:
             yield

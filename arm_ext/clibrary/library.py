@@ -67,7 +67,7 @@ class Entry:
     largest: int = 0
 
     def shape(self, planned: tvm.IRModule, constants: Constants, threads: int) -> Shape:
-        """Return the program of the function; its constants are added to others."""
+        """Return the program of the function; its constants are added to `constants`."""
         program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
         if not self.open:
             return Shape(self.label, self.model, program)
@@ -97,7 +97,7 @@ class Planned:
     npu: Sequence[NpuRegion] = ()
 
     def shapes(self, constants: Constants, threads: int) -> list[Shape]:
-        """Return the program for each shape; its constants are added to others."""
+        """Return the program for each shape; their constants are added to `constants`."""
         return [entry.shape(self.mod, constants, threads) for entry in self.entries]
 
 

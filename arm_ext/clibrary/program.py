@@ -331,7 +331,7 @@ class _Reader:
     def deliver(
         self, sources: Sequence[Place], targets: Sequence[Place], types: Sequence[relax.Type], since: int = 0
     ) -> None:
-        """Make values end up in given places: computed there if possible, else copied.
+        """Put values into given places: they are computed there if possible, else copied.
 
         Args:
             sources: Places of the values.

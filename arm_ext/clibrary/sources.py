@@ -225,7 +225,7 @@ class Sources:
 
     @cached_property
     def layouts(self) -> list[Layout]:
-        """For each shape, the places of intermediate values and states, and of inputs and outputs in place."""
+        """The placement of buffers for each shape: intermediate values, states, inputs and outputs in place."""
         # There is no place for any number of samples.
         ins, outs = (0, 0) if isinstance(self._open, OpenSamples) else self._step
         return [
@@ -554,7 +554,7 @@ class Sources:
         }
 
     def _npu_values(self, values: Mapping[str, str]) -> dict[str, str]:
-        """What is different where an NPU may compute regions."""
+        """Return the template values that change where an NPU may compute regions."""
         name = self.name
         folder = "npu" if self.group is None else f"models/{name}/npu"
         own = header_values(name, self.npu, folder, has_driver=self.has_driver)
@@ -655,7 +655,7 @@ class Sources:
         }
 
     def _helper_code(self, values: Mapping[str, str]) -> dict[str, str]:
-        """What the code has for a pool of threads, and for an NPU."""
+        """Return the template values for the code that serves a pool of threads and an NPU."""
         pool = {
             "npu_tables": "",
             "helper_check": render("pool_check.c", values),

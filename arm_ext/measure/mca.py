@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llvm-mca: finding one that will do, and asking it for the cycles of blocks, with a cache."""
+"""llvm-mca: finds an installed version that is new enough, and asks it for the cycles of blocks, with a cache."""
 
 import hashlib
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A candidate's way in a worker: build, check instructions, load, check values, measure."""
+"""The measurement of a candidate in a worker process: build, check instructions, load, check values, measure."""
 
 import math
 import multiprocessing

@@ -136,7 +136,7 @@ def _quantizes_data(func: relax.Function) -> bool:
 
 
 class _Walk:
-    """One function in program order."""
+    """Rewrites the bindings of one function in program order."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -226,7 +226,7 @@ def _reshaped(value: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def move_permute(node: Node, forms: Forms) -> Moved | str:
-    """Move a `permute_dims`: what remains of it between the two forms."""
+    """Move a `permute_dims`: return the permutation that is left between the forms of its operand and its result."""
     form, out = form_of(node.operands[0], forms), forms[_output(node)]
     if any(form.flats) or any(out.flats):
         return "one of its axes is flattened from several"

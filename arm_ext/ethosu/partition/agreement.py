@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the NPU computes what our integers are: regions on the functional model, fed with the CPU's values.
+"""Comparison of NPU regions with the CPU: payloads run on the functional model, with the CPU's values as inputs.
 
 If a region differs, prefixes of it are compiled by themselves, and a bisection finds the first operator that differs.
 TOSA's reference model then says which of the two is wrong.
@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class _Sums:
-    """What was compared of one region; `first` are the model's inputs where it differed first."""
+    """Sums of the comparison of one region; `first` are the model's inputs at which it differed first."""
 
     elements: int = 0
     differing: int = 0

@@ -193,17 +193,17 @@ class _Factors:
 
     @property
     def given_n1(self) -> int:
-        """How many n1 the first product reads: the others' data are zero."""
+        """Number of indices n1 that the first product reads; data at the others are zero."""
         return self.n1 if self.transform.half else -(-self.given // self.n2)
 
     @property
     def columns(self) -> int:
-        """How many n2 are computed."""
+        """Number of indices n2 that are computed."""
         return self.n2 // 2 + 1 if self.transform.half else self.n2
 
     @property
     def blocks(self) -> int:
-        """How many k2 are computed."""
+        """Number of indices k2 that are computed."""
         return -(-self.transform.bins // self.n1)
 
     @property

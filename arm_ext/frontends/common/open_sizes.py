@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors whose size depends on the data, as NonZero and NonMaxSuppression give them: nobody can plan their memory."""
+"""Refusal of tensors whose size depends on the data, such as NonZero's result: their memory cannot be planned."""
 
 from tvm import IRModule, relax
 from tvm.ir import Var

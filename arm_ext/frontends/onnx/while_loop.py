@@ -37,7 +37,7 @@ class While:
 
 
 def while_of(node: NodeProto) -> While:
-    """Take a Loop apart; it has a name."""
+    """Parse a Loop node, which must have a name."""
     trips, condition, *initial = [*node.input, "", ""][: max(len(node.input), 2)]
     body = GraphProto()
     body.CopyFrom(body_of(node, "body"))

@@ -44,7 +44,7 @@ def _dynamic_slice(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def _part(x: Held, begin: Sequence[Expr | int], sizes: Shape) -> Expr | None:
-    """What a loop's earlier turn put there, where that is all that is asked for."""
+    """Return the pieces that earlier iterations of an unrolled loop wrote, if the slice reads only these; else None."""
     cut = [axis for axis, (n, size) in enumerate(zip(x.shape, sizes, strict=True)) if n != size]
     if not isinstance(x, Stack) or cut != [x.axis] or not isinstance(start := begin[x.axis], int):
         return None

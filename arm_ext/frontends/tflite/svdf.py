@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's SVDF: a product by a matrix of rank r of this frame and those before it, of which it keeps what it needs.
+"""TFLite's SVDF: this frame and earlier ones times a matrix of rank r; the state holds the earlier frames' projections.
 
     state[f] = state[f, 1:], x W_f      y[u] = activation(b[u] + sum of state * time over the filters of u and M frames)
 

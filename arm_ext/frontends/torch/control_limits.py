@@ -126,7 +126,7 @@ class _Loop:
         return None if found is None else bool(found[0].all())
 
     def outlasts(self, wanted: set[int], most: int) -> bool:
-        """Whether it has more than `most` rounds: it counts by constant steps up or down to bounds.
+        """Whether the loop has more than `most` rounds; known only of loops that count to a bound by constant steps.
 
         Such a condition that holds before two rounds holds before all that are between them.
         """

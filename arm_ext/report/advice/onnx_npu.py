@@ -19,7 +19,7 @@ from arm_ext.report.advice.onnx_changes import Changed, copied
 
 @dataclass(frozen=True)
 class Nearest:
-    """What to take instead of an operator.
+    """The nearest replacement of an operator that an Ethos-U lacks.
 
     Attributes:
         operator: ONNX's name of the operator that is replaced.

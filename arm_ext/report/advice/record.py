@@ -162,7 +162,7 @@ class AdviceReport(_Record):
     note: str = Field(description="What the figures mean, and what they do not mean.")
 
     def failures(self) -> set[Failure]:
-        """Return whose fault it is that something was not measured."""
+        """Return the causes for which alternatives or layers were not measured."""
         found = {each.failure for each in self.alternatives} | {each.failure for each in self.declined}
         found |= {each.failure for each in self.layers}
         return found - {""}

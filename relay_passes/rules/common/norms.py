@@ -33,7 +33,7 @@ class OverRms:
 
 
 def over_rms(d: DFPattern, same_mean: DFPattern | None = None) -> OverRms:
-    """The pattern for the pattern of `d`; `same_mean` is another form of the mean of its squares."""
+    """Return the pattern of `d` over its root mean square; `same_mean` is another form of the mean of the squares."""
     epsilon, two, one, gain = (is_const() for _ in range(4))
     mean = is_op("relax.mean")(square(d, two))
     value = _add(mean if same_mean is None else mean | same_mean, epsilon)
@@ -59,7 +59,7 @@ def square(x: DFPattern, two: DFPattern) -> DFPattern:
 
 
 def with_gain(match: Match, norm: Expr) -> Expr:
-    """The norm by the gain, where the root has one."""
+    """Return the norm, multiplied by the gain if the match has one."""
     return relax.op.multiply(norm, match.operands["gain"]) if "gain" in match.operands else norm
 
 

@@ -75,7 +75,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Two columns, where the carried ones are then in the same registers again; three spill on some cores."""
+    """Return two columns a step if the carried columns then return to the same registers, else one; three may spill."""
     carried = workload.operands[1].shape[2] - Convolution.of(workload).strides[1]
     return candidates(workload, core)[1 if 0 < carried <= KEPT_COLUMNS else 0]
 

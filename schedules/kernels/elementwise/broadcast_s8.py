@@ -180,7 +180,7 @@ class _Code:
         self.run = plan.repeats * plan.inner
 
     def emit(self, parallel: bool) -> None:
-        """Emits all of it."""
+        """Emits the loops over all runs, in parallel or not."""
         count = math.prod(extent for extent, _ in self.plan.outer)
         shared = parallel and count >= self.run // self.plan.period
 

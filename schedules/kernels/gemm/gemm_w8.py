@@ -66,7 +66,7 @@ class NarrowWeights(gemm_f32.FmlaUnit[Params]):
         return params.tile
 
     def params_of(self, tile: PanelParams) -> Params:
-        """Return the kernel parameters for these."""
+        """Return the kernel's parameters with the tile of the float32 product."""
         assert isinstance(tile, gemm_f32.Params)
         return Params(tile)
 
