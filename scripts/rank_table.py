@@ -35,7 +35,7 @@ from arm_ext.measure.cycles import BlockCost, block_costs
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.chain import Chain, Job, Site
+from arm_ext.tune.chain import CandidateRunner, Job, Site
 from arm_ext.tune.costs import Cycles, Loaded
 from arm_ext.tune.measure import Result
 from arm_ext.tune.reference import sample
@@ -109,7 +109,9 @@ def ordered_likewise(estimates: Sequence[float], others: Sequence[float]) -> tup
     return sum(pairs), len(pairs)
 
 
-def measure(task: Task, kernel: str, count: int, chain: Chain, cost: Traced, osaca: bool) -> list[Measured]:
+def measure(
+    task: Task, kernel: str, count: int, chain: CandidateRunner, cost: Traced, osaca: bool
+) -> list[Measured]:
     """Measure candidates of a kernel, evenly over its space."""
     points = points_of(task, kernel)
     chosen = [points[index] for index in np.linspace(0, len(points) - 1, min(count, len(points)), dtype=int)]
@@ -173,7 +175,7 @@ def rows(
     left, cost = candidates, Traced(Cycles(profile.core))
     with tempfile.TemporaryDirectory() as folder:
         site = Site(profile, "virtual", True, SECONDS, Path(folder))
-        with closing(Chain(site, cost)) as chain:
+        with closing(CandidateRunner(site, cost)) as chain:
             # Those with few points first: what they leave goes to the others.
             order = sorted(kernels, key=lambda kernel: len(points_of(chosen[kernel], kernel)))
             for done, kernel in enumerate(order):

@@ -7,7 +7,17 @@ from functools import cached_property
 
 from arm_ext.clibrary.memory import Address, Layout
 from arm_ext.clibrary.npu import NpuRegion
-from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Memory, Place, Program, Step, calls_of
+from arm_ext.clibrary.program import (
+    Branch,
+    Copy,
+    KernelCall,
+    Loop,
+    Memory,
+    Program,
+    Step,
+    TensorPlace,
+    calls_of,
+)
 from arm_ext.clibrary.text import comment
 from arm_ext.report.calls import CONVERSIONS
 
@@ -97,7 +107,7 @@ class Body:
         names = [region.name for region in self.layout.regions]
         return [(name, f"unsigned char *{name} = {memory}[{number}];") for number, name in enumerate(names)]
 
-    def _address(self, place: Place) -> str:
+    def _address(self, place: TensorPlace) -> str:
         each = f" + {place.stride} * thread" if place.stride else ""
         if place.memory == "weights":
             return f"weights + {place.offset}"
@@ -164,7 +174,7 @@ class Body:
         """End the run with a code, and note down the number of the message that says why."""
         return [f"    instance->failure = {message};", f"    return {self.name.upper()}_ERROR_{code};"]
 
-    def _condition(self, place: Place, *, is_false: bool = False) -> str:
+    def _condition(self, place: TensorPlace, *, is_false: bool = False) -> str:
         return f"*(const unsigned char *)({self._address(place)}) {'==' if is_false else '!='} 0"
 
     def _task_name(self, step: KernelCall) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Place, Program, Step
+from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Program, Step, TensorPlace
 from arm_ext.clibrary.text import identifiers, words_of_sources
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.package.manifest import WideLayer
@@ -321,7 +321,7 @@ class _Uses:
                     self.calls.append((self.end, step))
                 self._use(*places_of(step))
 
-    def _use(self, *places: Place) -> None:
+    def _use(self, *places: TensorPlace) -> None:
         for each in places:
             self._times.setdefault((each.memory, each.index), []).append(self.end)
         self.end += 1
@@ -341,7 +341,7 @@ class _Uses:
         return max(len(times), _INNER_USES)
 
 
-def places_of(step: KernelCall | Copy) -> tuple[Place, ...]:
+def places_of(step: KernelCall | Copy) -> tuple[TensorPlace, ...]:
     """Return the places that a call or copy reads and writes."""
     return step.arguments if isinstance(step, KernelCall) else (step.source, step.target)
 

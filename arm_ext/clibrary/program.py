@@ -33,14 +33,14 @@ from relay_passes.ir.sources import sources_of
 from relay_passes.lengths.fix_length import dims_of, length_argument
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
 
-Value: TypeAlias = "Place | tuple[Value, ...]"
+Value: TypeAlias = "TensorPlace | tuple[Value, ...]"
 """The place of a tensor, or the places of a tuple's tensors."""
 
 Memory = Literal["buffer", "weights", "shared", "input", "output"]
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorPlace:
     """The place where a tensor begins.
 
     Attributes:
@@ -75,7 +75,7 @@ class KernelCall:
     """
 
     kernel: str
-    arguments: tuple[Place, ...]
+    arguments: tuple[TensorPlace, ...]
     sources: tuple[str, ...]
     tasks: int | str = 0
     sort: Sort | None = None
@@ -92,8 +92,8 @@ class KernelCall:
 class Copy:
     """A copy of an output that no kernel wrote to its place; the number of bytes is an int or a C expression."""
 
-    source: Place
-    target: Place
+    source: TensorPlace
+    target: TensorPlace
     bytes: int | str
 
 
@@ -107,7 +107,7 @@ class Branch:
         otherwise: Steps that run if it is false.
     """
 
-    condition: Place
+    condition: TensorPlace
     then: "tuple[Step, ...]"
     otherwise: "tuple[Step, ...]"
 
@@ -121,7 +121,7 @@ class Loop:
         body: The steps of one round.
     """
 
-    condition: Place
+    condition: TensorPlace
     body: "tuple[Step, ...]"
 
 
@@ -142,7 +142,7 @@ def calls_of(steps: Iterable[Step]) -> Iterator[KernelCall]:
 def mapped(
     steps: Iterable[Step],
     change: Callable[[KernelCall | Copy], Iterable[Step]],
-    place: Callable[[Place], Place] = lambda it: it,
+    place: Callable[[TensorPlace], TensorPlace] = lambda it: it,
 ) -> tuple[Step, ...]:
     """Return steps with each call and copy replaced by what `change` gives, and conditions by what `place` gives."""
     changed: list[Step] = []
@@ -195,10 +195,10 @@ def read_program(
     """
     reader = _Reader(planned, constants or Constants(), largest)
     main = planned[function]
-    values = reader.inlined(main, [Place("input", index=index) for index in range(len(main.params))])
+    values = reader.inlined(main, [TensorPlace("input", index=index) for index in range(len(main.params))])
     sources = _leaves(values)
     reader.deliver(
-        sources, [Place("output", index=index) for index in range(len(sources))], _types(main.ret_ty)
+        sources, [TensorPlace("output", index=index) for index in range(len(sources))], _types(main.ret_ty)
     )
     kernels = {step.kernel: planned[step.kernel] for step in calls_of(reader.steps) if step.is_compiled}
     return Program(tuple(reader.steps), tuple(reader.buffers), b"".join(reader.weights.parts), kernels)
@@ -241,7 +241,7 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             yield step
             return
         places = [
-            Place("buffer", index=len(buffers) + number, stride=stride)
+            TensorPlace("buffer", index=len(buffers) + number, stride=stride)
             for number, (_, stride) in enumerate(workspaces[step.kernel])
         ]
         buffers.extend(size for size, _ in workspaces[step.kernel])
@@ -275,7 +275,7 @@ def _tasks(extent: Expr | None, length: Length | None) -> int | str:
     return f"(size_t)({c_text(extent, length.text)})"
 
 
-def _for(tasks: int | str, places: list[Place]) -> list[Place]:
+def _for(tasks: int | str, places: list[TensorPlace]) -> list[TensorPlace]:
     """Return the places of a kernel's part: without strides for a part that one thread computes."""
     return places if tasks else [replace(place, stride=0) for place in places]
 
@@ -283,7 +283,7 @@ def _for(tasks: int | str, places: list[Place]) -> list[Place]:
 class Constants:
     """The constants of a library in one array, in which equal constants are stored once."""
 
-    def __init__(self, shared: Mapping[bytes, Place] = MappingProxyType({})) -> None:
+    def __init__(self, shared: Mapping[bytes, TensorPlace] = MappingProxyType({})) -> None:
         """Takes the places of constants that are not added to these, as other models of the library read them, too."""
         self.parts: list[bytes] = []
         self._end = 0
@@ -295,10 +295,10 @@ class Constants:
         """Value of a constant → its offset."""
         return self._offsets
 
-    def place_of(self, constant: GenericConst) -> Place:
+    def place_of(self, constant: GenericConst) -> TensorPlace:
         """Return the place of a constant, which is added unless it was added before or is shared."""
         data = np.ascontiguousarray(constant.value.numpy()).tobytes()
-        return self._shared.get(data) or Place("weights", self.add(data))
+        return self._shared.get(data) or TensorPlace("weights", self.add(data))
 
     def add(self, data: bytes) -> int:
         """Return the offset of a value, which is added unless it was added before."""
@@ -329,7 +329,11 @@ class _Reader:
         return self._sequence(func.body)
 
     def deliver(
-        self, sources: Sequence[Place], targets: Sequence[Place], types: Sequence[relax.Type], since: int = 0
+        self,
+        sources: Sequence[TensorPlace],
+        targets: Sequence[TensorPlace],
+        types: Sequence[relax.Type],
+        since: int = 0,
     ) -> None:
         """Put values into given places: they are computed there if possible, else copied.
 
@@ -383,7 +387,7 @@ class _Reader:
         else:
             raise _refusal(value, f"calls {getattr(value, 'op', value)} of the run time")
 
-    def _offered(self, call: Call) -> Place:
+    def _offered(self, call: Call) -> TensorPlace:
         """Offer a region to an NPU; returns where it stands whether the NPU took it."""
         number, _, payload, *tensors = call.args
         taken = self._buffer(_bytes("bool"))
@@ -436,7 +440,7 @@ class _Reader:
         self._values[choice.var] = self._sequence(choice.value.false_branch)
         return self._known(func.body.body)
 
-    def _pass_on(self, moves: Sequence[tuple[Place, Place, relax.Type]]) -> None:
+    def _pass_on(self, moves: Sequence[tuple[TensorPlace, TensorPlace, relax.Type]]) -> None:
         """Copy values to the states of the next round; those that are states of this round go by way of a buffer."""
         states = {target for _, target, _ in moves}
         last = []
@@ -447,10 +451,10 @@ class _Reader:
             last.append(Copy(kept, target, _size(ty)))
         self.steps += last
 
-    def _place(self, expr: Expr) -> Place:
+    def _place(self, expr: Expr) -> TensorPlace:
         """Return where a tensor is."""
         found = self._known(expr)
-        if not isinstance(found, Place):
+        if not isinstance(found, TensorPlace):
             raise _refusal(expr, "passes a tuple")
         return found
 
@@ -468,14 +472,14 @@ class _Reader:
             raise _refusal(self._bound.get(expr, expr), "is computed by the run time")
         return self._values[expr]
 
-    def _viewed(self, view: Call) -> Place:
+    def _viewed(self, view: Call) -> TensorPlace:
         base = self._place(view.args[0])
         is_offset = _operator(view) == "relax.memory.view" and len(view.args) > 3
         moved = view.args[3] if is_offset else tirx.IntImm("int64", 0)
         if isinstance(moved, Expr) and isinstance(moved.ty, PrimType) and not isinstance(moved, tirx.IntImm):
             raise _refusal(view, "looks at a place that is known at run time")
         by = _int(moved) if isinstance(moved, tirx.IntImm) else 0
-        return Place(base.memory, base.offset + by, base.index)
+        return TensorPlace(base.memory, base.offset + by, base.index)
 
     def _kernel_call(self, call: Call, func: tirx.PrimFunc) -> KernelCall:
         if len(func.params) != len(call.args):
@@ -514,20 +518,22 @@ class _Reader:
         indices = results.pop(0) if sort.has_indices else self._buffer(wanted * _bytes(sort.index))
         return KernelCall(sort.function, (source, values, indices), sources_of(call), sort=sort)
 
-    def _allocated(self, ty: relax.Type) -> Place:
+    def _allocated(self, ty: relax.Type) -> TensorPlace:
         """Return a new buffer for a tensor."""
         exact = _size(ty)
         return self._buffer(most(dims_of(ty), self._largest) * _bytes(str(ty.dtype)), exact)
 
-    def _buffer(self, bytes: int, exact: int | str | None = None) -> Place:
+    def _buffer(self, bytes: int, exact: int | str | None = None) -> TensorPlace:
         """Return a new buffer of a size; for some lengths fewer of its bytes are used."""
         self.buffers.append(bytes)
         self._exact.append(bytes if exact is None else exact)
-        return Place("buffer", index=len(self.buffers) - 1)
+        return TensorPlace("buffer", index=len(self.buffers) - 1)
 
 
-def _leaves(value: Value) -> list[Place]:
-    return [value] if isinstance(value, Place) else [place for field in value for place in _leaves(field)]
+def _leaves(value: Value) -> list[TensorPlace]:
+    return (
+        [value] if isinstance(value, TensorPlace) else [place for field in value for place in _leaves(field)]
+    )
 
 
 def _types(ty: relax.Type) -> list[relax.Type]:
@@ -536,25 +542,25 @@ def _types(ty: relax.Type) -> list[relax.Type]:
     )
 
 
-def _like(ty: relax.Type, places: Iterator[Place]) -> Value:
+def _like(ty: relax.Type, places: Iterator[TensorPlace]) -> Value:
     """Return places, in the tuple structure of a type."""
     if isinstance(ty, relax.TupleType):
         return tuple(_like(field, places) for field in ty.fields)
     return next(places)
 
 
-def _moved(buffer: int, target: Place, place: Place) -> Place:
+def _moved(buffer: int, target: TensorPlace, place: TensorPlace) -> TensorPlace:
     """Return a place; if it was in the buffer, the same place in the target."""
     if (place.memory, place.index) != ("buffer", buffer):
         return place
     return replace(target, offset=target.offset + place.offset)
 
 
-def _relocated(steps: Iterable[Step], change: Callable[[Place], Place]) -> tuple[Step, ...]:
+def _relocated(steps: Iterable[Step], change: Callable[[TensorPlace], TensorPlace]) -> tuple[Step, ...]:
     return mapped(steps, lambda step: [_rewritten(step, change)], change)
 
 
-def _rewritten(step: KernelCall | Copy, change: Callable[[Place], Place]) -> KernelCall | Copy:
+def _rewritten(step: KernelCall | Copy, change: Callable[[TensorPlace], TensorPlace]) -> KernelCall | Copy:
     if isinstance(step, Copy):
         return replace(step, source=change(step.source), target=change(step.target))
     return replace(step, arguments=tuple(map(change, step.arguments)))

@@ -13,7 +13,7 @@ from typing import TypeVar
 from tvm import tirx
 from tvm_ffi import StructuralKey
 
-from arm_ext.clibrary.program import Constants, Place
+from arm_ext.clibrary.program import Constants, TensorPlace
 from arm_ext.clibrary.text import identifiers
 
 _T = TypeVar("_T", bound=Hashable)
@@ -50,7 +50,7 @@ class Group:
 
     Attributes:
         archive: Name of the library.
-        shared: `Place.index` of shared constants → the parts of the library that hold them.
+        shared: `TensorPlace.index` of shared constants → the parts of the library that hold them.
         symbols: Kernel of the model → its symbol, for the kernels that other models call, too.
         file: Constants of all models if they are stored in a file; None if they are in the library.
     """
@@ -61,10 +61,10 @@ class Group:
     file: Constants | None = None
 
     @property
-    def places(self) -> dict[bytes, Place]:
+    def places(self) -> dict[bytes, TensorPlace]:
         """Value of a constant that other models read, too → its place."""
         return {
-            value: Place("shared", offset, index)
+            value: TensorPlace("shared", offset, index)
             for index, each in self.shared.items()
             for value, offset in each.constants.offsets.items()
         }

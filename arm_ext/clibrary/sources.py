@@ -145,7 +145,7 @@ class Sources:
 
     @property
     def shared(self) -> Mapping[int, Shared]:
-        """Parts of the weights that other models read, too, by `Place.index`."""
+        """Parts of the weights that other models read, too, by `TensorPlace.index`."""
         return {} if self.group is None else self.group.shared
 
     @property

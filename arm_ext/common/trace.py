@@ -24,7 +24,7 @@ _INSTRUCTION_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Block:
+class TranslationBlock:
     """Instructions that the emulator translated as one unit: entered at the top, left at the end.
 
     Attributes:
@@ -60,7 +60,7 @@ class Section:
     """
 
     symbol: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[TranslationBlock, ...]
     bytes: int
     l1_misses: int
     l2_misses: int
@@ -93,7 +93,7 @@ class Trace:
         sections: Sections in order, where calls were counted apart; together they are `blocks`.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[TranslationBlock, ...]
     base: int
     by_thread: dict[str, tuple[int, ...]]
     misses: tuple[int, int] | None = None
@@ -138,7 +138,7 @@ class Trace:
                     kernels[symbol][thread] += count * len(words)
             else:
                 symbol = image
-            blocks.append(Block(vaddr, by_thread.total(), words, image, symbol))
+            blocks.append(TranslationBlock(vaddr, by_thread.total(), words, image, symbol))
         threads = sorted({thread for of in kernels.values() for thread in of})
         return cls(
             tuple(blocks),
@@ -254,11 +254,11 @@ class Dump:
 
 
 def _sections(
-    dump: Dump, blocks: Mapping[tuple[int, tuple[int, ...]], Block], ranges: Sequence[CodeRange]
+    dump: Dump, blocks: Mapping[tuple[int, tuple[int, ...]], TranslationBlock], ranges: Sequence[CodeRange]
 ) -> Iterator[Section]:
     symbols = {each.begin: each.symbol for each in ranges}
     for section in dump.sections:
-        counts: Counter[Block] = Counter()
+        counts: Counter[TranslationBlock] = Counter()
         for index, count in section.counts.items():
             line = dump.blocks[index]
             counts[blocks[line.vaddr, line.words]] += count

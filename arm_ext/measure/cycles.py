@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arm_ext.common.trace import Block
+from arm_ext.common.trace import TranslationBlock
 from arm_ext.measure.classify import InsnClass, classify, disassemble
 from arm_ext.measure.false_dependency import read_anew, repeats
 from arm_ext.measure.mca import Mca
@@ -30,12 +30,12 @@ class BlockCost:
         unmodelled: Dynamic instructions that the core's model has no data for; priced at the dispatch width.
     """
 
-    block: Block
+    block: TranslationBlock
     cycles: float
     unmodelled: int
 
 
-def block_costs(blocks: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost]:
+def block_costs(blocks: Sequence[TranslationBlock], core: Core, mca: Mca) -> list[BlockCost]:
     """Estimate the cycles of each block on `core`.
 
     A block takes no less than its instructions over the core's dispatch width: llvm-mca's neoverse models
@@ -44,7 +44,7 @@ def block_costs(blocks: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost
     return costs_of(glue(blocks), core, mca)
 
 
-def costs_of(glued: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost]:
+def costs_of(glued: Sequence[TranslationBlock], core: Core, mca: Mca) -> list[BlockCost]:
     """Estimate the cycles of each of some glued blocks on `core`."""
     texts = [mca_text(block.words, core.mca_cpu) for block in glued]
     estimates = mca.estimate(
@@ -70,7 +70,7 @@ def instructions_by_class(costs: Sequence[BlockCost]) -> Counter[InsnClass]:
     return classes
 
 
-def glue(blocks: Sequence[Block]) -> list[Block]:
+def glue(blocks: Sequence[TranslationBlock]) -> list[TranslationBlock]:
     """Join blocks that always run one after the other.
 
     The emulator splits where the program does not, at a page's end or at its size limit. A block that ends without a
@@ -78,7 +78,7 @@ def glue(blocks: Sequence[Block]) -> list[Block]:
     many of its executions are joined. Behind a conditional branch it goes on there if both ran equally often: the
     branch was never taken. As two loops, each would wait for sums of its own last round that it never reads.
     """
-    at: dict[int, list[Block]] = defaultdict(list)
+    at: dict[int, list[TranslationBlock]] = defaultdict(list)
     for block in blocks:
         at[block.vaddr].append(block)
     left = {id(block): block.count for block in blocks}
@@ -98,7 +98,7 @@ def glue(blocks: Sequence[Block]) -> list[Block]:
                 break
             left[id(onward)] -= count
             words += onward.words
-        glued.append(Block(block.vaddr, count, tuple(words), block.image, block.symbol))
+        glued.append(TranslationBlock(block.vaddr, count, tuple(words), block.image, block.symbol))
     return glued
 
 

@@ -47,7 +47,7 @@ _Build = Callable[[tirx.PrimFunc, tvm.target.Target], tvm.runtime.Module]
 
 
 @dataclass(frozen=True)
-class Program:
+class CompiledProgram:
     """The machine code and the VM executable of a model.
 
     Attributes:
@@ -117,7 +117,7 @@ def make_program(
     *,
     runs_here: bool = False,
     kernel_cache: KernelCache | None = None,
-) -> Program:
+) -> CompiledProgram:
     """Compile a planned module to machine code.
 
     Args:
@@ -138,7 +138,7 @@ def make_program(
         executable = build(marked, profile, initial, optimised=not runs_here, own_allocator=True)
     target = profile.tvm_target(optimised=not runs_here)
     objects = packed_objects(kernels, target, kernel_cache)
-    return Program(executable, (*objects, _allocator(profile.triple)), profile.triple)
+    return CompiledProgram(executable, (*objects, _allocator(profile.triple)), profile.triple)
 
 
 def packed_objects(

@@ -37,7 +37,7 @@ from relay_passes.lengths.bounded_main import at_length, copy_ends
 from relay_passes.memory.new_tensors import allocate_directly
 from relay_passes.memory.plan_arena import UPPER_BOUND
 from relay_passes.memory.pointer_calls import call_by_pointers
-from relay_passes.programs.control_flow import Decision, Program, split
+from relay_passes.programs.control_flow import Decision, SplitModule, split
 from relay_passes.programs.merge_modules import MAIN
 from relay_passes.rewriter.record import Record
 from relay_passes.rules.registry import PRODUCT_RULES
@@ -374,7 +374,7 @@ def run_phases(
     if dump is not None and after == IMPORT:
         dump.write(IMPORT, start.mod)
     # Functions that are offered to an NPU belong to the piece that calls them.
-    program = Program({MAIN: start.mod}, {}) if start.offers else split(start.mod)
+    program = SplitModule({MAIN: start.mod}, {}) if start.offers else split(start.mod)
     parts = {name: replace(start, mod=piece) for name, piece in program.pieces.items()}
     for phase in PHASES[_after(after) : _after(until) if until else None]:
         try:
@@ -394,7 +394,7 @@ def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
     return result
 
 
-def _joined(program: Program, parts: Mapping[str, PhaseResult]) -> PhaseResult:
+def _joined(program: SplitModule, parts: Mapping[str, PhaseResult]) -> PhaseResult:
     """Combine the results of a phase for the functions of a model to one result."""
     if not program.control:
         return parts[MAIN]

@@ -25,7 +25,7 @@ from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.frontends.load import loading
 from arm_ext.frontends.preprocess.options import FLOAT, Input, InputStep, Normalize, Preprocess, Quantization
-from arm_ext.frontends.preprocess.preprocess_plan import Chain, plan_input
+from arm_ext.frontends.preprocess.preprocess_plan import OperationChain, plan_input
 from arm_ext.frontends.preprocess.wrap import check_names
 from arm_ext.quantization.metrics import LABELS
 
@@ -77,7 +77,7 @@ def _refuse_too_many(folder: Path, count: int, spec: TensorSpec) -> None:
         )
 
 
-def _chain(inputs: Sequence[TensorSpec], preprocess: Preprocess | None, folder: Path) -> Chain:
+def _chain(inputs: Sequence[TensorSpec], preprocess: Preprocess | None, folder: Path) -> OperationChain:
     """Return the steps that make the input out of a frame."""
     if len(inputs) != 1:
         named = ", ".join(spec.describe() for spec in inputs)
@@ -132,7 +132,7 @@ def _images(folder: Path) -> list[Path]:
     return found
 
 
-def _sample(file: Path, chain: Chain) -> Array:
+def _sample(file: Path, chain: OperationChain) -> Array:
     """The input of the model for one image, with the samples' axis."""
     frame = chain.source.shape
     if len(frame) == 4 and frame[0] != 1:

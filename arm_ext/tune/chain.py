@@ -88,7 +88,7 @@ class FailedError(Exception):
         self.kind = kind
 
 
-class Chain:
+class CandidateRunner:
     """Measures one candidate after the other on a board of its own, or one that all share."""
 
     def __init__(self, site: Site, cost: Cost | None = None) -> None:

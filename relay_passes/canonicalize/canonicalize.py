@@ -29,7 +29,7 @@ from relay_passes.rules.registry import NOT_IF_QUANTIZED, RULES, TIDY
 
 
 @dataclass(frozen=True)
-class Step:
+class CanonicalizeStep:
     """One step of the phase `canonicalize`.
 
     Attributes:
@@ -85,36 +85,36 @@ def _to_fixed_point(mod: IRModule, rules: Sequence[Rule], debug: bool, record: R
         mod = _remove_aliases(after)
 
 
-STEPS: tuple[Step, ...] = (
-    Step("remove_aliases", _remove_aliases),
+STEPS: tuple[CanonicalizeStep, ...] = (
+    CanonicalizeStep("remove_aliases", _remove_aliases),
     # A value that only dead code shares (BatchNorm's running mean) would keep rules from it.
-    Step("remove_dead_code", _remove_dead_code),
+    CanonicalizeStep("remove_dead_code", _remove_dead_code),
     # Folding divides and shifts, too.
-    Step("define_division", define_division),
-    Step("define_shifts", define_shifts),
-    Step("define_rounding", define_rounding),
-    Step("keep_zeros", keep_zeros),
+    CanonicalizeStep("define_division", define_division),
+    CanonicalizeStep("define_shifts", define_shifts),
+    CanonicalizeStep("define_rounding", define_rounding),
+    CanonicalizeStep("keep_zeros", keep_zeros),
     # Rules look for constants where importers leave calls of constants.
-    Step(
+    CanonicalizeStep(
         "fold_constants",
         fold_constants,
         needs=("define_division", "define_shifts", "define_rounding", "keep_zeros"),
     ),
     # Rules look for operators where importers write kernels; their constants must be known.
-    Step("recognize_kernels", recognize_kernels, needs=("fold_constants",)),
+    CanonicalizeStep("recognize_kernels", recognize_kernels, needs=("fold_constants",)),
     # An alias of a value that only a removed call needed would count as a second consumer of it.
-    Step("tidy", _tidy, needs=("remove_aliases",), has_rules=True),
-    Step(
+    CanonicalizeStep("tidy", _tidy, needs=("remove_aliases",), has_rules=True),
+    CanonicalizeStep(
         "apply_rules",
         _apply_rules,
         needs=("remove_aliases", "remove_dead_code", "fold_constants", "recognize_kernels", "tidy"),
         has_rules=True,
     ),
     # Calls on equal constants are equal.
-    Step("merge_constants", merge_constants, needs=("apply_rules",)),
+    CanonicalizeStep("merge_constants", merge_constants, needs=("apply_rules",)),
     # Equal convolutions with different norms are no longer equal, and equal weights no longer shared.
-    Step("merge_equal_calls", _merge_equal_calls, needs=("merge_constants",)),
-    Step("remove_merged", _remove_dead_code, needs=("merge_equal_calls",)),
+    CanonicalizeStep("merge_equal_calls", _merge_equal_calls, needs=("merge_constants",)),
+    CanonicalizeStep("remove_merged", _remove_dead_code, needs=("merge_equal_calls",)),
 )
 
 

@@ -20,7 +20,7 @@ from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Var
 
 from relay_passes.canonicalize.fold_constants import compute
-from relay_passes.channels.flow import Array, Flow, Flows, Link, Mask, Product
+from relay_passes.channels.flow import Array, Flow, Flows, Link, Mask, WeightedProduct
 from relay_passes.integerize import integerize
 from relay_passes.integerize.numerics import Numerics
 from relay_passes.ir.calls import name_of, tensor_const, with_attrs
@@ -58,7 +58,7 @@ def prove(flows: Flows, values: Values | None) -> dict[Var, Mask]:
     return found
 
 
-def foldable(product: Product, found: Constants, values: Values) -> Mask:
+def foldable(product: WeightedProduct, found: Constants, values: Values) -> Mask:
     """Return which channels of a product's data are constant at every tap, padding included."""
     constant = found.get(product.data)
     if constant is None or not product.tracked:
@@ -69,7 +69,7 @@ def foldable(product: Product, found: Constants, values: Values) -> Mask:
     return np.asarray(constant & np.isfinite(numbers) & (product.exact_border | (numbers == 0)))
 
 
-def _of_product(product: Product, found: Constants, values: Values | None) -> Mask:
+def _of_product(product: WeightedProduct, found: Constants, values: Values | None) -> Mask:
     at = product.at
     if values is None:
         constant = found.get(product.data) if product.tracked else None
@@ -230,7 +230,7 @@ class _Probe:
         expr = static.expr()
         return self._emit(expr, flow.node.call) if isinstance(expr, Call) else expr
 
-    def _product(self, product: Product, flow: Flow) -> Call:
+    def _product(self, product: WeightedProduct, flow: Flow) -> Call:
         """Return a product restricted to constant channels, with the taps of each filter summed to one."""
         at = product.at
         filters = self._hopeful[flow.var].reshape(-1, 1)

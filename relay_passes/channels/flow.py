@@ -59,7 +59,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Product:
+class WeightedProduct:
     """A convolution or matrix product with constant weights.
 
     Attributes:
@@ -132,7 +132,7 @@ class Flow:
     constant: Literal["each", "needs", "alike", "factor", "never"] = "each"
     needs: float = 0.0
     window: tuple[int, int] | None = None
-    product: Product | None = None
+    product: WeightedProduct | None = None
     whole: bool = False
 
     @property
@@ -223,7 +223,7 @@ def _product(node: Node, flows: Flows) -> list[Flow]:
         return []
     tracked = flows.axes.get(data) == at.data_axis
     exact = not any(padding_of(node.call)) and not transposed
-    product = Product(data, static, at, tracked, exact)
+    product = WeightedProduct(data, static, at, tracked, exact)
     grouped = at.groups > 1
     links = (_together(data, at),) if grouped and tracked else ()
     whole = grouped and not tracked

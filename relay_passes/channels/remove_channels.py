@@ -29,7 +29,7 @@ from relay_passes.channels.flow import (
     Flows,
     Index,
     Mask,
-    Product,
+    WeightedProduct,
     has_candidates,
     quantized_data,
     read_flows,
@@ -134,7 +134,7 @@ class _Plan:
         found = (self._removed(flow, product) for flow, product in products)
         return [each for each in found if each.channels or each.inputs]
 
-    def _removed(self, flow: Flow, product: Product) -> RemovedChannels:
+    def _removed(self, flow: Flow, product: WeightedProduct) -> RemovedChannels:
         at, data = product.at, product.data
         outs = self.keeps[flow.var]
         ins = self.keeps[data] if product.tracked else np.ones(at.inputs, bool)
@@ -173,7 +173,7 @@ class _Plan:
         return found
 
 
-def _has_units(product: Product, flows: Flows, numbers: dict[Var, Array]) -> Mask:
+def _has_units(product: WeightedProduct, flows: Flows, numbers: dict[Var, Array]) -> Mask:
     """Return which channels of the data are 0, or are a whole number of accumulator units."""
     everywhere = np.ones(product.at.inputs, bool)
     if product.weight.scale is None or quantized_data(product.data, flows)[1]:
@@ -292,7 +292,7 @@ class _Writer:
         parts = [var for _, var in sorted(flow.node.outputs, key=lambda output: output[0] or 0)]
         return [int(end) for end in np.cumsum([self._plan.kept(var).size for var in parts])[:-1]]
 
-    def _product(self, flow: Flow, product: Product, names: Names) -> Call:
+    def _product(self, flow: Flow, product: WeightedProduct, names: Names) -> Call:
         plan, at = self._plan, product.at
         outs = plan.kept(flow.var)
         ins = plan.kept(product.data) if product.tracked else np.arange(at.inputs)
@@ -308,7 +308,7 @@ class _Writer:
         shift = self._shift(flow, product, outs)
         return call if shift is None else relax.op.add(self._emit(call, names), self._constant(shift, names))
 
-    def _shift(self, flow: Flow, product: Product, outs: Index) -> Static | None:
+    def _shift(self, flow: Flow, product: WeightedProduct, outs: Index) -> Static | None:
         """Return the contribution of removed constant channels to each output channel; None if it is 0."""
         plan = self._plan
         if flow.var not in plan.folded:

@@ -118,7 +118,7 @@ def clamp_of(context: Context, call: Call) -> tuple[Expr, float | None, float | 
 
 
 @dataclass(frozen=True)
-class Chain:
+class ElementwiseChain:
     """A function of one quantised tensor.
 
     Attributes:
@@ -134,7 +134,7 @@ class Chain:
     steps: Mapping[Var, Call]
 
 
-def chain_of(context: Context, expr: Expr) -> Chain | Diagnostic:
+def chain_of(context: Context, expr: Expr) -> ElementwiseChain | Diagnostic:
     """Return the elementwise function of one quantised tensor that computes `expr`, or why there is none."""
     call = context.definition(expr)
     if call is not None and not _has_meaning(call) and context.known(expr) is None:
@@ -149,7 +149,7 @@ def chain_of(context: Context, expr: Expr) -> Chain | Diagnostic:
     at, leaf = next(iter(leaves.items()))
     if static_shape(expr) != leaf.shape:
         return Diagnostic.of("it broadcasts its input", list(leaf.shape), list(static_shape(expr)))
-    return Chain(leaf, lambda x: function({at: x}), at, calls)
+    return ElementwiseChain(leaf, lambda x: function({at: x}), at, calls)
 
 
 _Environment = dict[Any, _Array]

@@ -20,7 +20,7 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, integers, operator
-from relay_passes.integerize.elementwise import Chain, chain_of, clamp_of
+from relay_passes.integerize.elementwise import ElementwiseChain, chain_of, clamp_of
 from relay_passes.integerize.moves import RESIZE, interpolated
 from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Real, Routine
 from relay_passes.integerize.tables import BYTES, Origin, after, common_origin
@@ -198,7 +198,7 @@ def _requantized(
     return _table(context, known, y, _bounded(lambda real: real, bounds), names)
 
 
-def _reads_alone(context: Context, chain: Chain) -> bool:
+def _reads_alone(context: Context, chain: ElementwiseChain) -> bool:
     """Whether nothing but the chain reads its tensor and its intermediate values."""
     quantized, (*inner, _) = chain.leaf.value, (chain.at, *chain.steps)
     return (

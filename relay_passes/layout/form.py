@@ -123,12 +123,12 @@ class Form:
         sizes, order = self._split
         return np.ascontiguousarray(value.reshape(sizes).transpose(order)).reshape(self.physical)
 
-    def steps_in(self) -> list["Step"]:
+    def steps_in(self) -> list["LayoutStep"]:
         """Return the operators that convert the model's value to this form."""
         sizes, order = self._split
         return _steps(self.shape, sizes, order, self.physical, view=self.is_view)
 
-    def steps_out(self) -> list["Step"]:
+    def steps_out(self) -> list["LayoutStep"]:
         """Return the operators that convert a value in this form to the model's."""
         sizes, order = self._split
         moved = tuple(sizes[index] for index in order)
@@ -137,7 +137,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Step:
+class LayoutStep:
     """A `permute_dims` (if `permute`) or a `reshape`, with `numbers` as its axes or shape."""
 
     permute: bool
@@ -159,10 +159,10 @@ def _steps(
     after: tuple[int, ...],
     *,
     view: bool,
-) -> list[Step]:
+) -> list[LayoutStep]:
     if view:
-        return [] if before == after else [Step(False, after)]
+        return [] if before == after else [LayoutStep(False, after)]
     moved = tuple(sizes[index] for index in order)
-    steps = [] if before == sizes else [Step(False, sizes)]
-    steps.append(Step(True, order))
-    return steps if moved == after else [*steps, Step(False, after)]
+    steps = [] if before == sizes else [LayoutStep(False, sizes)]
+    steps.append(LayoutStep(True, order))
+    return steps if moved == after else [*steps, LayoutStep(False, after)]

@@ -10,7 +10,7 @@ SOURCE, SINK = "source", "sink"
 NEVER = 1 << 62
 
 
-class Cut:
+class FlowNetwork:
     """A flow network between SOURCE and SINK, whose minimum cut is found."""
 
     def __init__(self) -> None:

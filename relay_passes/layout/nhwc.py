@@ -24,11 +24,11 @@ from relay_passes.ir.shapes import axes_of, static_shape
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 from relay_passes.layout.constants import Static, static_call
 from relay_passes.layout.form import Form
-from relay_passes.layout.minimum_cut import NEVER, SINK, SOURCE, Cut
+from relay_passes.layout.minimum_cut import NEVER, SINK, SOURCE, FlowNetwork
 from relay_passes.layout.moves import Forms, Moved
 from relay_passes.layout.operators import OPERATORS, Operator
 from relay_passes.layout.roles import infer_roles
-from relay_passes.layout.write_function import Plan, emit
+from relay_passes.layout.write_function import LayoutPlan, emit
 from schedules.diagnostic import Diagnostic
 
 
@@ -67,7 +67,7 @@ def _converted(func: relax.Function) -> tuple[relax.Function, list[Diagnostic]]:
     if any(_is_anchor(node) and isinstance(choices[node.var], Moved) for node in nodes):
         stay = _staying(func, nodes, forms, choices)
         moved = {v: m for v, m in choices.items() if isinstance(m, Moved) and v not in stay}
-        func, transposed = emit(func, nodes, Plan(forms, moved, statics))
+        func, transposed = emit(func, nodes, LayoutPlan(forms, moved, statics))
     kept = [
         Diagnostic(
             reason, nodes=sources_of(node.call), asked="layout", operator=node.name.removeprefix("relax.")
@@ -141,7 +141,7 @@ def _staying(
     func: relax.Function, nodes: Sequence[Node], forms: Forms, moved: Mapping[Var, Moved | str]
 ) -> set[Var]:
     """Return the nodes, by variable, that stay in the model's layout in the cheapest choice."""
-    cut = Cut()
+    cut = FlowNetwork()
     for node in nodes:
         new = moved[node.var]
         operator = _operator_of(node)

@@ -12,12 +12,12 @@ from tvm_ffi import structural_map
 from relay_passes.ir.calls import Node
 from relay_passes.ir.sources import Names, sources_of, with_source
 from relay_passes.layout.constants import Static, static_of
-from relay_passes.layout.form import Form, Step
+from relay_passes.layout.form import Form, LayoutStep
 from relay_passes.layout.moves import Forms, Moved
 
 
 @dataclass(frozen=True)
-class Plan:
+class LayoutPlan:
     """The layout decisions for a function.
 
     Attributes:
@@ -31,13 +31,13 @@ class Plan:
     statics: Mapping[Var, Static]
 
 
-def emit(func: relax.Function, nodes: Sequence[Node], plan: Plan) -> tuple[relax.Function, set[Var]]:
+def emit(func: relax.Function, nodes: Sequence[Node], plan: LayoutPlan) -> tuple[relax.Function, set[Var]]:
     """Return the function in the chosen layouts, and the variables of `func` whose values are transposed in it."""
     return _Emitter(func, nodes, plan).run()
 
 
 class _Emitter:
-    def __init__(self, func: relax.Function, nodes: Sequence[Node], plan: Plan) -> None:
+    def __init__(self, func: relax.Function, nodes: Sequence[Node], plan: LayoutPlan) -> None:
         self._func, self._plan = func, plan
         self._nodes = {node.var: node for node in nodes}
         self._bindings: list[relax.Binding] = []
@@ -131,7 +131,7 @@ class _Emitter:
             )
         return self._model[var]
 
-    def _convert(self, var: Var, value: Var, steps: Sequence[Step], names: Names, suffix: str) -> Var:
+    def _convert(self, var: Var, value: Var, steps: Sequence[LayoutStep], names: Names, suffix: str) -> Var:
         if not self._plan.forms[var].is_view:
             self._transposed.add(var)
         for step in steps:

@@ -27,7 +27,7 @@ _DIVISORS = (1, 2, 3, 4, 8)
 
 
 @dataclass(frozen=True)
-class Form:
+class LinearSize:
     """The size (times * length + plus) // by."""
 
     times: int
@@ -41,17 +41,17 @@ class Form:
         return tirx.floordiv(value, tirx.IntImm("int64", self.by)) if self.by != 1 else value
 
 
-def form_of(numbers: Numbers, lengths: Numbers) -> Form | None:
+def form_of(numbers: Numbers, lengths: Numbers) -> LinearSize | None:
     """Return the unique form with these sizes at these lengths; None if there is none, or there are several."""
     rise, run = numbers[1] - numbers[0], lengths[1] - lengths[0]
     if run and rise % run == 0:
-        linear = Form(rise // run, numbers[0] - rise // run * lengths[0])
+        linear = LinearSize(rise // run, numbers[0] - rise // run * lengths[0])
         if all(linear.times * n + linear.plus == number for n, number in zip(lengths, numbers, strict=True)):
             return linear
     for by in _DIVISORS[1:]:
         first = numbers[0] * by - lengths[0]
         fits = [
-            Form(1, plus, by)
+            LinearSize(1, plus, by)
             for plus in range(first, first + by)
             if all((n + plus) // by == number for n, number in zip(lengths, numbers, strict=True))
         ]

@@ -18,7 +18,7 @@ from relay_passes.programs.merge_modules import MAIN, Merged, add_functions, mer
 
 
 @dataclass(frozen=True)
-class Program:
+class SplitModule:
     """A module, split into straight-line functions and the functions that branch and call.
 
     Attributes:
@@ -70,7 +70,7 @@ class Decision:
     is_loop: bool
 
 
-def split(mod: tvm.IRModule) -> Program:
+def split(mod: tvm.IRModule) -> SplitModule:
     """Split a module into straight-line functions and the functions that branch and call.
 
     Args:
@@ -81,7 +81,7 @@ def split(mod: tvm.IRModule) -> Program:
     symbols = {gvar.name_hint for gvar in functions}
     straight = {gvar: func for gvar, func in functions.items() if not _decides(func, symbols)}
     if not has_control_flow(mod):
-        return Program({MAIN: mod}, {})
+        return SplitModule({MAIN: mod}, {})
     pieces = {gvar.name_hint: _alone(mod, func) for gvar, func in straight.items()}
     control: dict[str, tvm.ir.BaseFunc] = {}
     for gvar, func in functions.items():
@@ -90,7 +90,7 @@ def split(mod: tvm.IRModule) -> Program:
             for name in _callees(func):
                 if isinstance(mod[name], tirx.PrimFunc):
                     control[name] = mod[name]
-    return Program(pieces, control)
+    return SplitModule(pieces, control)
 
 
 def has_control_flow(mod: tvm.IRModule) -> bool:

@@ -42,7 +42,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Axis:
+class SpatialAxis:
     """One spatial axis.
 
     Attributes:
@@ -120,10 +120,10 @@ class Geometry:
         return {"groups": self.groups, **{name: encoded(getattr(self, name)) for name in names}}
 
     @property
-    def axes(self) -> tuple[Axis, Axis]:
+    def axes(self) -> tuple[SpatialAxis, SpatialAxis]:
         """The row axis and the column axis."""
         rows, columns = (
-            Axis(
+            SpatialAxis(
                 size,
                 kernel,
                 stride,
@@ -179,7 +179,7 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
     depth, columns = geometry.data[3] // geometry.groups, geometry.weights[0]
     i = te.reduce_axis((0, depth), "i")
 
-    def meets(axis: Axis, output: ir.Expr, back: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    def meets(axis: SpatialAxis, output: ir.Expr, back: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Return the input index that a tap, counted from the last, reads for an output, and whether it exists."""
         at = output + (axis.before - (axis.kernel - 1) * axis.dilation) + back * axis.dilation
         place = tirx.floordiv(at, axis.stride)

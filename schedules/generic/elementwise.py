@@ -10,7 +10,7 @@ from schedules.generic.fusion import cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.transpose import transposed_blocks, transposition
-from schedules.generic.vector import Place, compute, store
+from schedules.generic.vector import VectorPosition, compute, store
 from schedules.tir.emit import i64
 
 LANES = 16
@@ -29,7 +29,7 @@ def stored_along(nest: Stage) -> Axis | None:
     return next((axis for axis in reversed(nest.axes) if step_of(nest.indices[0], axis.var) == 1), None)
 
 
-def emit(nest: Stage, place: Place, parallel: bool) -> str:
+def emit(nest: Stage, place: VectorPosition, parallel: bool) -> str:
     """Emit the code of a nest; return a short description of its form for reports."""
     offset = nest.indices[0]
     along = stored_along(nest)
@@ -62,5 +62,7 @@ def emit(nest: Stage, place: Place, parallel: bool) -> str:
     return f"vectors of {lanes}"
 
 
-def _moved(place: Place, at: Mapping[ir.Var, ir.Expr], along: ir.Var | None = None, lanes: int = 1) -> Place:
-    return Place({**place.at, **at}, place.buffers, place.neon, along, lanes)
+def _moved(
+    place: VectorPosition, at: Mapping[ir.Var, ir.Expr], along: ir.Var | None = None, lanes: int = 1
+) -> VectorPosition:
+    return VectorPosition({**place.at, **at}, place.buffers, place.neon, along, lanes)

@@ -21,7 +21,7 @@ from schedules.generic.expressions import (
     uses,
     walk,
 )
-from schedules.generic.stages import Program, Stage, shape_of
+from schedules.generic.stages import Stage, StagedFunction, shape_of
 
 _CHEAP = 2
 """Operations that are sooner computed again than stored and loaded."""
@@ -36,7 +36,7 @@ _ONE_OPERATION = {"", CONDITIONAL, "nearbyint", "round", "sqrt", "rsqrt"}
 """Names of functions that are one operation; the empty one is that of what is no call."""
 
 
-def fuse(program: Program) -> Program:
+def fuse(program: StagedFunction) -> StagedFunction:
     """Inline elementwise stages, merge reductions with their only reader; drop tensors that are no longer written."""
     stages = list(program.stages)
     kept = set(program.params)
@@ -60,7 +60,9 @@ def fuse(program: Program) -> Program:
             if merged is not None:
                 stages = [merged if s is readers[0] else s for s in stages if s is not stage]
     written = {stage.target for stage in stages}
-    return Program(program.params, tuple(t for t in program.temporaries if t in written), tuple(stages))
+    return StagedFunction(
+        program.params, tuple(t for t in program.temporaries if t in written), tuple(stages)
+    )
 
 
 def values_of(stage: Stage) -> tuple[ir.Expr, ...]:

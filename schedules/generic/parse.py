@@ -13,7 +13,7 @@ from tvm_ffi import structural_equal
 
 from schedules.generic import arg_extremum
 from schedules.generic.expressions import UnsupportedError, rebuild
-from schedules.generic.stages import Axis, Kind, Program, Reduction, Stage, shape_of
+from schedules.generic.stages import Axis, Kind, Reduction, Stage, StagedFunction, shape_of
 
 _COMBINERS: tuple[tuple[Any, Kind], ...] = (
     (prim.Add, "sum"),
@@ -26,7 +26,7 @@ _REDUCE = 2  # IterVar.iter_type of a reduction axis (kCommReduce)
 _SPATIAL = 0  # kDataPar
 
 
-def parse(func: tirx.PrimFunc) -> Program:
+def parse(func: tirx.PrimFunc) -> StagedFunction:
     """Reads a PrimFunc.
 
     Raises:
@@ -39,7 +39,7 @@ def parse(func: tirx.PrimFunc) -> Program:
         _check_buffer(buffer)
     body = root.body
     nests = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-    return Program(
+    return StagedFunction(
         tuple(func.params), tuple(root.alloc_buffers), tuple(s for nest in nests for s in _stages(nest))
     )
 

@@ -18,7 +18,7 @@ from schedules.generic import functions_f32
 from schedules.generic.expressions import element, lanes_of, loads, step_of
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Kind, Reduction, Stage
-from schedules.generic.vector import Place, compute, splat, store
+from schedules.generic.vector import VectorPosition, compute, splat, store
 from schedules.tir.emit import i64, take
 
 LANES = 16
@@ -28,7 +28,7 @@ ROWS = 4
 """Rows of a tile whose terms share a vector: 16 accumulators of binary32, 4 vectors and a splat fit 32 registers."""
 
 
-def emit(nest: Stage, place: Place, parallel: bool) -> str:
+def emit(nest: Stage, place: VectorPosition, parallel: bool) -> str:
     """Emit the code of a nest with a reduction; return a short description of its form for reports."""
     if nest.reduction is None:
         raise ValueError("a nest without a reduction")
@@ -72,7 +72,7 @@ def byte_sum(nest: Stage) -> ir.Expr | None:
 class _Tile:
     """The code of one nest."""
 
-    def __init__(self, nest: Stage, reduction: Reduction, along: Axis | None, place: Place) -> None:
+    def __init__(self, nest: Stage, reduction: Reduction, along: Axis | None, place: VectorPosition) -> None:
         self.nest, self.reduction, self.along, self.place = nest, reduction, along, place
         self.across = along is not None and any(axis is along for axis in reduction.axes)
         self.lanes = lanes_for(along.extent, LANES) if along else 1
@@ -107,7 +107,7 @@ class _Tile:
         where = "across lanes" if self.across else f"vectors of {self.lanes}"
         return f"{self.reduction.kind}, {where}" + (f", {rows} rows" if rows > 1 else "")
 
-    def _columns(self, place: Place, rows: int, parallel: bool) -> None:
+    def _columns(self, place: VectorPosition, rows: int, parallel: bool) -> None:
         if self.along is None or self.across:
             self._element(place, rows)
             return
@@ -117,13 +117,13 @@ class _Tile:
         if last is not None:
             self._vector(place, i64(last), rows)
 
-    def _rows(self, place: Place, rows: int) -> list[Place]:
+    def _rows(self, place: VectorPosition, rows: int) -> list[VectorPosition]:
         if self.row is None:
             return [place]
         first = place.at[self.row.var]
         return [replace(place, at={**place.at, self.row.var: first + i64(r)}) for r in range(rows)]
 
-    def _vector(self, place: Place, first: ir.Expr, rows: int) -> None:
+    def _vector(self, place: VectorPosition, first: ir.Expr, rows: int) -> None:
         """Emit one vector of the result for each row."""
         assert self.along is not None
         here = replace(place, at={**place.at, self.along.var: first}, along=self.along.var, lanes=self.lanes)
@@ -137,12 +137,12 @@ class _Tile:
         for number, row in enumerate(self._rows(here, rows)):
             self._finish(_part(acc, number, self.lanes), row)
 
-    def _bytes(self, acc: tirx.Buffer, place: Place, byte: ir.Expr) -> None:
+    def _bytes(self, acc: tirx.Buffer, place: VectorPosition, byte: ir.Expr) -> None:
         """Adds all bytes to the one accumulator."""
         *others, last = self.reduction.axes
         half = "int16" if element(byte) == "int8" else "uint16"
 
-        def some(inside: Place, first: ir.Expr, count: int) -> None:
+        def some(inside: VectorPosition, first: ir.Expr, count: int) -> None:
             part = T.alloc_buffer((self.lanes,), half, layout=None)
             store(part, i64(0), tirx.const(0, half), self.lanes)
 
@@ -168,7 +168,7 @@ class _Tile:
             if rest:
                 some(inside, i64(blocks * BYTES), rest)
 
-    def _element(self, place: Place, rows: int) -> None:
+    def _element(self, place: VectorPosition, rows: int) -> None:
         """Emit one element of the result for each row."""
         others = [axis for axis in self.reduction.axes if axis is not self.along]
         lanes = self.lanes
@@ -199,7 +199,7 @@ class _Tile:
             store(acc, i64(row * lanes), start, lanes)
         return acc
 
-    def _step(self, acc: tirx.Buffer, place: Place, rows: int, lanes: int) -> None:
+    def _step(self, acc: tirx.Buffer, place: VectorPosition, rows: int, lanes: int) -> None:
         for number, row in enumerate(self._rows(place, rows)):
             term = splat(compute(self.reduction.term, row), lanes)
             store(acc, i64(number * lanes), self._combine(_part(acc, number, lanes), term), lanes)
@@ -217,7 +217,7 @@ class _Tile:
             vector = self._combine(low, high)
         return vector
 
-    def _finish(self, result: ir.Expr, place: Place) -> None:
+    def _finish(self, result: ir.Expr, place: VectorPosition) -> None:
         nest = self.nest
         value = compute(nest.value, replace(place, at={**place.at, self.reduction.result: T.Bind(result)}))
         start = compute(nest.indices[0], replace(place, along=None, lanes=1))

@@ -17,11 +17,11 @@ from tvm.ir.expr import TensorLoad
 
 from schedules.generic.expressions import loads, rebuild, substitute, uses
 from schedules.generic.fusion import values_of
-from schedules.generic.stages import Axis, Program, Stage, shape_of, without_units
+from schedules.generic.stages import Axis, Stage, StagedFunction, shape_of, without_units
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowLoops:
     """A program whose stages share their outermost loops.
 
     Attributes:
@@ -30,10 +30,10 @@ class Rows:
     """
 
     axes: tuple[Axis, ...]
-    program: Program
+    program: StagedFunction
 
 
-def share_rows(program: Program) -> Rows:
+def share_rows(program: StagedFunction) -> RowLoops:
     """Move as many outer loops as possible out of all stages, to be run once around them."""
     stages = [without_units(stage) for stage in program.stages]
     depth = 0
@@ -41,14 +41,14 @@ def share_rows(program: Program) -> Rows:
         while _shared(replace(program, stages=tuple(stages)), depth + 1) and not _has_vectors(stages, depth):
             depth += 1
     if depth == 0:
-        return Rows((), program)
+        return RowLoops((), program)
     axes = tuple(Axis(tirx.Var(f"row{i}", "int64"), stages[0].axes[i].extent) for i in range(depth))
     inside = {tensor: _row_of(tensor, depth) for tensor in program.temporaries}
     cut = tuple(_inside(stage, axes, inside) for stage in stages)
-    return Rows(axes, Program(program.params, tuple(inside.values()), cut))
+    return RowLoops(axes, StagedFunction(program.params, tuple(inside.values()), cut))
 
 
-def _shared(program: Program, depth: int) -> bool:
+def _shared(program: StagedFunction, depth: int) -> bool:
     """Whether the first `depth` loops of all stages are the same rows of every tensor that one hands to another.
 
     Some stage keeps a loop: a row of one element has no vectors.

@@ -16,9 +16,9 @@ from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_na
 from schedules.generic.fusion import cost, fuse, loop_cost
 from schedules.generic.nest import nests
 from schedules.generic.parse import parse
-from schedules.generic.rows import Rows, share_rows
-from schedules.generic.stages import Axis, Program, Stage, shape_of
-from schedules.generic.vector import Place
+from schedules.generic.rows import RowLoops, share_rows
+from schedules.generic.stages import Axis, Stage, StagedFunction, shape_of
+from schedules.generic.vector import VectorPosition
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each_of
 from schedules.tir.emit import i64, in_root_block, kernel_function
 
@@ -92,7 +92,7 @@ def _is_move(value: ir.Expr) -> bool:
     return isinstance(value, (TensorLoad, prim.IntImm, prim.FloatImm))
 
 
-def _first_element(program: Program) -> int | None:
+def _first_element(program: StagedFunction) -> int | None:
     """Return the index of the first element that is copied; None unless consecutive ones of one input are, in order."""
     stage = program.stages[0]
     if len(program.stages) > 1 or not isinstance(stage.value, TensorLoad) or program.temporaries:
@@ -110,7 +110,7 @@ def _count(tensor: ir.Var) -> int:
     return math.prod(shape_of(tensor))
 
 
-def _emitted(rows: Rows, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
+def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
     program = rows.program
     count = len(program.params) + len(program.temporaries)
     if count > _MOST_TENSORS:
@@ -135,7 +135,7 @@ def _emitted(rows: Rows, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
 class _Emitter:
     """Emits the body; `done` describes each nest of `nests` in words."""
 
-    rows: Rows
+    rows: RowLoops
     flat: Mapping[ir.Var, tirx.Buffer]
     buffers: dict[ir.Var, tirx.Buffer]
     neon: bool
@@ -160,7 +160,7 @@ class _Emitter:
             for nest in nests(stage, self.flat, self.rows.axes):
                 self.nests.append(nest)
                 emit = reduce.emit if nest.reduction else elementwise.emit
-                self.done.append(emit(nest, Place(at, self.buffers, self.neon), threads))
+                self.done.append(emit(nest, VectorPosition(at, self.buffers, self.neon), threads))
 
     def rows_in_tasks(self) -> None:
         """Emit all stages row by row; the runtime's threads share many rows."""

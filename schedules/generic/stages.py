@@ -65,7 +65,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Program:
+class StagedFunction:
     """A function: its arguments, its temporary tensors, and its stages in program order."""
 
     params: tuple[ir.Var, ...]

@@ -14,7 +14,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.generic.expressions import element, lanes_of, loads, step_of
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Stage
-from schedules.generic.vector import Place, compute, splat, store
+from schedules.generic.vector import VectorPosition, compute, splat, store
 from schedules.tir.emit import i64
 
 REGISTER_BITS = 128
@@ -38,7 +38,7 @@ def transposition(nest: Stage, along: Axis) -> Axis | None:
     return None
 
 
-def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: Place, parallel: bool) -> str:
+def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: VectorPosition, parallel: bool) -> str:
     """Emit a nest in transposed blocks; return a short description of its form for reports."""
     outer = [axis for axis in nest.axes if axis is not along and axis is not read]
     interleaved = along.extent in INTERLEAVED and step_of(nest.indices[0], read.var) == along.extent

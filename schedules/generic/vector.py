@@ -32,7 +32,7 @@ _LIMITS = {prim.Max: "maximum", prim.Min: "minimum"}
 
 
 @dataclass(frozen=True)
-class Place:
+class VectorPosition:
     """The element, or vector of consecutive elements, that an expression is emitted for.
 
     Attributes:
@@ -51,7 +51,7 @@ class Place:
     lanes: int = 1
     bind: bool = True
 
-    def lane(self, number: int) -> "Place":
+    def lane(self, number: int) -> "VectorPosition":
         """Return the place of one lane, as a scalar."""
         if self.along is None:
             return self
@@ -59,7 +59,7 @@ class Place:
         return replace(self, at=at, along=None, lanes=1)
 
 
-def compute(expr: ir.Expr, place: Place) -> ir.Expr:
+def compute(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
     """Emit an expression: a vector of `place.lanes` lanes, or a scalar if all lanes are equal."""
     if isinstance(expr, ir.Var):
         value = place.at.get(expr, expr)
@@ -90,7 +90,7 @@ def store(buffer: tirx.Buffer, offset: ir.Expr, value: ir.Expr, lanes: int) -> N
     T.buffer_store(buffer, splat(value, lanes), [offset if lanes == 1 else tirx.Ramp(offset, 1, lanes)])
 
 
-def _rounded_quotient(expr: ir.Expr, rounded: quotient.Rounded, place: Place) -> ir.Expr:
+def _rounded_quotient(expr: ir.Expr, rounded: quotient.Rounded, place: VectorPosition) -> ir.Expr:
     x = _bound(compute(rounded.x, place), place)
     lanes = lanes_of(x)
     whole = _rounded(quotient.compute(Vector(lanes), x, rounded))
@@ -108,7 +108,7 @@ def _rounded(value: ir.Expr) -> ir.Expr:
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), f"llvm.roundeven.{shape}f{bits}", value)
 
 
-def _apply(expr: ir.Expr, operands: list[ir.Expr], lanes: int, place: Place) -> ir.Expr:
+def _apply(expr: ir.Expr, operands: list[ir.Expr], lanes: int, place: VectorPosition) -> ir.Expr:
     name, dtype = call_name(expr), element(expr)
     wide = dtype if lanes == 1 else f"{dtype}x{lanes}"
     is_float = dtype.startswith("float")
@@ -130,11 +130,11 @@ def _apply(expr: ir.Expr, operands: list[ir.Expr], lanes: int, place: Place) -> 
     return expr
 
 
-def _bound(value: ir.Expr, place: Place) -> ir.Expr:
+def _bound(value: ir.Expr, place: VectorPosition) -> ir.Expr:
     return value if isinstance(value, ir.Var) else T.Bind(value)
 
 
-def _conditional(expr: ir.Expr, place: Place) -> ir.Expr:
+def _conditional(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
     """A condition that all lanes share is a branch; others are a branch a lane."""
     condition, yes, no = expr.args
     if place.along is not None and uses(condition, place.along):
@@ -145,14 +145,14 @@ def _conditional(expr: ir.Expr, place: Place) -> ir.Expr:
     return tirx.if_then_else(compute(condition, guarded), *(splat(branch, lanes) for branch in branches))
 
 
-def _by_lane(expr: ir.Expr, place: Place) -> ir.Expr:
+def _by_lane(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
     if place.along is None:
         raise UnsupportedError("a scalar that is not one")
     scalars = [compute(expr, place.lane(number)) for number in range(place.lanes)]
     return scalars[0] if place.lanes == 1 else tirx.Shuffle(scalars, list(range(place.lanes)))
 
 
-def _load(expr: TensorLoad, place: Place) -> ir.Expr:
+def _load(expr: TensorLoad, place: VectorPosition) -> ir.Expr:
     offset, buffer = expr.indices[0], place.buffers[expr.source]
     step = 0 if place.along is None else step_of(offset, place.along)
     if step not in {0, 1}:
@@ -166,7 +166,7 @@ def _load(expr: TensorLoad, place: Place) -> ir.Expr:
     return buffer.vload([start], buffer.dtype if lanes == 1 else f"{buffer.dtype}x{lanes}")
 
 
-def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: Place) -> ir.Expr | None:
+def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: VectorPosition) -> ir.Expr | None:
     """A load from a table of 256 bytes by a byte: TBL; None if it is something else."""
     byte = table_index(expr)
     if not place.neon or byte is None or place.lanes != VECTOR or not place.bind:

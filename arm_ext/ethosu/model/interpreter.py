@@ -21,7 +21,7 @@ from arm_ext.ethosu.model.memory import Memory
 from arm_ext.ethosu.model.output import ofm_shape
 from arm_ext.ethosu.model.pooling import pool
 from arm_ext.ethosu.model.resize import resize
-from arm_ext.ethosu.model.stream import Step, steps, unwrap
+from arm_ext.ethosu.model.stream import ParsedCommand, steps, unwrap
 from arm_ext.ethosu.payload import Payload, Tensor
 
 Array = NDArray[np.generic]
@@ -39,7 +39,7 @@ _OPERATIONS: dict[str, Callable[[Machine], None]] = {
 }
 
 
-def step(machine: Machine, command: Step) -> bool:
+def step(machine: Machine, command: ParsedCommand) -> bool:
     """Set a register or run an operation; returns whether it was an operation."""
     if not command.name.startswith("op_") or command.name == "op_scalar":
         machine.registers.values[command.name] = command.value

@@ -44,7 +44,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Step:
+class ParsedCommand:
     """A command with its parameters.
 
     Attributes:
@@ -118,7 +118,7 @@ def _exactly(words: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
     return words
 
 
-def steps(stream: Stream, family: Family) -> Iterator[Step]:
+def steps(stream: Stream, family: Family) -> Iterator[ParsedCommand]:
     """Yield the commands in order, op_stop included.
 
     Raises:
@@ -145,7 +145,7 @@ def steps(stream: Stream, family: Family) -> Iterator[Step]:
             raise StreamError(
                 f"{command.name} at word {at} is {value:#x}, whose bits {reserved:#x} are reserved"
             )
-        yield Step(at, command.name, value)
+        yield ParsedCommand(at, command.name, value)
         at += 1 + kind
         if command.name == "op_stop":
             if at != len(code):

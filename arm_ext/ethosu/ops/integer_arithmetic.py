@@ -24,8 +24,8 @@ from arm_ext.ethosu.ops.common.constraint import EARLIER, OF_U85, SUPPORTED_OPS,
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax, operator_of
 from arm_ext.ethosu.ops.common.integers import (
     WIDE,
-    Form,
     Integers,
+    TosaForm,
     emit_form,
     integer_dtypes,
     operands_of,
@@ -37,16 +37,16 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 Range = tuple[int, int]
 """Least and greatest value, both included."""
 
-_FORMS: Mapping[str, Form] = {
-    "integer_add": Form(ts.Op.ADD),
-    "integer_subtract": Form(ts.Op.SUB),
-    "integer_multiply": Form(ts.Op.MUL),
-    "abs": Form(ts.Op.ABS),
-    "negative": Form(ts.Op.NEGATE),
-    "left_shift": Form(ts.Op.LOGICAL_LEFT_SHIFT),
-    "right_shift": Form(ts.Op.ARITHMETIC_RIGHT_SHIFT, (False,)),
-    "logical_right_shift": Form(ts.Op.LOGICAL_RIGHT_SHIFT),
-    "divide": Form(ts.Op.INTDIV),
+_FORMS: Mapping[str, TosaForm] = {
+    "integer_add": TosaForm(ts.Op.ADD),
+    "integer_subtract": TosaForm(ts.Op.SUB),
+    "integer_multiply": TosaForm(ts.Op.MUL),
+    "abs": TosaForm(ts.Op.ABS),
+    "negative": TosaForm(ts.Op.NEGATE),
+    "left_shift": TosaForm(ts.Op.LOGICAL_LEFT_SHIFT),
+    "right_shift": TosaForm(ts.Op.ARITHMETIC_RIGHT_SHIFT, (False,)),
+    "logical_right_shift": TosaForm(ts.Op.LOGICAL_RIGHT_SHIFT),
+    "divide": TosaForm(ts.Op.INTDIV),
 }
 KINDS = tuple(_FORMS)
 

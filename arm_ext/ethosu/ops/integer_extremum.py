@@ -10,8 +10,8 @@ from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_rel
 from arm_ext.ethosu.ops.common.integers import (
     OF_ANY_WIDTH,
     WIDE,
-    Form,
     Integers,
+    TosaForm,
     attributes,
     cast,
     operands_of,
@@ -20,9 +20,9 @@ from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
-_FORMS: Mapping[str, Form] = {
-    "integer_maximum": Form(ts.Op.MAXIMUM, (IGNORE_NAN,)),
-    "integer_minimum": Form(ts.Op.MINIMUM, (IGNORE_NAN,)),
+_FORMS: Mapping[str, TosaForm] = {
+    "integer_maximum": TosaForm(ts.Op.MAXIMUM, (IGNORE_NAN,)),
+    "integer_minimum": TosaForm(ts.Op.MINIMUM, (IGNORE_NAN,)),
 }
 
 

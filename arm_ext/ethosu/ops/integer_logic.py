@@ -11,8 +11,8 @@ from arm_ext.ethosu.ops.common.integers import (
     OF_ANY_TYPE,
     OF_ANY_WIDTH,
     WIDE,
-    Form,
     Integers,
+    TosaForm,
     attributes,
     cast,
     emit_form,
@@ -21,25 +21,25 @@ from arm_ext.ethosu.ops.common.integers import (
 from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
-_COMPARISONS: Mapping[str, Form] = {
-    "equal": Form(ts.Op.EQUAL),
-    "not_equal": Form(ts.Op.EQUAL, negated=True),
-    "greater": Form(ts.Op.GREATER),
-    "greater_equal": Form(ts.Op.GREATER_EQUAL),
-    "less": Form(ts.Op.GREATER, reversed=True),
-    "less_equal": Form(ts.Op.GREATER_EQUAL, reversed=True),
+_COMPARISONS: Mapping[str, TosaForm] = {
+    "equal": TosaForm(ts.Op.EQUAL),
+    "not_equal": TosaForm(ts.Op.EQUAL, negated=True),
+    "greater": TosaForm(ts.Op.GREATER),
+    "greater_equal": TosaForm(ts.Op.GREATER_EQUAL),
+    "less": TosaForm(ts.Op.GREATER, reversed=True),
+    "less_equal": TosaForm(ts.Op.GREATER_EQUAL, reversed=True),
 }
-_LOGICAL: Mapping[str, Form] = {
-    "logical_and": Form(ts.Op.LOGICAL_AND),
-    "logical_or": Form(ts.Op.LOGICAL_OR),
-    "logical_xor": Form(ts.Op.LOGICAL_XOR),
-    "logical_not": Form(ts.Op.LOGICAL_NOT),
+_LOGICAL: Mapping[str, TosaForm] = {
+    "logical_and": TosaForm(ts.Op.LOGICAL_AND),
+    "logical_or": TosaForm(ts.Op.LOGICAL_OR),
+    "logical_xor": TosaForm(ts.Op.LOGICAL_XOR),
+    "logical_not": TosaForm(ts.Op.LOGICAL_NOT),
 }
-_BITWISE: Mapping[str, Form] = {
-    "bitwise_and": Form(ts.Op.BITWISE_AND),
-    "bitwise_or": Form(ts.Op.BITWISE_OR),
-    "bitwise_xor": Form(ts.Op.BITWISE_XOR),
-    "bitwise_not": Form(ts.Op.BITWISE_NOT),
+_BITWISE: Mapping[str, TosaForm] = {
+    "bitwise_and": TosaForm(ts.Op.BITWISE_AND),
+    "bitwise_or": TosaForm(ts.Op.BITWISE_OR),
+    "bitwise_xor": TosaForm(ts.Op.BITWISE_XOR),
+    "bitwise_not": TosaForm(ts.Op.BITWISE_NOT),
 }
 _FORMS = {**_COMPARISONS, **_LOGICAL, **_BITWISE}
 

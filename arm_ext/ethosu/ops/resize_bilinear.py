@@ -37,7 +37,7 @@ MAX_EXTENT = (1 << 14) - 1
 
 
 @dataclass(frozen=True)
-class Axis:
+class TosaResizeAxis:
     """Parameters of RESIZE along one axis, in units of 1 / n pixel.
 
     Attributes:
@@ -86,8 +86,8 @@ class Resize(Attributes):
         columns: Parameters along the width.
     """
 
-    rows: Axis
-    columns: Axis
+    rows: TosaResizeAxis
+    columns: TosaResizeAxis
 
     @property
     def factors(self) -> tuple[Fraction, Fraction]:
@@ -109,7 +109,8 @@ class Resize(Attributes):
 
 def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> Resize:
     rows, columns = (
-        Axis(*(int(attrs[f"{axis}_{name}"]) for name in ("n", "d", "offset", "border"))) for axis in "yx"
+        TosaResizeAxis(*(int(attrs[f"{axis}_{name}"]) for name in ("n", "d", "offset", "border")))
+        for axis in "yx"
     )
     return Resize(rows=rows, columns=columns, channels_first=str(attrs["layout"]) == "NCHW")
 

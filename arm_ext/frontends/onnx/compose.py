@@ -20,7 +20,7 @@ from arm_ext.frontends.common.loops import row_writer
 from arm_ext.frontends.common.rounds import SCALAR, Rounds
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.control import body_of
-from arm_ext.frontends.onnx.cut import Cut, Surroundings, captures, reads, subgraphs
+from arm_ext.frontends.onnx.cut import GraphCut, Surroundings, captures, reads, subgraphs
 from arm_ext.frontends.onnx.while_loop import While, while_of
 from relay_passes.programs.merge_modules import MAIN
 
@@ -69,7 +69,7 @@ class Composition:
         self._values: dict[str, Expr] = {}
         self._types: dict[str, onnx.TypeProto] = {}
 
-    def function(self, parts: Cut) -> relax.Function:
+    def function(self, parts: GraphCut) -> relax.Function:
         """Return the graph as a function."""
         inputs = runtime_inputs(self._graph)
         params = [Var(value.name, _relax_type(value.type)) for value in inputs]

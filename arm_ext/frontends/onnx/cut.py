@@ -19,7 +19,7 @@ _DECISIONS = ("If", "Loop")
 
 
 @dataclass(frozen=True)
-class Cut:
+class GraphCut:
     """A graph in three parts: nodes before any control flow, the first control-flow nodes, and the rest."""
 
     before: list[NodeProto]
@@ -27,9 +27,9 @@ class Cut:
     after: list[NodeProto]
 
 
-def cut(graph: GraphProto) -> Cut:
+def cut(graph: GraphProto) -> GraphCut:
     """Divide a graph whose nodes are in topological order."""
-    parts = Cut([], [], [])
+    parts = GraphCut([], [], [])
     late: set[str] = set()
     for node in graph.node:
         is_late = not late.isdisjoint(reads([node]))

@@ -29,7 +29,7 @@ from relay_passes.programs.merge_modules import MAIN
 
 
 @dataclass(frozen=True)
-class Program:
+class OnnxProgram:
     """An imported model with its source names.
 
     Attributes:
@@ -43,7 +43,7 @@ class Program:
     quantized: bool
 
 
-def import_program(model: ModelProto, name: str) -> Program:
+def import_program(model: ModelProto, name: str) -> OnnxProgram:
     """Import a model.
 
     Args:
@@ -56,7 +56,7 @@ def import_program(model: ModelProto, name: str) -> Program:
     """
     functions = _Functions(name, model.graph)
     functions.add(MAIN, model, {})
-    return Program(functions.module(), functions.nodes, functions.quantized)
+    return OnnxProgram(functions.module(), functions.nodes, functions.quantized)
 
 
 def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> None:

@@ -15,18 +15,18 @@ from arm_ext.frontends.preprocess.options import (
     check_zero_point,
     fault,
 )
-from arm_ext.frontends.preprocess.preprocess_plan import Chain
+from arm_ext.frontends.preprocess.preprocess_plan import OperationChain
 from arm_ext.frontends.preprocess.steps import ArgMax, Dequantize, Operation, Softmax
 from arm_ext.frontends.preprocess.steps import TopK as TopKOf
 
 
-def plan_output(spec: TensorSpec, steps: list[OutputStep]) -> list[Chain]:
+def plan_output(spec: TensorSpec, steps: list[OutputStep]) -> list[OperationChain]:
     """Return the operations for a model's output: one chain, or two for top_k.
 
     Raises:
         UsageError: A step does not fit what is there.
     """
-    chains = [Chain(spec, (), spec)]
+    chains = [OperationChain(spec, (), spec)]
     for number, step in enumerate(steps):
         where = ("outputs", spec.name, number, step.key)
         if len(chains) > 1:
@@ -35,7 +35,7 @@ def plan_output(spec: TensorSpec, steps: list[OutputStep]) -> list[Chain]:
     return chains
 
 
-def _extended(chain: Chain, step: OutputStep, where: Where) -> list[Chain]:
+def _extended(chain: OperationChain, step: OutputStep, where: Where) -> list[OperationChain]:
     now = chain.result
     match getattr(step, step.key):
         case Quantization() as quantization:
@@ -68,8 +68,8 @@ def _extended(chain: Chain, step: OutputStep, where: Where) -> list[Chain]:
     raise AssertionError(step)
 
 
-def _then(chain: Chain, operation: Operation, result: TensorSpec) -> Chain:
-    return Chain(chain.source, (*chain.operations, operation), result)
+def _then(chain: OperationChain, operation: Operation, result: TensorSpec) -> OperationChain:
+    return OperationChain(chain.source, (*chain.operations, operation), result)
 
 
 def _axis(along: Along, spec: TensorSpec, where: Where) -> int:

@@ -27,7 +27,6 @@ from arm_ext.frontends.preprocess.options import (
 from arm_ext.frontends.preprocess.steps import (
     Affine,
     Cast,
-    Cut,
     Dequantize,
     Gather,
     Interpolate,
@@ -35,6 +34,7 @@ from arm_ext.frontends.preprocess.steps import (
     Permute,
     Quantize,
     Reshape,
+    SliceAxis,
 )
 
 _FRAME = "NHWC"
@@ -42,7 +42,7 @@ _FRAME_TYPE = "uint8"
 
 
 @dataclass(frozen=True)
-class Chain:
+class OperationChain:
     """A sequence of operations on one tensor."""
 
     source: TensorSpec
@@ -50,7 +50,7 @@ class Chain:
     result: TensorSpec
 
 
-def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> Chain:
+def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> OperationChain:
     """Return the operations from a frame to the model's input.
 
     Args:
@@ -70,7 +70,9 @@ def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> Chain:
     for number, step in enumerate(given.steps):
         plan.step(step, ("inputs", spec.name, "steps", number, step.key))
     plan.finish()
-    return Chain(TensorSpec(spec.name, tuple(given.frame), _FRAME_TYPE), tuple(plan.operations), spec)
+    return OperationChain(
+        TensorSpec(spec.name, tuple(given.frame), _FRAME_TYPE), tuple(plan.operations), spec
+    )
 
 
 class _Frame:
@@ -154,7 +156,7 @@ class _Frame:
             raise fault(where, f"{crop.size} at {at} leaves the frame, which is {frame} here")
         for axis, begin, wanted in zip("HW", at, crop.size, strict=True):
             if wanted != self._size[axis]:
-                self.operations.append(Cut(self._axes.index(axis), begin, wanted))
+                self.operations.append(SliceAxis(self._axes.index(axis), begin, wanted))
                 self._size[axis] = wanted
 
     def _resize(self, resize: Resize) -> None:

@@ -54,7 +54,7 @@ class Permute:
 
 
 @dataclass(frozen=True)
-class Cut:
+class SliceAxis:
     """Slice of `size` elements of an axis, starting at `begin`."""
 
     axis: int

@@ -17,7 +17,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.imported import ImportedModel, Reference, TensorSpec
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.frontends.preprocess.postprocess_plan import plan_output
-from arm_ext.frontends.preprocess.preprocess_plan import Chain, plan_input
+from arm_ext.frontends.preprocess.preprocess_plan import OperationChain, plan_input
 from relay_passes.ir.sources import bindings_of, identifier, name_bindings, with_source
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.programs.control_flow import has_control_flow
@@ -39,7 +39,7 @@ def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel
     before = [
         plan_input(x, spec.inputs[x.name], quantized=model.quantized)
         if x.name in spec.inputs
-        else Chain(x, (), x)
+        else OperationChain(x, (), x)
         for x in model.inputs
     ]
     after = [plan_output(y, spec.outputs.get(y.name, [])) for y in model.outputs]
@@ -79,7 +79,7 @@ def _steps(keys: Iterable[str]) -> str:
 
 
 def _reference(
-    before: list[Chain], after: list[list[Chain]], source: Reference, inputs: list[Array]
+    before: list[OperationChain], after: list[list[OperationChain]], source: Reference, inputs: list[Array]
 ) -> tuple[list[Array], str]:
     """The source's own runtime, with the steps in numpy around it."""
     outputs, name = source([_computed(chain, x) for chain, x in zip(before, inputs, strict=True)])
@@ -89,13 +89,15 @@ def _reference(
     return values, f"{name}, preprocess in numpy"
 
 
-def _computed(chain: Chain, x: Array) -> Array:
+def _computed(chain: OperationChain, x: Array) -> Array:
     for operation in chain.operations:
         x = operation.compute(x)
     return x
 
 
-def _wrapped(mod: tvm.IRModule, before: list[Chain], after: list[list[Chain]]) -> tvm.IRModule:
+def _wrapped(
+    mod: tvm.IRModule, before: list[OperationChain], after: list[list[OperationChain]]
+) -> tvm.IRModule:
     main = mod["main"]
     params = [_param(param, chain) for param, chain in zip(main.params, before, strict=True)]
     builder = relax.BlockBuilder()
@@ -131,7 +133,7 @@ def _wrapped(mod: tvm.IRModule, before: list[Chain], after: list[list[Chain]]) -
     return run_upstream(out, relax.transform.CanonicalizeBindings())
 
 
-def _param(param: Var, chain: Chain) -> Var:
+def _param(param: Var, chain: OperationChain) -> Var:
     if not chain.operations:
         return param
     return Var(str(param.name), relax.TensorType(chain.source.shape, chain.source.dtype))
@@ -139,7 +141,7 @@ def _param(param: Var, chain: Chain) -> Var:
 
 def _emitted(
     builder: relax.BlockBuilder,
-    chain: Chain,
+    chain: OperationChain,
     value: Expr,
     when: str,
     functions: dict[str, relax.Function] | None,

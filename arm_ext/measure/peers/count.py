@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from arm_ext.board.virtual import emulator
 from arm_ext.common.errors import ModelError
-from arm_ext.common.trace import Block, Dump, Images
+from arm_ext.common.trace import Dump, Images, TranslationBlock
 from arm_ext.measure.peers import guest
 from arm_ext.measure.peers.catalog import Peer
 from arm_ext.measure.peers.cpuinfo import cpuinfo
@@ -42,7 +42,7 @@ class PeerRun:
         library_bytes: Size of the files of the peer's wheel that were loaded.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[TranslationBlock, ...]
     outputs: list[npt.NDArray[Any]]
     library_bytes: int
 
@@ -131,12 +131,12 @@ def fetch(peer: Peer) -> Guest:
     return Guest(peer, root, wheels(peer, python_version(root)))
 
 
-def _blocks(dump: Path, maps: str) -> tuple[Block, ...]:
+def _blocks(dump: Path, maps: str) -> tuple[TranslationBlock, ...]:
     images = Images(maps)
     counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
     for line in Dump.read(dump).blocks:
         counts[line.vaddr, line.words] += line.count
     return tuple(
-        Block(vaddr, count, words, image := images.at(vaddr), image)
+        TranslationBlock(vaddr, count, words, image := images.at(vaddr), image)
         for (vaddr, words), count in counts.items()
     )

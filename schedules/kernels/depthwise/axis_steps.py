@@ -26,7 +26,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Axis:
+class SteppedAxis:
     """One axis of a convolution, with the number of outputs per step.
 
     Attributes:

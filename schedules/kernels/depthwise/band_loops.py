@@ -111,7 +111,7 @@ Emit = Callable[[ir.Expr, ir.Expr, int, tuple[bool, ...]], None]
 """Emits a band: its image, its index, how many output rows it has and which input rows are data."""
 
 
-def bands(window: Window, parallel: bool, block: Callable[..., "Block"]) -> None:
+def bands(window: Window, parallel: bool, block: Callable[..., "BandEmitter"]) -> None:
     """Emit the loops over all bands; bands at the borders have separate code.
 
     Args:
@@ -162,7 +162,7 @@ def _by_kind(
             _by_kind(runs[1:], image, band, emit)
 
 
-class Block(ABC):
+class BandEmitter(ABC):
     """Emits eight channels of one band.
 
     Attributes:

@@ -25,7 +25,7 @@ from schedules.kernels.common.cost_model import Cost, arithmetic, converting, sc
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.depthwise.axis_steps import Span
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of, prepared
-from schedules.kernels.depthwise.patch_loops import Place, patches
+from schedules.kernels.depthwise.patch_loops import PatchPosition, patches
 from schedules.kernels.epilogues import epilogue_f32, epilogue_half
 from schedules.kernels.epilogues.activation_f32 import Vector
 from schedules.kernels.gemm import product_float
@@ -245,7 +245,7 @@ class _Emitter:
         self.output, self.slopes = buffers[-1], slopes[0] if slopes else None
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
 
-    def patch(self, rows: Span, columns: Span, place: Place) -> None:
+    def patch(self, rows: Span, columns: Span, place: PatchPosition) -> None:
         """Emit four channels of one patch."""
         field, down = self.field, self.field.down
         acc = T.alloc_buffer((rows.outputs * columns.outputs * LANES,), "float32", layout=None)
@@ -270,7 +270,7 @@ class _Emitter:
                     self.row(acc, row * columns.outputs, columns.outputs, inputs, taps + tap * width)
         self.finish(acc, rows.outputs, columns.outputs, place)
 
-    def finish(self, acc: tirx.Buffer, rows: int, columns: int, place: Place) -> None:
+    def finish(self, acc: tirx.Buffer, rows: int, columns: int, place: PatchPosition) -> None:
         """Emit the epilogue and stores of a patch."""
         full = self.workload.operands[0].dtype == "float32"
         finish = epilogue_f32.finish if full else epilogue_half.finish

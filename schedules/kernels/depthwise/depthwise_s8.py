@@ -29,7 +29,7 @@ from schedules.kernels.common.contract import Array, Match
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise import band_loops
 from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers, requantized
-from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of
+from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, BandEmitter, bands, starts_of
 from schedules.kernels.depthwise.input_rows_s8 import GROUP, Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Sdot
 from schedules.kernels.gemm.packed_columns_s8 import Headers
@@ -128,8 +128,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     return function.prim_func
 
 
-class _Block(Block):
-    """See `depthwise_bands.Block`."""
+class _Block(BandEmitter):
+    """See `band_loops.BandEmitter`."""
 
     lanes = VECTOR
 
@@ -162,7 +162,7 @@ class _Block(Block):
         return found
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """See `band_loops.Block`."""
+        """See `band_loops.BandEmitter`."""
         totals = self.header.starts_of(self.rows)
         for column, values in enumerate(columns):
             for row in range(self.rows):

@@ -31,7 +31,7 @@ from schedules.kernels.common.contract import Array, Match
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise import band_loops
 from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers, requantized
-from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, is_wide, starts_of
+from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, BandEmitter, bands, is_wide, starts_of
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Mlal
 from schedules.kernels.gemm.product_s8 import IntegerProduct, flip, requantization_cost
@@ -156,8 +156,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     return function.prim_func
 
 
-class _Block(Block):
-    """See `depthwise_bands.Block`."""
+class _Block(BandEmitter):
+    """See `band_loops.BandEmitter`."""
 
     lanes = CHANNELS
 
@@ -173,7 +173,7 @@ class _Block(Block):
         return [T.Bind(flip(value, self.product.flipped)) for value in rows]
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """See `band_loops.Block`."""
+        """See `band_loops.BandEmitter`."""
         (height, width), chain = self.window.kernel, self.engine.group
         # For each column (2 LDP of 157 instructions): kept over the loop, a vector goes to the stack on Cortex-A53.
         totals, data = [self.header.offsets()] * self.rows, []
@@ -201,7 +201,7 @@ class _WideBlock(_Block):
         return [T.Bind(tirx.Cast(f"int16x{CHANNELS}", value)) for value in rows]
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """See `band_loops.Block`."""
+        """See `band_loops.BandEmitter`."""
         height, stride = self.window.kernel[0], self.window.strides[0]
         totals = self.header.starts_of(self.rows)
         for column, values in enumerate(columns):

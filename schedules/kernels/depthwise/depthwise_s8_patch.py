@@ -30,7 +30,7 @@ from schedules.kernels.depthwise.axis_steps import Span
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of, is_depthwise, prepared
 from schedules.kernels.depthwise.input_rows_s8 import Groups
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, ENGINES, HALVES, Engine
-from schedules.kernels.depthwise.patch_loops import Place, patches
+from schedules.kernels.depthwise.patch_loops import PatchPosition, patches
 from schedules.kernels.epilogues.requantize import Form
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.packed_columns_s8 import Addends, Header
@@ -182,7 +182,7 @@ class _Emitter:
         self.w, self.headers, self.output = buffers[-3:]
         self.x = prepared(buffers[0], self.field, self.product.pad.value if self.product.pad else 0)
 
-    def patch(self, rows: Span, columns: Span, place: Place) -> None:
+    def patch(self, rows: Span, columns: Span, place: PatchPosition) -> None:
         """Eight channels of one patch."""
         across, groups = self.field.across, self.groups
         header = Header(headers_of(self.product), self.headers, place.block, 0, self.reload)

@@ -19,7 +19,7 @@ from schedules.composites.workload import Workload
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.copies import REGISTER
-from schedules.kernels.depthwise.axis_steps import Axis
+from schedules.kernels.depthwise.axis_steps import SteppedAxis
 from schedules.tir.emit import i64, load, store
 
 Quad = tuple[int, int, int, int]
@@ -46,12 +46,12 @@ class Depthwise:
     multiplier: int = 1
 
     @property
-    def axes(self) -> tuple[Axis, Axis]:
+    def axes(self) -> tuple[SteppedAxis, SteppedAxis]:
         """The row axis and the column axis, in steps of one output."""
         _, height, width, _ = self.data
         top, left, bottom, right = self.pads
         rows, columns = (
-            Axis(size, self.kernel[i], self.strides[i], *border, 1, self.dilation[i])
+            SteppedAxis(size, self.kernel[i], self.strides[i], *border, 1, self.dilation[i])
             for i, (size, border) in enumerate(((height, (top, bottom)), (width, (left, right))))
         )
         return rows, columns
@@ -74,8 +74,8 @@ class Field:
     """
 
     of: Depthwise
-    down: Axis
-    across: Axis
+    down: SteppedAxis
+    across: SteppedAxis
     channels: int
     source: tuple[int, int, int]
     target: tuple[int, int, int]

@@ -18,7 +18,7 @@ from schedules.tir.emit import i64
 
 
 @dataclass(frozen=True)
-class Place:
+class PatchPosition:
     """The position of a patch of one vector of channels.
 
     Attributes:
@@ -34,7 +34,7 @@ class Place:
     target: ir.Expr
 
 
-Patch = Callable[[Span, Span, Place], None]
+Patch = Callable[[Span, Span, PatchPosition], None]
 """Emits a patch of rows by columns."""
 
 
@@ -66,7 +66,9 @@ def patches(field: Field, lanes: int, parallel: bool, patch: Patch) -> None:
                 blocks = threads.part(part, len(starts), parts) if parts > 1 else (i64(0), i64(len(starts)))
                 with T.serial(*blocks) as block:
                     start = block * lanes if starts[-1] % lanes == 0 else tirx.min(block * lanes, starts[-1])
-                    patch(rows, columns, Place(block, top, T.Bind(here + start), T.Bind(there + start)))
+                    patch(
+                        rows, columns, PatchPosition(block, top, T.Bind(here + start), T.Bind(there + start))
+                    )
 
     def task(part: ir.Expr, index: ir.Expr) -> None:
         if field.of.data[0] == 1:

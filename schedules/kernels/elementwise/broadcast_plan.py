@@ -37,7 +37,7 @@ FEW = 4
 
 
 @dataclass(frozen=True)
-class Plan:
+class BroadcastPlan:
     """A function with a broadcast or constant operand.
 
     A run of `inner` elements of that operand is used for `repeats` runs of the tensor.
@@ -91,7 +91,7 @@ class Plan:
         return of_values(self.stay, self.other) if self.other else of_constant(self.stay, constants[0])
 
 
-def read(workload: Workload) -> Plan | Diagnostic:
+def read(workload: Workload) -> BroadcastPlan | Diagnostic:
     """Parse a workload of `BINARY`."""
     if workload.composite not in BINARY:
         return _no(
@@ -115,14 +115,14 @@ def read(workload: Workload) -> Plan | Diagnostic:
     outer, repeats, inner = _axes(shape, _padded(shapes[1 - whole], len(shape)))
     if other and outer and repeats * inner < LEAST:
         return _no("what stays does so for few elements", f"{LEAST} or more", str(repeats * inner))
-    plan = Plan(stay, whole, other, outer, repeats, inner, workload.affine)
+    plan = BroadcastPlan(stay, whole, other, outer, repeats, inner, workload.affine)
     if other is not None:
         form = of_values(stay, other) if repeats >= FEW else None
         plan = replace(plan, form=(form.shift, form.lift)) if form else plan
     return plan if plan.form else _without_form(plan)
 
 
-def _without_form(plan: Plan) -> Plan | Diagnostic:
+def _without_form(plan: BroadcastPlan) -> BroadcastPlan | Diagnostic:
     """A plan that is computed step by step, if that is exact."""
     if not isinstance(plan.stay, RescaledStay):
         return plan
@@ -168,7 +168,7 @@ def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
 
 
 def _axes(shape: Sequence[int], other: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], int, int]:
-    """`Plan.outer`, `repeats` and `inner`."""
+    """`BroadcastPlan.outer`, `repeats` and `inner`."""
     groups: list[tuple[int, bool]] = []
     for extent, own in zip(shape, other, strict=True):
         if extent == 1:

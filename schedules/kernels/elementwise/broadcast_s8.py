@@ -26,12 +26,12 @@ from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each
 from schedules.kernels.elementwise import binary_tile
 from schedules.kernels.elementwise.binary_forms import Exact, Form, Linear, form_of
-from schedules.kernels.elementwise.broadcast_plan import Plan, read
+from schedules.kernels.elementwise.broadcast_plan import BroadcastPlan, read
 from schedules.tir.emit import i64, kernel_function, load, store
 
 
 def tables_of(
-    plan: Plan, other: tirx.Buffer | None, constants: Sequence[tirx.Buffer], at: ir.Expr
+    plan: BroadcastPlan, other: tirx.Buffer | None, constants: Sequence[tirx.Buffer], at: ir.Expr
 ) -> tuple[Sequence[tirx.Buffer], ir.Expr]:
     """Return the buffers that are read along with the tensor, repeated copies of a run, and their offset.
 
@@ -169,7 +169,7 @@ class _Code:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: BroadcastPlan,
         inputs: Sequence[tirx.Buffer],
         constants: Sequence[tirx.Buffer],
         output: tirx.Buffer,
@@ -266,14 +266,14 @@ class _Code:
         )
 
 
-def _other_form(plan: Plan) -> Form:
+def _other_form(plan: BroadcastPlan) -> Form:
     """Return the form for operators without an affine form."""
     return form_of(plan.what) if plan.other else Exact(None)
 
 
-def _constant_rows(plan: Plan) -> int:
+def _constant_rows(plan: BroadcastPlan) -> int:
     return math.prod(extent for extent, step in plan.outer if step)
 
 
-def _plan(workload: Workload) -> Plan:
+def _plan(workload: Workload) -> BroadcastPlan:
     return taken(read(workload), workload)

@@ -24,7 +24,7 @@ from schedules.kernels.common.cost_model import Cost, scalar
 from schedules.kernels.epilogues import epilogue_f32, epilogue_half
 from schedules.kernels.gemm import panel_selection, widen_s8
 from schedules.kernels.gemm.gemm import Call, Gemm, P, Unit
-from schedules.kernels.gemm.panel_tiling import Cut, Place, Tile
+from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling, Tile
 from schedules.kernels.gemm.product import Product, reordered, weights_by_column
 from schedules.kernels.gemm.product_float import WEIGHT_ONLY
 from schedules.tir.emit import i64, load, store
@@ -57,7 +57,7 @@ class PanelParams:
             raise ValueError(f"row_block {self.row_block} is not a multiple of {self.rows} rows")
 
 
-Multiply = Callable[[Place, int, int], tirx.Buffer]
+Multiply = Callable[[PanelTilePosition, int, int], tirx.Buffer]
 """Emits the sum over k of a tile: (where, rows, width) to float32 [rows][width], flat, with the bias."""
 
 BeginTask = Callable[[ir.Expr, int], Multiply]
@@ -118,13 +118,13 @@ class PanelUnit(Unit[P, Product]):
         return epilogue_half.cost(workload.epilogue, workload.output_dtype, core)
 
     @abstractmethod
-    def begin(self, call: Call[P, Product], cut: Cut) -> BeginTask:
+    def begin(self, call: Call[P, Product], cut: PanelTiling) -> BeginTask:
         """Emit the code that all tasks of a product share; return the function that emits the start of a task."""
 
-    def cut(self, product: Product, params: P) -> Cut:
+    def cut(self, product: Product, params: P) -> PanelTiling:
         """Return the tiling of a product."""
         tile = self.tile_of(params)
-        return Cut(product, tile.rows, tile.vectors * self.lanes, tile.row_block, self.lanes)
+        return PanelTiling(product, tile.rows, tile.vectors * self.lanes, tile.row_block, self.lanes)
 
     def symbol(self, workload: Workload) -> str:
         """Return the name of the PrimFunc."""
@@ -134,7 +134,7 @@ class PanelUnit(Unit[P, Product]):
         """Whether epilogue steps use SVE instructions."""
         return False
 
-    def widening(self, workload: Workload, cut: Cut) -> float:
+    def widening(self, workload: Workload, cut: PanelTiling) -> float:
         """Count the instructions that convert int8 weights to floats, which each task does once."""
         if workload.composite != WEIGHT_ONLY:
             return 0.0
@@ -185,7 +185,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
             for tile, after, count in self._register_tiles(workload, cuts, core)
         )
 
-    def cuts(self, workload: Workload, params: P) -> list[Cut]:
+    def cuts(self, workload: Workload, params: P) -> list[PanelTiling]:
         """Return the tiling of each product."""
         return [self.unit.cut(product, params) for product in self.products(workload)]
 
@@ -197,7 +197,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         def begin(column: ir.Expr, width: int) -> Tile:
             multiply = begin_task(column, width)
 
-            def tile(place: Place, rows: int, width: int, columns: int) -> None:
+            def tile(place: PanelTilePosition, rows: int, width: int, columns: int) -> None:
                 self.finish(call, place, rows, width, columns, multiply(place, rows, width))
 
             return tile
@@ -207,7 +207,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
     def finish(
         self,
         call: Call[P, Product],
-        place: Place,
+        place: PanelTilePosition,
         rows: int,
         width: int,
         columns: int,
@@ -229,7 +229,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
             )
 
     def _register_tiles(
-        self, workload: Workload, cuts: Sequence[Cut], core: Core
+        self, workload: Workload, cuts: Sequence[PanelTiling], core: Core
     ) -> Iterator[tuple[RegisterTile, Cost, int]]:
         """The kinds of register tile, with what comes after the sum, and how many."""
         of_vector = self.unit.epilogue_cost(workload, core)

@@ -76,7 +76,7 @@ class Ready(NamedTuple):
     held: bool = False
 
 
-class Place(NamedTuple):
+class RowTilePosition(NamedTuple):
     """The position of a register tile in the result.
 
     Attributes:
@@ -92,7 +92,7 @@ class Place(NamedTuple):
     columns: int
 
 
-EmitTile = Callable[[Ready, ir.Expr, Place], None]
+EmitTile = Callable[[Ready, ir.Expr, RowTilePosition], None]
 """Emits a register tile and stores what becomes of its sums: (rows, number of the panel of columns, where)."""
 
 
@@ -192,7 +192,9 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
             def column_tile(index: ir.Expr, columns: int) -> None:
                 panel = T.Bind(group * self.unit.column_tiles(product, params) + index)
                 emit_tile(
-                    a, panel, Place(first, count, group * product.columns + index * tile.columns, columns)
+                    a,
+                    panel,
+                    RowTilePosition(first, count, group * product.columns + index * tile.columns, columns),
                 )
 
             tiling.column_tiles(product.columns, tile.columns, (block, params.column_blocks), column_tile)

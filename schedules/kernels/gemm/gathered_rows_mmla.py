@@ -15,7 +15,7 @@ from schedules.intrinsics.mmla import BLOCK, K_STEP
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
-from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.kernels.gemm.implicit_rows import ImplicitRows
 from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.gemm.product_s8 import flip
 from schedules.tir.emit import i64, load, store
@@ -24,13 +24,13 @@ Byte = tuple[int, int]
 """(segment, byte of the segment)."""
 
 
-def k_order(rows: Rows) -> Array:
+def k_order(rows: ImplicitRows) -> Array:
     """Return the k index of each byte of a packed row, or `NOTHING`."""
     taken = [k for step in _gathered(rows) for k in step]
     return np.array([NOTHING if k is None else _index(rows, k) for k in taken])
 
 
-def cost(rows: Rows) -> Cost:
+def cost(rows: ImplicitRows) -> Cost:
     """Return the cost of packing one pair of rows: loads, permutations, stores."""
     steps = _gathered(rows)
     return scalar(len(rows.segments)) + arithmetic(
@@ -38,7 +38,9 @@ def cost(rows: Rows) -> Cost:
     )
 
 
-def gather(rows: Rows, data: tuple[tirx.Buffer, bool], panel: tirx.Buffer, starts: Sequence[ir.Expr]) -> None:
+def gather(
+    rows: ImplicitRows, data: tuple[tirx.Buffer, bool], panel: tirx.Buffer, starts: Sequence[ir.Expr]
+) -> None:
     """Emit the packing of a tile; `data` is a buffer and whether it is uint8, to be flipped to int8."""
     (x, flipped), pairs, pixel = data, len(starts) // BLOCK, rows.strides[2]
     for pair in range(pairs):
@@ -51,7 +53,7 @@ def gather(rows: Rows, data: tuple[tirx.Buffer, bool], panel: tirx.Buffer, start
             store(panel, value, i64((number * pairs + pair) * VECTOR), VECTOR)
 
 
-def _gathered(rows: Rows) -> list[list[Byte | None]]:
+def _gathered(rows: ImplicitRows) -> list[list[Byte | None]]:
     """The bytes of each k step: as many steps as can be from one segment, then what is left of all of them."""
     steps: list[list[Byte | None]] = []
     left: list[Byte | None] = []
@@ -63,7 +65,7 @@ def _gathered(rows: Rows) -> list[list[Byte | None]]:
     return steps + [left[at : at + K_STEP] for at in range(0, len(left), K_STEP)]
 
 
-def _index(rows: Rows, byte: Byte) -> int:
+def _index(rows: ImplicitRows, byte: Byte) -> int:
     segment, at = byte
     return sum(length for _, length in rows.segments[:segment]) + at
 

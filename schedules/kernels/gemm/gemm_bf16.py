@@ -29,8 +29,8 @@ from schedules.kernels.gemm.by_rows import (
     TILE_OVERHEAD,
     ByRows,
     EmitTile,
-    Place,
     Ready,
+    RowTilePosition,
     RowUnit,
     Tile,
 )
@@ -142,7 +142,7 @@ class _Bfmmla(RowUnit[Params, Product]):
         last = bias.vload([i64(int(bias.shape[0]) - 1)], "float32")
         hidden_steps = T.Bind(tirx.Cast("int64", last) + i64(steps))
 
-        def tile(a: Ready, index: ir.Expr, place: Place) -> None:
+        def tile(a: Ready, index: ir.Expr, place: RowTilePosition) -> None:
             start = [load(bias, (index * columns + c) * WIDE_LANES, WIDE_LANES) for c in range(columns)]
             acc = bfmmla_tile.multiply(
                 a[0],

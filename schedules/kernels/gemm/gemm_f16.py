@@ -33,7 +33,7 @@ from schedules.kernels.gemm.by_panels import (
     scaled,
 )
 from schedules.kernels.gemm.gemm import Call
-from schedules.kernels.gemm.panel_tiling import Cut, Place
+from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling
 from schedules.kernels.gemm.product import Product
 from schedules.kernels.gemm.product_float import (
     WEIGHT_ONLY,
@@ -132,7 +132,7 @@ class _Float16(PanelUnit[Params]):
         columns = [cut.by_column(scale.astype(np.float32)), cut.by_column(bias), np.zeros(1, np.float32)]
         return cut.packed(b), np.concatenate(columns)
 
-    def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
+    def begin(self, call: Call[Params, Product], cut: PanelTiling) -> BeginTask:
         (weights, columns), (held, before) = call.packed, call.before
         depth, padded = len(self.order(call.product)), call.product.groups * cut.padded_columns
         zero = T.Bind(tirx.Cast("int64", columns.vload([i64(before + 2 * padded)], "float32")))
@@ -144,7 +144,7 @@ class _Float16(PanelUnit[Params]):
                 b, start = T.alloc_buffer((depth * width,), "float16", layout=None), i64(0)
                 widen_s8.widen(weights, column * depth + held, b, depth * width)
 
-            def multiply(place: Place, rows: int, width: int) -> tirx.Buffer:
+            def multiply(place: PanelTilePosition, rows: int, width: int) -> tirx.Buffer:
                 first = T.Bind(cut.place_of(place) + before)
                 a_rows = [call.row(place.group, place.row + r) for r in range(rows)]
                 totals = fmla_f16_tile.multiply(

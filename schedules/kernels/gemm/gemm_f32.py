@@ -32,7 +32,7 @@ from schedules.kernels.gemm.by_panels import (
 )
 from schedules.kernels.gemm.gemm import Call, P
 from schedules.kernels.gemm.k_blocking import Depth
-from schedules.kernels.gemm.panel_tiling import Cut, Place
+from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling
 from schedules.kernels.gemm.product import Product
 from schedules.kernels.gemm.product_float import bias_of, products_of
 from schedules.kernels.tiles import fmla_tile
@@ -139,22 +139,26 @@ class _Float32(FmlaUnit[Params]):
     def epilogue_cost(self, workload: Workload, core: Core) -> Cost:
         return epilogue_f32.cost(workload.epilogue)
 
-    def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
+    def begin(self, call: Call[Params, Product], cut: PanelTiling) -> BeginTask:
         segments = call.product.rows.segments
 
-        def multiply(place: Place, rows: int, width: int) -> tirx.Buffer:
+        def multiply(place: PanelTilePosition, rows: int, width: int) -> tirx.Buffer:
             start = self.start(call, cut, place, width)
             a_rows = [call.row(place.group, place.row + r) for r in range(rows)]
             return fmla_tile.multiply(call.x, a_rows, segments, *self.panel(call, cut, place), start)
 
         return lambda _column, _width: multiply
 
-    def start(self, call: Call[Params, Product], cut: Cut, place: Place, width: int) -> list[ir.Expr]:
+    def start(
+        self, call: Call[Params, Product], cut: PanelTiling, place: PanelTilePosition, width: int
+    ) -> list[ir.Expr]:
         """The bias of each vector of columns."""
         bias = cut.place_of(place) + call.before[1]
         return [load(call.packed[1], bias + LANES * v, LANES) for v in range(width // LANES)]
 
-    def panel(self, call: Call[Params, Product], cut: Cut, place: Place) -> tuple[tirx.Buffer, ir.Expr]:
+    def panel(
+        self, call: Call[Params, Product], cut: PanelTiling, place: PanelTilePosition
+    ) -> tuple[tirx.Buffer, ir.Expr]:
         """The panel of B."""
         return call.packed[0], cut.place_of(place) * call.product.rows.depth + call.before[0]
 

@@ -25,7 +25,15 @@ from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.epilogues import row_scales
 from schedules.kernels.epilogues.requantize import Form, requantize16
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, TILE_OVERHEAD, EmitTile, Place, Ready, RowUnit, Tile
+from schedules.kernels.gemm.by_rows import (
+    ROW_OVERHEAD,
+    TILE_OVERHEAD,
+    EmitTile,
+    Ready,
+    RowTilePosition,
+    RowUnit,
+    Tile,
+)
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.k_chunks_s8 import Reading
 from schedules.kernels.gemm.packed_columns_s8 import HEADER, Addends, Header, Panels, Starts, Zeros
@@ -49,7 +57,7 @@ def in_planes(tiles: Sequence[tuple[int, int]], planes: int) -> list[tuple[int, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut(ABC):
+class TilingParams(ABC):
     """The tiling parameters that all int8 GEMM kernels have in common.
 
     Attributes:
@@ -71,7 +79,7 @@ class Cut(ABC):
         """Size of the register tile."""
 
 
-C = TypeVar("C", bound=Cut)
+C = TypeVar("C", bound=TilingParams)
 
 OfRow = Callable[[int], ir.Expr]
 """Function from a vector of columns to a row's int32x4."""
@@ -274,7 +282,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         product, params, panels = call.product, call.params, self.panels(call.product, call.params)
         b, headers, *_ = call.packed
 
-        def tile(a: Ready, index: ir.Expr, place: Place) -> None:
+        def tile(a: Ready, index: ir.Expr, place: RowTilePosition) -> None:
             header = Header(panels.headers, headers, index, call.before[1], params.reload, self.by_quads)
             panel = index * panels.weight_bytes + call.before[0]
             joined = product.planes > 1
@@ -327,7 +335,7 @@ def _joined(acc: Accumulator, lines: int, offsets: Sequence[ir.Expr]) -> Accumul
     return lambda row, v: T.Bind(product_s8.joined(acc(row, v), acc(row + lines, v), offsets[v]))
 
 
-def _put(call: Call[C, IntegerProduct], place: Place) -> Put:
+def _put(call: Call[C, IntegerProduct], place: RowTilePosition) -> Put:
     """Return a function that stores requantised rows of a tile after the residual addition."""
     residual, constants = call.product.residual, call.packed[2 + call.product.shifted :]
 

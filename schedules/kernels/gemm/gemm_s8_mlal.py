@@ -19,7 +19,7 @@ from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic
 from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
-from schedules.kernels.gemm.gemm_s8 import Cut, InPlace, in_planes
+from schedules.kernels.gemm.gemm_s8 import InPlace, TilingParams, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles import mlal_tile
@@ -36,7 +36,7 @@ COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class Params(Cut):
+class Params(TilingParams):
     """Tiling parameters of the kernel.
 
     Attributes:

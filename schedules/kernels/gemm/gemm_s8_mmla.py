@@ -22,7 +22,7 @@ from schedules.kernels.common.cost_model import Cost, arithmetic, chained, requa
 from schedules.kernels.gemm import packed_rows_mmla, product_s8
 from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, ByRows, Ready, Tile
 from schedules.kernels.gemm.gemm import Call
-from schedules.kernels.gemm.gemm_s8 import Cut, IntegerUnit, in_planes
+from schedules.kernels.gemm.gemm_s8 import IntegerUnit, TilingParams, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import mmla_tile
@@ -71,7 +71,7 @@ HALF_ROWS = 4
 
 
 @dataclass(frozen=True)
-class Params(Cut):
+class Params(TilingParams):
     """Tiling parameters of the kernel.
 
     Attributes:

@@ -21,7 +21,7 @@ from schedules.intrinsics.sdot import FEATURE, K_STEP
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, chained
 from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
-from schedules.kernels.gemm.gemm_s8 import Cut, InPlace, in_planes
+from schedules.kernels.gemm.gemm_s8 import InPlace, TilingParams, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
 from schedules.kernels.tiles import sdot_tile
@@ -43,7 +43,7 @@ guides say one, by forwarding."""
 
 
 @dataclass(frozen=True)
-class Params(Cut):
+class Params(TilingParams):
     """Tiling parameters of the kernel.
 
     Attributes:

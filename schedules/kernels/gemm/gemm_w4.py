@@ -23,7 +23,7 @@ from schedules.kernels.gemm.by_panels import BeginTask, ByPanels, Multiply
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.gemm_w8 import NarrowWeights
 from schedules.kernels.gemm.gemm_w8 import Params as Int8Params
-from schedules.kernels.gemm.panel_tiling import Cut, Place
+from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling
 from schedules.kernels.gemm.product import Product
 from schedules.kernels.gemm.product_float import LINEAR, bias_of, product_of
 from schedules.kernels.tiles import fmla_tile
@@ -83,10 +83,10 @@ class _Int4Weights(NarrowWeights):
         by_column = [cut.by_column(np.ascontiguousarray(row)) for row in (*scales, bias)]
         return np.concatenate(bytes_), np.concatenate(by_column)
 
-    def widening(self, workload: Workload, cut: Cut) -> float:
+    def widening(self, workload: Workload, cut: PanelTiling) -> float:
         return cut.blocks * cut.padded_columns * cut.product.rows.depth * INSTRUCTIONS
 
-    def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
+    def begin(self, call: Call[Params, Product], cut: PanelTiling) -> BeginTask:
         (b, columns), product = call.packed, call.product
         groups, blocks = call.workload.operands[2].shape[0], _blocks(product)
 
@@ -102,7 +102,7 @@ class _Int4Weights(NarrowWeights):
 
             _every_block(product, widened)
 
-            def multiply(place: Place, rows: int, width: int) -> tirx.Buffer:
+            def multiply(place: PanelTilePosition, rows: int, width: int) -> tirx.Buffer:
                 bias = cut.place_of(place) + groups * cut.padded_columns
                 start = [load(columns, bias + LANES * v, LANES) for v in range(width // LANES)]
                 a_rows = [call.row(place.group, place.row + r) for r in range(rows)]

@@ -32,7 +32,7 @@ from schedules.kernels.gemm.by_panels import (
     scaled,
 )
 from schedules.kernels.gemm.gemm import Call
-from schedules.kernels.gemm.panel_tiling import Cut, Place
+from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling
 from schedules.kernels.gemm.product import Product
 from schedules.kernels.gemm.product_float import bias_of, in_full, scales_of, weight_only_product_of
 from schedules.kernels.tiles import fmla_tile
@@ -105,14 +105,14 @@ class _Int8Weights(NarrowWeights):
         b = panels(workload, constants, product, self.order(product))
         return cut.packed(b), np.concatenate([cut.by_column(scales), cut.by_column(bias)])
 
-    def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
+    def begin(self, call: Call[Params, Product], cut: PanelTiling) -> BeginTask:
         (b, columns), depth = call.packed, call.product.rows.depth
 
         def begin_task(column: ir.Expr, width: int) -> Multiply:
             panel = T.alloc_buffer((depth * width,), "float32", layout=None)
             widen_s8.widen(b, T.Bind(column * depth), panel, depth * width)
 
-            def multiply(place: Place, rows: int, width: int) -> tirx.Buffer:
+            def multiply(place: PanelTilePosition, rows: int, width: int) -> tirx.Buffer:
                 start = [splat(0.0, "float32", LANES)] * (width // LANES)
                 a_rows = [call.row(place.group, place.row + r) for r in range(rows)]
                 sums = fmla_tile.multiply(call.x, a_rows, call.product.rows.segments, panel, i64(0), start)

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 
 
 @dataclass(frozen=True)
-class Rows:
+class ImplicitRows:
     """The implicit matrix A of one group.
 
     Attributes:
@@ -57,9 +57,9 @@ class Rows:
         return [self.offset(first + row) for row in rows]
 
 
-def linear(rows: int, depth: int) -> Rows:
+def linear(rows: int, depth: int) -> ImplicitRows:
     """Return the rows of a dense matrix."""
-    return Rows((1, 1, rows), (0, 0, depth), ((0, depth),))
+    return ImplicitRows((1, 1, rows), (0, 0, depth), ((0, depth),))
 
 
 def convolution(
@@ -68,7 +68,7 @@ def convolution(
     strides: tuple[int, int],
     dilation: tuple[int, int],
     groups: int,
-) -> Rows:
+) -> ImplicitRows:
     """Return the implicit rows of a convolution of data [N, H, W, C] that is already padded."""
     images, height, width, channels = data
     depth = channels // groups
@@ -82,7 +82,7 @@ def convolution(
         else tuple((column * dilation[1] * channels, depth) for column in range(kernel[1]))
     )
     segments = [(y * dilation[0] * line + start, length) for y in range(kernel[0]) for start, length in taps]
-    return Rows(
+    return ImplicitRows(
         (images, out_h, out_w),
         (height * line, strides[0] * line, strides[1] * channels),
         _joined(segments),

@@ -19,7 +19,7 @@ from schedules.cores import Core
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.common.cost_model import KEPT, again
-from schedules.kernels.gemm.panel_tiling import Cut, Place, Tile
+from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling, Tile
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import i64, load, store
 
@@ -112,12 +112,12 @@ class Emit:
 
     a: tirx.Buffer
     row: Callable[[ir.Expr, ir.Expr], ir.Expr]
-    panel: Callable[[Place], tuple[tirx.Buffer, ir.Expr]]
-    start: Callable[[Place, int], Sequence[ir.Expr]]
-    finish: Callable[[Place, int, int, int, tirx.Buffer], None]
+    panel: Callable[[PanelTilePosition], tuple[tirx.Buffer, ir.Expr]]
+    start: Callable[[PanelTilePosition, int], Sequence[ir.Expr]]
+    finish: Callable[[PanelTilePosition, int, int, int, tirx.Buffer], None]
 
 
-def tasks(cut: Cut, depth: Depth, panels: int, parallel: bool, emit: Emit) -> None:
+def tasks(cut: PanelTiling, depth: Depth, panels: int, parallel: bool, emit: Emit) -> None:
     """Emit a loop over all tasks, each a block of rows by `panels` panels, shared by threads if `parallel`."""
 
     def task(group: ir.Expr, block: ir.Expr, index: ir.Expr) -> None:
@@ -133,7 +133,7 @@ class _Task:
 
     def __init__(
         self,
-        cut: Cut,
+        cut: PanelTiling,
         depth: Depth,
         emit: Emit,
         group: ir.Expr,
@@ -182,7 +182,7 @@ class _Task:
         """Emits tiles of one block of k."""
         begins, ends = (isinstance(k, int) and k == edge for edge in (0, self.depth.blocks - 1))
 
-        def one(place: Place, rows: int, width: int, columns: int) -> None:
+        def one(place: PanelTilePosition, rows: int, width: int, columns: int) -> None:
             own = T.Bind(place.row - self.begin)
             at, vectors = T.Bind(sums + own * self.cut.width), range(rows * width // LANES)
             acc = T.alloc_buffer((rows * width,), "float32", layout=None)
@@ -199,7 +199,9 @@ class _Task:
 
         return one
 
-    def multiply(self, k: ir.Expr | int, place: Place, own: ir.Expr, rows: int, acc: tirx.Buffer) -> None:
+    def multiply(
+        self, k: ir.Expr | int, place: PanelTilePosition, own: ir.Expr, rows: int, acc: tirx.Buffer
+    ) -> None:
         """The sum over one block of a tile's k; `own` is the tile's first row in the task."""
         depth, trips = self.depth, self.depth.trips_of(k)
         first, _, count, length = depth.run
@@ -234,7 +236,7 @@ _TILE = 20
 # Instructions around a tile: where its rows, its panel and its sums lie.
 
 
-def variants(cut: Cut, core: Core) -> Iterator[tuple[int, int, int]]:
+def variants(cut: PanelTiling, core: Core) -> Iterator[tuple[int, int, int]]:
     """Yield the (blocks of k, rows of a block, panels of a task) that tuning may try.
 
     Args:
@@ -254,7 +256,7 @@ def variants(cut: Cut, core: Core) -> Iterator[tuple[int, int, int]]:
                 yield blocks, row_block, panels
 
 
-def rereading(cut: Cut, k: int, core: Core) -> float:
+def rereading(cut: PanelTiling, k: int, core: Core) -> float:
     """Return the cycles of waiting for panels that each row tile reads again, with blocks of `k`.
 
     Estimates without blocks leave that out: it is a part of the cycles of good tiles that differs little.
@@ -264,7 +266,7 @@ def rereading(cut: Cut, k: int, core: Core) -> float:
     return again(weights, tiles - 1, line * k, core) * cut.product.groups
 
 
-def overhead(cut: Cut, blocks: int, panels: int, core: Core) -> float:
+def overhead(cut: PanelTiling, blocks: int, panels: int, core: Core) -> float:
     """Return the cycles that blocks of k add: partial sums in memory, and copies of rows."""
     tiles, vectors = -(-cut.rows // cut.tile_rows), cut.padded_columns / LANES
     waiting = (blocks - 1) * (cut.rows * vectors + tiles * cut.panels * _TILE)

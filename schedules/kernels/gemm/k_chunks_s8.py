@@ -18,7 +18,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
-from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.kernels.gemm.implicit_rows import ImplicitRows
 from schedules.kernels.gemm.product import NOTHING
 from schedules.tir.emit import i64, load, store
 
@@ -61,13 +61,13 @@ class Reading:
         is_gathered: Whether they are gathered in registers.
     """
 
-    rows: Rows
+    rows: ImplicitRows
     unit: int
     is_staged: bool
     is_gathered: bool = False
 
     @classmethod
-    def in_vectors(cls, rows: Rows, unit: int, *, may_gather: bool = False) -> "Reading":
+    def in_vectors(cls, rows: ImplicitRows, unit: int, *, may_gather: bool = False) -> "Reading":
         """Staged where a segment is shorter than a vector and no multiple of the unit.
 
         Args:

@@ -45,7 +45,7 @@ class Params(fmla_tile.Params):
 
 
 @dataclass(frozen=True)
-class Product:
+class BatchedProduct:
     """A batch of matrix products.
 
     Attributes:
@@ -227,11 +227,11 @@ def _bias(workload: Workload) -> Operand | None:
     return step.operand if step is not None else None
 
 
-def _product(workload: Workload) -> Product:
+def _product(workload: Workload) -> BatchedProduct:
     return taken(_parsed(workload), workload)
 
 
-def _parsed(workload: Workload) -> Product | Diagnostic:
+def _parsed(workload: Workload) -> BatchedProduct | Diagnostic:
     """The batch of products of a workload, or why it is none."""
     if workload.composite != COMPOSITE:
         return declined(
@@ -249,7 +249,7 @@ def _parsed(workload: Workload) -> Product | Diagnostic:
     if a.strides[-1] != 1 or 1 not in b.strides[-2:]:
         return declined(NAME, "neither rows nor columns are contiguous", "1", f"{a.strides}, {b.strides}")
     lead = np.broadcast_shapes(a.seen[:-2], b.seen[:-2])
-    return Product(
+    return BatchedProduct(
         lead=lead,
         rows=a.seen[-2],
         row_step=a.strides[-2],

@@ -34,7 +34,7 @@ from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
 from schedules.kernels.gemm.packed_panels_s8 import Packer
 from schedules.kernels.gemm.product_s8 import FLIP
 from schedules.kernels.gemm.run_time_instructions_s8 import SMLSL, SUMS, units_of
-from schedules.kernels.gemm.run_time_product_s8 import Product
+from schedules.kernels.gemm.run_time_product_s8 import RunTimeProduct
 from schedules.kernels.tiles.packed_tile import SDOT, SMMLA
 from schedules.kernels.tiles.tile_stores import pieces
 from schedules.tir.emit import i64, kernel_function, load, store
@@ -167,7 +167,7 @@ class _Emitter:
 
     def __init__(
         self,
-        product: Product,
+        product: RunTimeProduct,
         params: Params,
         operands: tuple[tirx.Buffer, tirx.Buffer],
         zeros: Sequence[tirx.Buffer],
@@ -303,5 +303,5 @@ class _Emitter:
         panel_tile_s8.put_sums(self.unit, acc, vectors, put)
 
 
-def _product(workload: Workload) -> Product:
+def _product(workload: Workload) -> RunTimeProduct:
     return taken(run_time_product_s8.product_of(workload, NAME), workload)

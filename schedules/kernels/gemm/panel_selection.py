@@ -10,7 +10,7 @@ import numpy as np
 from schedules.cores import Core
 from schedules.kernels.common.cost_model import TIE, again
 from schedules.kernels.common.threads import PARALLEL_CYCLES, block_tiles
-from schedules.kernels.gemm.panel_tiling import Cut
+from schedules.kernels.gemm.panel_tiling import PanelTiling
 from schedules.kernels.gemm.product import Product
 
 MODEL_ERROR = 0.03
@@ -28,7 +28,7 @@ Option = TypeVar("Option", bound=Any)
 
 def blocked(
     params: Option,
-    cut: Callable[[Option], Cut],
+    cut: Callable[[Option], PanelTiling],
     cycles: Callable[[Option], float],
     dtype: str,
     core: Core,
@@ -54,7 +54,7 @@ def blocked(
     return best if cycles(best) * (1 + TIE) < cycles(params) else params
 
 
-def fetching(cut: Cut, data: int, dtype: str, core: Core) -> float:
+def fetching(cut: PanelTiling, data: int, dtype: str, core: Core) -> float:
     """Return the cycles of re-reading the rows of a block for each panel, and the panels for each block.
 
     Args:
@@ -79,7 +79,7 @@ def rows_in_l2(product: Product, tile_rows: int, dtype: str, core: Core) -> int:
     return max(1, tiles) * tile_rows
 
 
-def rows_for_threads(cut: Cut, cycles: float) -> int | None:
+def rows_for_threads(cut: PanelTiling, cycles: float) -> int | None:
     """Return the number of rows in a block that balances threads; None if the call is for one thread.
 
     Args:

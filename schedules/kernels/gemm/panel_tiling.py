@@ -16,7 +16,7 @@ from schedules.kernels.common.threads import each
 from schedules.kernels.gemm.product import Product
 from schedules.tir.emit import i64
 
-Tile = Callable[["Place", int, int, int], None]
+Tile = Callable[["PanelTilePosition", int, int, int], None]
 """Emits one register tile: (where, rows, width, columns), of whose width that many columns are part of the result."""
 
 Begin = Callable[[ir.Expr, int], Tile]
@@ -24,13 +24,13 @@ Begin = Callable[[ir.Expr, int], Tile]
 
 
 @dataclass(frozen=True)
-class Place:
+class PanelTilePosition:
     """The position of a register tile.
 
     Attributes:
         group: Group of the product.
         row: Its first row.
-        column: Its first column, in a group padded to `Cut.padded_columns`.
+        column: Its first column, in a group padded to `PanelTiling.padded_columns`.
     """
 
     group: ir.Expr
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Cut:
+class PanelTiling:
     """The tiling of a product.
 
     Attributes:
@@ -125,7 +125,7 @@ class Cut:
         padded[:, : self.columns] = values.reshape(self.product.groups, self.columns)
         return padded.ravel()
 
-    def place_of(self, place: Place) -> ir.Expr:
+    def place_of(self, place: PanelTilePosition) -> ir.Expr:
         """Return a tile's first column, counted through the padded columns of all groups."""
         return place.group * self.padded_columns + place.column
 
@@ -159,7 +159,7 @@ class Cut:
 
         def rows(width: int, columns: int) -> None:
             tile = begin(T.Bind(group * self.padded_columns + column), width)
-            self._rows(Place(group, block, column), width, columns, tile)
+            self._rows(PanelTilePosition(group, block, column), width, columns, tile)
 
         if len(kinds) == 1:
             rows(*kinds[0])
@@ -170,7 +170,7 @@ class Cut:
             with T.Else():
                 rows(*kinds[1])
 
-    def _rows(self, place: Place, width: int, columns: int, tile: Tile) -> None:
+    def _rows(self, place: PanelTilePosition, width: int, columns: int, tile: Tile) -> None:
         """The tiles of the block that `place.row` counts."""
         block_tiles, block = self.row_block // self.tile_rows, place.row
         if self.tiles:
@@ -178,7 +178,9 @@ class Cut:
             count = i64(self.tiles) if self.blocks == 1 else tirx.min(i64(block_tiles), self.tiles - first)
             with T.serial(i64(0), count) as index:
                 row = T.Bind((first + index) * self.tile_rows)
-                tile(Place(place.group, row, place.column), self.tile_rows, width, columns)
+                tile(PanelTilePosition(place.group, row, place.column), self.tile_rows, width, columns)
         if rest := self.rows % self.tile_rows:
             with T.If(block == i64(self.blocks - 1)), T.Then():
-                tile(Place(place.group, i64(self.rows - rest), place.column), rest, width, columns)
+                tile(
+                    PanelTilePosition(place.group, i64(self.rows - rest), place.column), rest, width, columns
+                )

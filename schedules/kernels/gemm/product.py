@@ -17,7 +17,7 @@ from schedules.composites.workload import Pad, Workload
 from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm import implicit_rows as implicit
 from schedules.kernels.gemm import transposed_phases
-from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.kernels.gemm.implicit_rows import ImplicitRows
 from schedules.kernels.gemm.transposed_phases import Kernels
 
 NOTHING = -1
@@ -41,12 +41,12 @@ class Product:
         kernels: As for `transposed_phases.PhaseConvolution`; only for a transposed convolution.
     """
 
-    rows: Rows
+    rows: ImplicitRows
     columns: int
     groups: int
     group_step: int
     pad: Pad | None
-    output: Rows | None = None
+    output: ImplicitRows | None = None
     kernels: Kernels = ()
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ DYNAMIC = "arm.matmul_dynamic"
 
 
 @dataclass(frozen=True)
-class Product:
+class RunTimeProduct:
     """A batch of matrix products.
 
     Attributes:
@@ -56,13 +56,13 @@ class Product:
     zeros: tuple[Operand, Operand] | None = None
 
 
-def offsets(index: ir.Expr, product: Product) -> tuple[ir.Expr, ir.Expr]:
+def offsets(index: ir.Expr, product: RunTimeProduct) -> tuple[ir.Expr, ir.Expr]:
     """Return the offsets of matrices A and B for result `index` of the batch."""
     a, b = batch_axes.offsets(index, product.lead, product.steps, 2)
     return a, b
 
 
-def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
+def product_of(workload: Workload, kernel: str) -> RunTimeProduct | Diagnostic:
     """Parse a workload of `COMPOSITE` or `DYNAMIC`.
 
     Args:
@@ -91,7 +91,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
     sums: tuple[Requantization, Form] = (NOT_REQUANTIZED, "none")
     to, form = sums if points else requantize_step.quantization(workload)
     lead = np.broadcast_shapes(a.seen[:-2], b.seen[:-2])
-    return Product(
+    return RunTimeProduct(
         lead=lead,
         rows=a.seen[-2],
         columns=b.seen[-1],

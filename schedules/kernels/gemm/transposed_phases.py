@@ -14,7 +14,7 @@ from schedules.composites.transposed_convolution import Geometry, Phase
 from schedules.composites.workload import Pad
 from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm import implicit_rows as implicit
-from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.kernels.gemm.implicit_rows import ImplicitRows
 
 Kernels = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 """For each run of the output channels, rows and columns of the kernel, in the order of the inputs they are
@@ -34,8 +34,8 @@ class PhaseConvolution:
         kernels: Kernels of its columns.
     """
 
-    rows: Rows
-    output: Rows
+    rows: ImplicitRows
+    output: ImplicitRows
     kernels: Kernels
 
 
@@ -70,7 +70,7 @@ def parts(geometry: Geometry) -> tuple[PhaseConvolution, ...]:
             all_rows = implicit.convolution((images, height, width, channels), taps, (1, 1), steps, 1)
             start = (down.start + rows.border()[0]) * width + across.start + columns.border()[0]
             line = columns.outputs * geometry.weights[0]
-            output = Rows(
+            output = ImplicitRows(
                 (images, down.count, across.count),
                 (rows.outputs * line, rows.stride * line, columns.stride * geometry.weights[0]),
                 ((0, len(run) * geometry.weights[0]),),

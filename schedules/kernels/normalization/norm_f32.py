@@ -47,7 +47,7 @@ BETWEEN = 40
 
 
 @dataclass(frozen=True)
-class Rows:
+class NormRows:
     """The rows that are normalised, and epsilon.
 
     Attributes:
@@ -63,7 +63,7 @@ class Rows:
     epsilon: float
 
 
-def _cycles(workload: Workload, rows: Rows, params: Params, core: Core) -> float:
+def _cycles(workload: Workload, rows: NormRows, params: Params, core: Core) -> float:
     # Half an LDP a pass; FADD; FSUB, FMLA; FSUB, FMUL, FMLA, a store, and an LDP of gamma and beta.
     vector = arithmetic(6.5) + scalar(2.5) if rows.centred else arithmetic(3.5) + scalar(1.5)
     vectors = len(row_vectors.starts(rows.length, LANES))
@@ -114,7 +114,7 @@ def _left(source: tirx.Buffer, at: ir.Expr, mean: ir.Expr | None) -> ir.Expr:
     return values if mean is None else T.Bind(values - tirx.Broadcast(mean, LANES))
 
 
-def _statistics(source: tirx.Buffer, start: ir.Expr, rows: Rows) -> tuple[ir.Expr | None, ir.Expr]:
+def _statistics(source: tirx.Buffer, start: ir.Expr, rows: NormRows) -> tuple[ir.Expr | None, ir.Expr]:
     """(mean, rate) of a row; no mean in an RMS norm."""
     length = tirx.FloatImm("float32", float(rows.length))
 
@@ -149,7 +149,7 @@ def _zero() -> ir.Expr:
     return tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)
 
 
-def _read(workload: Workload) -> Rows | Diagnostic:
+def _read(workload: Workload) -> NormRows | Diagnostic:
     refusal = refused(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
     if refusal is not None:
         return refusal
@@ -160,7 +160,7 @@ def _read(workload: Workload) -> Rows | Diagnostic:
     last = list(range(len(shape) - len(axes), len(shape)))
     if axes != last:
         return declined(NAME, "not over the last axes", str(last), str(axes))
-    return Rows(
+    return NormRows(
         count=math.prod(shape[: last[0]]),
         length=math.prod(shape[last[0] :]),
         centred=workload.composite == "arm.layer_norm",

@@ -64,7 +64,7 @@ class Layer:
         late = self.cell.kind == "gru" and not self.cell.linear_before_reset
         return (gates[:-1], gates[-1:]) if late else (gates,)
 
-    def blocks(self, gates: Sequence[int], most: int) -> tuple["Block", ...]:
+    def blocks(self, gates: Sequence[int], most: int) -> tuple["UnitBlocks", ...]:
         """Return the blocks of units of a pass: full ones, then the remainder.
 
         Args:
@@ -73,12 +73,12 @@ class Layer:
         """
         vectors = max(1, most // len(gates))
         whole, rest = divmod(self.hidden, vectors * LANES)
-        blocks = [Block(0, whole, vectors * LANES)] * (whole > 0)
-        return (*blocks, *([Block(self.hidden - rest, 1, rest)] * (rest > 0)))
+        blocks = [UnitBlocks(0, whole, vectors * LANES)] * (whole > 0)
+        return (*blocks, *([UnitBlocks(self.hidden - rest, 1, rest)] * (rest > 0)))
 
 
 @dataclass(frozen=True)
-class Block:
+class UnitBlocks:
     """Consecutive blocks with equal numbers of units.
 
     Attributes:
@@ -97,7 +97,7 @@ class Block:
         return -(-self.units // LANES)
 
 
-def columns_of(layer: Layer, most: int) -> list[tuple[Sequence[int], Block, int]]:
+def columns_of(layer: Layer, most: int) -> list[tuple[Sequence[int], UnitBlocks, int]]:
     """Return, for each panel in order, the gates of its pass, its block, and its first unit."""
     return [
         (gates, block, block.first + index * block.units)
@@ -281,7 +281,7 @@ class Emitter(ABC):
                 with T.Else():
                     copies.fill(self.output, self.y + r * hidden, hidden, 0.0)
 
-    def blocks(self, gates: Sequence[int], block: Block, column: int) -> int:
+    def blocks(self, gates: Sequence[int], block: UnitBlocks, column: int) -> int:
         """Emit the blocks of a pass whose columns begin at `column`; return the end of their columns."""
         size = len(gates) * block.vectors * LANES
         if block.count == 1:

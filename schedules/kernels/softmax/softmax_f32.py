@@ -47,7 +47,7 @@ BETWEEN = 40
 
 
 @dataclass(frozen=True)
-class Rows:
+class SoftmaxRows:
     """The rows that softmax is computed over.
 
     Attributes:
@@ -59,7 +59,7 @@ class Rows:
     length: int
 
 
-def _cycles(workload: Workload, rows: Rows, params: Params, core: Core) -> float:
+def _cycles(workload: Workload, rows: SoftmaxRows, params: Params, core: Core) -> float:
     vector = scalar(sum(exponentials_f32.INSTRUCTIONS[False]) + SCALED)
     vector += float_data.around(workload, copied=_copies(workload))
     return (vector * -(-rows.length // LANES) + scalar(BETWEEN)).cycles(core) * rows.count
@@ -112,7 +112,7 @@ def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, i
     return stage, i64(0)
 
 
-def _read(workload: Workload) -> Rows | Diagnostic:
+def _read(workload: Workload) -> SoftmaxRows | Diagnostic:
     refusal = refused(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
     if refusal is not None:
         return refusal
@@ -120,7 +120,7 @@ def _read(workload: Workload) -> Rows | Diagnostic:
     last, axis = len(shape) - 1, int(dict(workload.attributes)["axis"]) % len(shape)
     if axis != last:
         return declined(NAME, "not along the last axis", str(last), str(axis))
-    return Rows(math.prod(shape[:-1]), shape[-1])
+    return SoftmaxRows(math.prod(shape[:-1]), shape[-1])
 
 
 _KERNEL = RowKernel(

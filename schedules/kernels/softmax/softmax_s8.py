@@ -164,7 +164,7 @@ class Params:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SoftmaxRows:
     """The rows of a softmax along the last axis, and its output quantisation.
 
     Attributes:
@@ -182,7 +182,7 @@ class Rows:
     zero_point: int
 
 
-def _cycles(workload: Workload, rows: Rows, params: Params, core: Core) -> float:
+def _cycles(workload: Workload, rows: SoftmaxRows, params: Params, core: Core) -> float:
     # The greatest value: a load, SMAX; the distances: a load, SUB, a store.
     return rows.count * rows.length * (5 / VECTOR + LOOKED_UP[params.gather] + SHARED) / core.issue_width
 
@@ -223,7 +223,7 @@ Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
 """Function from four int32x4 of table entries to 16 results."""
 
 
-def _sixteen(total: ir.Expr, rows: Rows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:
+def _sixteen(total: ir.Expr, rows: SoftmaxRows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:
     """Emits what a row has in common; `others` are the tables beside that of exponentials."""
     if isinstance(rows.scale, Scale):
         low, high = RANGES[dtype]
@@ -232,7 +232,9 @@ def _sixteen(total: ir.Expr, rows: Rows, others: Sequence[tirx.Buffer], dtype: s
     return quotient_s8.sixteen_qdq(total, rows.scale, rows.zero_point, dtype)
 
 
-def _shares(entries: tirx.Buffer, sixteen: Sixteen, rows: Rows, output: tirx.Buffer, at: ir.Expr) -> None:
+def _shares(
+    entries: tirx.Buffer, sixteen: Sixteen, rows: SoftmaxRows, output: tirx.Buffer, at: ir.Expr
+) -> None:
     """Divides a row's entries and stores them requantised."""
 
     def step(first: ir.Expr, count: int) -> None:
@@ -247,7 +249,7 @@ def _shares(entries: tirx.Buffer, sixteen: Sixteen, rows: Rows, output: tirx.Buf
         step(i64(whole_vectors * VECTOR), left)
 
 
-def _read(workload: Workload) -> Rows | Diagnostic:
+def _read(workload: Workload) -> SoftmaxRows | Diagnostic:
     composites = (COMPOSITE, RESCALED)
     refusal = refused(workload, NAME, "softmax of integers", composites, RANGES)
     if refusal is not None:
@@ -265,7 +267,7 @@ def _read(workload: Workload) -> Rows | Diagnostic:
             return declined(NAME, "a RESCALE of that shift may overflow", least, str(scale.shift))
     else:
         scale = float(np.float32(attributes["y_scale"]))
-    return Rows(
+    return SoftmaxRows(
         count=math.prod(x.shape[:-1]),
         length=x.shape[-1],
         dtype=x.dtype,

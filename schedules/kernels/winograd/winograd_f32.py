@@ -46,7 +46,7 @@ from schedules.kernels.gemm.gemm_f32 import TILES
 from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.winograd.transforms import INPUT_OPERATIONS, OUTPUT_OPERATIONS, READS, TAPS
 from schedules.kernels.winograd.winograd_stages import Stages
-from schedules.kernels.winograd.winograd_tiling import TASK_PARTS, Plan
+from schedules.kernels.winograd.winograd_tiling import TASK_PARTS, WinogradPlan
 from schedules.kernels.winograd.winograd_tiling import Params as Params
 from schedules.tir.emit import i64, kernel_function
 
@@ -103,14 +103,16 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     found = []
     for outputs in OUTPUTS:
         for rows, vectors in TILES:
-            whole = Params(outputs, rows, vectors, Plan(workload, Params(outputs, rows, vectors, 1)).tiles)
+            whole = Params(
+                outputs, rows, vectors, WinogradPlan(workload, Params(outputs, rows, vectors, 1)).tiles
+            )
             parallel = estimate(workload, whole, core) >= PARALLEL_CYCLES
-            block = _block(Plan(workload, whole), core, parallel)
+            block = _block(WinogradPlan(workload, whole), core, parallel)
             found.append(Params(outputs, rows, vectors, block, parallel))
     return tuple(found)
 
 
-def _block(cut: Plan, core: Core, parallel: bool) -> int:
+def _block(cut: WinogradPlan, core: Core, parallel: bool) -> int:
     """Tiles of a block: their numbers take half of L2, or as much as the weights, which each block reads."""
     weights = cut.products * cut.channels * cut.columns
     room = max(core.l2.size // 2 // np.dtype(np.float32).itemsize, weights)
@@ -128,7 +130,7 @@ def _block(cut: Plan, core: Core, parallel: bool) -> int:
 
 def instructions(workload: Workload, params: Params) -> float:
     """Instructions of one call."""
-    cut = Plan(workload, params)
+    cut = WinogradPlan(workload, params)
     segments = ((0, cut.channels),)
     return sum(total for total, _ in _transforms(cut)) + sum(
         count * (fmla_tile.instructions(rows, vectors, segments) + rows * vectors * epilogue_f32.STORE)
@@ -138,7 +140,7 @@ def instructions(workload: Workload, params: Params) -> float:
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Return the cycles of one call on one core: transforms, products, and reads of the transformed weights."""
-    cut = Plan(workload, params)
+    cut = WinogradPlan(workload, params)
     segments = ((0, cut.channels),)
     total = sum(
         count * fmla_tile.cycles(rows, vectors, segments, epilogue_f32.cost(()) * (rows * vectors), core)
@@ -152,7 +154,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     return total + more / MEMORY_BYTES
 
 
-def _transforms(cut: Plan) -> list[tuple[float, float]]:
+def _transforms(cut: WinogradPlan) -> list[tuple[float, float]]:
     """(instructions, those of vector pipes) of the border, the data's transforms and the results'."""
     m, size = cut.params.outputs, cut.transform.size
     copied = math.prod(cut.padded) / LANES
@@ -168,7 +170,7 @@ def _transforms(cut: Plan) -> list[tuple[float, float]]:
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """Transformed weights, [product][panel][K][columns of the panel], the bias, and slopes, if any."""
-    cut = Plan(workload, params)
+    cut = WinogradPlan(workload, params)
     u = cut.transform.weights(constants[workload.operands[1].index])
     u = u[:, fmla_tile.order(((0, cut.channels),))]
     full = cut.full_panels * cut.params.vectors * LANES
@@ -185,7 +187,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    cut = Plan(workload, params)
+    cut = WinogradPlan(workload, params)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     columns = 2 if workload.step(epilogue_f32.PRELU) else 1
     weights = (cut.products * cut.channels * cut.columns,)

@@ -12,14 +12,14 @@ from schedules.kernels.common.threads import PARALLEL_TASKS
 from schedules.kernels.epilogues import activation_f32, epilogue_f32
 from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.winograd import transforms
-from schedules.kernels.winograd.winograd_tiling import Plan
+from schedules.kernels.winograd.winograd_tiling import WinogradPlan
 from schedules.tir.emit import i64, load, store
 
 
 class Stages:
     """Emits the stages of one kernel."""
 
-    def __init__(self, cut: Plan, x: tirx.Buffer, buffers: Sequence[tirx.Buffer]) -> None:
+    def __init__(self, cut: WinogradPlan, x: tirx.Buffer, buffers: Sequence[tirx.Buffer]) -> None:
         residual = cut.workload.step("residual")
         self.cut, self.x = cut, x
         self.u, self.bias, *slopes = buffers[len(cut.workload.inputs) : -1]

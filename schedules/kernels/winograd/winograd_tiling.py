@@ -41,7 +41,7 @@ class Params:
 
 
 @dataclass(frozen=True)
-class Plan:
+class WinogradPlan:
     """The sizes of a Winograd convolution for a workload and parameters."""
 
     workload: Workload

@@ -37,7 +37,7 @@ MAX_UNITS = 1 << 11
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizeAxis:
     """The parameters of RESIZE along one axis.
 
     Attributes:
@@ -60,7 +60,7 @@ class Axis:
         return (self.out - 1) * self.d - (self.size - 1) * self.n + self.offset
 
 
-def axis_of(mode: str, size: int, out: int) -> Axis:
+def axis_of(mode: str, size: int, out: int) -> ResizeAxis:
     """Return RESIZE's parameters for a coordinate mode and sizes in pixels.
 
     Raises:
@@ -80,17 +80,17 @@ def axis_of(mode: str, size: int, out: int) -> Axis:
         n, d = 2 * n, 2 * d
     if n > MAX_UNITS:
         raise ValueError(f"from {size} to {out} pixels a step has {n} parts; RESIZE has at most {MAX_UNITS}")
-    return Axis(size, out, n, d, (d - n) // 2 if half else 0)
+    return ResizeAxis(size, out, n, d, (d - n) // 2 if half else 0)
 
 
-def resize(q: Array, rows: Axis, columns: Axis) -> Array:
+def resize(q: Array, rows: ResizeAxis, columns: ResizeAxis) -> Array:
     """Compute the bilinear resize of [N, H, W, C], as defined above."""
     wide = _interpolated(_interpolated(q.astype(np.int64), rows, 1), columns, 2)
     scale = scale_of(1 / (rows.n * columns.n))
     return np.asarray(rescale(wide, scale.multiplier, scale.shift).astype(q.dtype))
 
 
-def _interpolated(value: npt.NDArray[np.int64], axis: Axis, at: int) -> npt.NDArray[np.int64]:
+def _interpolated(value: npt.NDArray[np.int64], axis: ResizeAxis, at: int) -> npt.NDArray[np.int64]:
     whole, part = np.divmod(np.arange(axis.out) * axis.d + axis.offset, axis.n)
     part = part.reshape(-1, *[1] * (value.ndim - at - 1))
     before, after = (value.take(np.clip(whole + i, 0, axis.size - 1), at) for i in (0, 1))
@@ -150,7 +150,7 @@ class _Taps:
     far: ir.Expr
 
 
-def _taps(axis: Axis, i: tirx.Var, dtype: str) -> _Taps:
+def _taps(axis: ResizeAxis, i: tirx.Var, dtype: str) -> _Taps:
     at = i * axis.d + axis.offset
     whole = tirx.floordiv(at, axis.n)
     last = tirx.IntImm(i.ty.dtype, axis.size - 1)

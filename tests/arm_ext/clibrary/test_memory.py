@@ -15,25 +15,25 @@ from arm_ext.clibrary.memory import (
     parse_regions,
     places_of,
 )
-from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, Step
+from arm_ext.clibrary.program import Copy, KernelCall, Program, Step, TensorPlace
 from arm_ext.common.errors import ModelError, UsageError
 from relay_passes.memory.plan_arena import ALIGNMENT
 
 
-def call(name: str, *places: Place) -> KernelCall:
+def call(name: str, *places: TensorPlace) -> KernelCall:
     return KernelCall(name, places, (name,))
 
 
-def buffer(index: int) -> Place:
-    return Place("buffer", index=index)
+def buffer(index: int) -> TensorPlace:
+    return TensorPlace("buffer", index=index)
 
 
 # A wide value between narrow ones, of which the first is read three times.
 CHAIN = (
-    call("first", Place("input"), buffer(0)),
+    call("first", TensorPlace("input"), buffer(0)),
     call("wide", buffer(0), buffer(1)),
     call("narrow", buffer(1), buffer(0), buffer(2)),
-    call("last", buffer(2), buffer(0), Place("output")),
+    call("last", buffer(2), buffer(0), TensorPlace("output")),
 )
 SIZES = (256, 4096, 256)
 
@@ -71,14 +71,14 @@ def test_inputs_and_outputs_take_what_nothing_else_does() -> None:
 
 
 def test_an_arena_grows_only_for_those_who_fill_inputs_in_place() -> None:
-    steps = (call("root", Place("input"), Place("output")),)
+    steps = (call("root", TensorPlace("input"), TensorPlace("output")),)
     layout = laid_out(steps, (), Ends((256,), (300,)))
     assert layout.bytes == (ALIGNMENT,)
     assert layout.in_place_bytes == (256 + 5 * ALIGNMENT,)  # so that an array of arenas is aligned
 
 
 def test_an_input_that_is_an_output_too_is_alive_until_it_is_copied() -> None:
-    steps = (*CHAIN, Copy(Place("input"), Place("output", index=1), 256))
+    steps = (*CHAIN, Copy(TensorPlace("input"), TensorPlace("output", index=1), 256))
     laid_out(steps, SIZES, Ends((256, 64), (256, 256)))
 
 
@@ -93,10 +93,10 @@ def test_what_is_used_most_lies_in_fast_memory() -> None:
 
 # A small value that is alive all the time, and three wide ones that follow each other.
 LONG = (
-    call("first", Place("input"), buffer(0), buffer(1)),
+    call("first", TensorPlace("input"), buffer(0), buffer(1)),
     call("second", buffer(1), buffer(2)),
     call("third", buffer(2), buffer(3)),
-    call("last", buffer(3), buffer(0), Place("output")),
+    call("last", buffer(3), buffer(0), TensorPlace("output")),
 )
 
 
@@ -109,17 +109,17 @@ def test_what_leaves_most_room_for_others_lies_in_fast_memory() -> None:
 def test_what_fast_memory_lacks_is_tried_before_all_others() -> None:
     """Neither the widest first nor the smallest first finds the two that fill it."""
     places = [buffer(index) for index in range(4)]
-    steps = (call("first", Place("input"), *places), call("last", *places, Place("output")))
+    steps = (call("first", TensorPlace("input"), *places), call("last", *places, TensorPlace("output")))
     layout = laid_out(steps, (448, 256, 256, 192), Ends((), ()), "fast=512,slow=8K")
     assert [address.region for address in layout.buffers if address] == [1, 0, 0, 1]
 
 
 def test_values_that_would_not_fit_in_the_order_that_is_best_for_fast_memory_are_placed_in_another() -> None:
     steps = (
-        call("first", Place("input"), buffer(0), buffer(1)),
-        call("second", buffer(1), Place("output")),
-        call("third", Place("input"), buffer(2)),
-        call("last", buffer(2), buffer(0), Place("output", index=1)),
+        call("first", TensorPlace("input"), buffer(0), buffer(1)),
+        call("second", buffer(1), TensorPlace("output")),
+        call("third", TensorPlace("input"), buffer(2)),
+        call("last", buffer(2), buffer(0), TensorPlace("output", index=1)),
     )
     sizes = (256, 512, 4096)
     wide = laid_out(steps, sizes, Ends((), ()), "fast=512,slow=8K")

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has)
 
 from arm_ext.api.model_source import Source
-from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, read_program, with_workspaces
+from arm_ext.clibrary.program import Copy, KernelCall, Program, TensorPlace, read_program, with_workspaces
 from arm_ext.common.errors import ModelError
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import buckets_of
@@ -30,9 +30,9 @@ def test_kernels_write_where_the_next_reads() -> None:
     first, second = program.steps
     assert isinstance(first, KernelCall)
     assert isinstance(second, KernelCall)
-    assert first.arguments[0] == Place("input")
+    assert first.arguments[0] == TensorPlace("input")
     assert first.arguments[-1] in second.arguments
-    assert second.arguments[-1] == Place("output")
+    assert second.arguments[-1] == TensorPlace("output")
     assert first.sources == ("fc1", "fc1/bias", "fc1/relu")
     assert program.buffers[0] == 2 * 9 * 4
 
@@ -114,12 +114,18 @@ def double(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
 
 
 def test_each_call_has_workspaces_of_its_own() -> None:
-    steps = tuple(KernelCall(name, (Place("input"), Place("output")), ()) for name in ("one", "two"))
+    steps = tuple(
+        KernelCall(name, (TensorPlace("input"), TensorPlace("output")), ()) for name in ("one", "two")
+    )
     program = Program(steps, (100,), b"", {"one": double, "two": double})
     extended = with_workspaces(program)
     for number, step in enumerate(extended.steps):
         assert isinstance(step, KernelCall)
-        assert step.arguments == (Place("input"), Place("output"), Place("buffer", index=1 + number))
+        assert step.arguments == (
+            TensorPlace("input"),
+            TensorPlace("output"),
+            TensorPlace("buffer", index=1 + number),
+        )
         assert len(extended.kernels[step.kernel].params) == 3
     assert extended.buffers == (100, 512 * 4, 512 * 4)
 
@@ -138,7 +144,7 @@ def shared(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
 
 
 def test_each_thread_has_a_workspace_in_parallel_parts_alone() -> None:
-    steps = (KernelCall("shared", (Place("input"), Place("output")), ()),)
+    steps = (KernelCall("shared", (TensorPlace("input"), TensorPlace("output")), ()),)
     placed = with_workspaces(Program(steps, (), b"", {"shared": shared}), threads=3)
     first, second = placed.steps
     assert isinstance(first, KernelCall)

@@ -6,7 +6,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from arm_ext.common.errors import EnvError, InternalError
-from arm_ext.common.trace import Block, Trace, kernel_name
+from arm_ext.common.trace import Trace, TranslationBlock, kernel_name
 from arm_ext.target.toolchain import zig, zig_target
 
 BASE = 0x5501000000
@@ -81,7 +81,7 @@ def test_blocks_belong_to_kernels_and_libraries(so: Path, tmp_path: Path) -> Non
         ("other", "other"),
         ("other", "other"),
     ]
-    assert trace.blocks[1] == Block(BASE + body + 4, 7, body_words[1:], "model.so", "conv")
+    assert trace.blocks[1] == TranslationBlock(BASE + body + 4, 7, body_words[1:], "model.so", "conv")
     assert trace.instructions == sum(count * len(words) for _, count, words in blocks)
 
 

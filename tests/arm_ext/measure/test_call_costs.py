@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from arm_ext.common.trace import MODEL_IMAGE, Block, Section
+from arm_ext.common.trace import MODEL_IMAGE, Section, TranslationBlock
 from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs_per_cycle
 from arm_ext.measure.classify import InsnClass
 from arm_ext.measure.mca import find_mca
@@ -20,7 +20,7 @@ LOAD, STORE = words("ldr q0, [x0], #0x10", "str q0, [x0], #0x10")
 
 
 def cost_of(loop: Sequence[int], l1_misses: int = 0, l2_misses: int = 0, rounds: int = ROUNDS) -> CallCost:
-    block = Block(0x1000, rounds, (*loop, *LOOP_END), MODEL_IMAGE, "kernel")
+    block = TranslationBlock(0x1000, rounds, (*loop, *LOOP_END), MODEL_IMAGE, "kernel")
     (cost,) = call_costs([Section("kernel", (block,), 0, l1_misses, l2_misses)], CORE, find_mca())
     return cost
 
@@ -72,7 +72,9 @@ def test_roofs_are_of_the_instructions_in_use() -> None:
 
 def test_sections_are_costed_as_by_themselves() -> None:
     sections = [
-        Section("kernel", (Block(0x1000, ROUNDS, (*loop, *LOOP_END), MODEL_IMAGE, "kernel"),), 0, 0, 0)
+        Section(
+            "kernel", (TranslationBlock(0x1000, ROUNDS, (*loop, *LOOP_END), MODEL_IMAGE, "kernel"),), 0, 0, 0
+        )
         for loop in (sums(24), [FDIV])
     ]
     mca = find_mca()
@@ -81,8 +83,8 @@ def test_sections_are_costed_as_by_themselves() -> None:
 
 
 def test_the_hot_loop_is_the_block_with_most_cycles() -> None:
-    cold = Block(0x2000, 1, words("nop"), MODEL_IMAGE, "kernel")
-    hot = Block(0x1000, ROUNDS, (FDIV | 1 << 16, *LOOP_END), MODEL_IMAGE, "kernel")
+    cold = TranslationBlock(0x2000, 1, words("nop"), MODEL_IMAGE, "kernel")
+    hot = TranslationBlock(0x1000, ROUNDS, (FDIV | 1 << 16, *LOOP_END), MODEL_IMAGE, "kernel")
     (cost,) = call_costs([Section("kernel", (cold, hot), 0, 0, 0)], CORE, find_mca())
     assert cost.hot is not None
     assert cost.hot.count == ROUNDS

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from arm_ext.common.trace import Block
+from arm_ext.common.trace import TranslationBlock
 from arm_ext.measure.cycles import block_costs, glue
 from arm_ext.measure.mca import find_mca
 from schedules.cores import CORES
@@ -16,8 +16,8 @@ N2 = CORES["neoverse-n2"]
 BACK = "cbz x0, #0xfffffffffffffff0"
 
 
-def block(vaddr: int, count: int, code: Sequence[int]) -> Block:
-    return Block(vaddr, count, tuple(code), "model.so", "conv")
+def block(vaddr: int, count: int, code: Sequence[int]) -> TranslationBlock:
+    return TranslationBlock(vaddr, count, tuple(code), "model.so", "conv")
 
 
 def cycles(*text: str, core: str = "neoverse-n2") -> float:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.common.trace import Block
+from arm_ext.common.trace import TranslationBlock
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.false_dependency import read_anew, repeats
 from arm_ext.measure.mca import find_mca
@@ -51,7 +51,7 @@ def test_without_a_register_to_spare_nothing_changes() -> None:
 @pytest.mark.usefixtures("mca_cache")
 def test_the_block_behind_a_loop_does_not_wait_for_its_last_round() -> None:
     def cycles(end: str) -> float:
-        block = Block(0x1000, 1, words(*SCALED, "nop", end), "model.so", "conv")
+        block = TranslationBlock(0x1000, 1, words(*SCALED, "nop", end), "model.so", "conv")
         [cost] = block_costs([block], CORES["neoverse-n2"], find_mca())
         return cost.cycles
 

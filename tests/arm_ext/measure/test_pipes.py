@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.common.trace import Block
+from arm_ext.common.trace import TranslationBlock
 from arm_ext.measure.cycles import BlockCost
 from arm_ext.measure.pipes import least_cycles, vector_share
 from schedules.cores import CORES
@@ -10,7 +10,7 @@ FMLA, LOAD, STORE, ADD = 0x4E22CC20, 0x3DC00000, 0x3D800000, 0x91000400
 
 
 def cost(count: int, *words: int, cycles: float) -> BlockCost:
-    return BlockCost(Block(0, count, words, "model.so", "kernel"), cycles, 0)
+    return BlockCost(TranslationBlock(0, count, words, "model.so", "kernel"), cycles, 0)
 
 
 def test_arithmetic_and_stores_are_on_the_pipes_loads_and_scalars_are_not():

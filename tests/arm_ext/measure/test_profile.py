@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.common.trace import Block, Trace
+from arm_ext.common.trace import Trace, TranslationBlock
 from arm_ext.measure.classify import InsnClass
 from arm_ext.measure.mca import find_mca
 from arm_ext.measure.profile import BUS_BYTES_PER_CYCLE, CountReport, profile
@@ -14,10 +14,14 @@ CORE = CORES["cortex-a76"]
 SDOT = "sdot v0.4s, v1.16b, v2.4b[3]"
 TRACE = Trace(
     (
-        Block(0x1000, 1, words("ldp x0, x1, [sp, #0x20]!", "bl #0xffffffffffffffc0"), "model.so", "conv"),
-        Block(0x2000, 31, words(SDOT, SDOT, "ldr q0, [x0], #0x10", "b.eq #0x10"), "model.so", "conv"),
-        Block(0x3000, 9, words("smlal v0.4s, v1.4h, v2.4h", "ret"), "model.so", "dense"),
-        Block(0x9000, 8, words("nop", "ret"), "libc", "libc"),
+        TranslationBlock(
+            0x1000, 1, words("ldp x0, x1, [sp, #0x20]!", "bl #0xffffffffffffffc0"), "model.so", "conv"
+        ),
+        TranslationBlock(
+            0x2000, 31, words(SDOT, SDOT, "ldr q0, [x0], #0x10", "b.eq #0x10"), "model.so", "conv"
+        ),
+        TranslationBlock(0x3000, 9, words("smlal v0.4s, v1.4h, v2.4h", "ret"), "model.so", "dense"),
+        TranslationBlock(0x9000, 8, words("nop", "ret"), "libc", "libc"),
     ),
     base=0x1000,
     by_thread={"conv": (126,), "dense": (18,)},

@@ -13,7 +13,7 @@ from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has ever
 
 from arm_ext.tune import chain
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.chain import Chain, FailedError, Job, Site
+from arm_ext.tune.chain import CandidateRunner, FailedError, Job, Site
 from arm_ext.tune.reference import Sample, sample
 from schedules.select import kernel_named
 from tests.arm_ext.tune.standins import A72, A76, tasks
@@ -27,8 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def measure(folder: Path) -> Iterator[Chain]:
-    made = Chain(Site(A76, "virtual", counting=True, seconds=300, folder=folder))
+def measure(folder: Path) -> Iterator[CandidateRunner]:
+    made = CandidateRunner(Site(A76, "virtual", counting=True, seconds=300, folder=folder))
     yield made
     made.close()
 
@@ -43,7 +43,7 @@ def _job(path: Path, of: Sample, candidate: Candidate) -> Job:
     return Job(_TASK.workload, candidate, path)
 
 
-def test_a_candidate_has_cycles_and_they_are_the_same_again(measure: Chain, job: Job) -> None:
+def test_a_candidate_has_cycles_and_they_are_the_same_again(measure: CandidateRunner, job: Job) -> None:
     first, again = measure(job), measure(job)
     assert not first.failure, first.detail
     assert first == again
@@ -53,12 +53,12 @@ def test_a_candidate_has_cycles_and_they_are_the_same_again(measure: Chain, job:
     assert first.instructions / 4 <= first.cost < 5000
 
 
-def test_nothing_is_left_of_a_candidate(measure: Chain, job: Job, folder: Path) -> None:
+def test_nothing_is_left_of_a_candidate(measure: CandidateRunner, job: Job, folder: Path) -> None:
     measure(job)
     assert not [path for path in folder.glob("*/*") if path.is_dir()]
 
 
-def test_a_kernel_that_does_not_take_the_workload_fails_to_build(measure: Chain, job: Job) -> None:
+def test_a_kernel_that_does_not_take_the_workload_fails_to_build(measure: CandidateRunner, job: Job) -> None:
     softmax = kernel_named("softmax_f32")
     result = measure(replace(job, candidate=Candidate(softmax.NAME, softmax.Params)))
     assert (result.cost, result.failure) == (None, "build")
@@ -68,7 +68,9 @@ def test_a_kernel_that_does_not_take_the_workload_fails_to_build(measure: Chain,
 def test_code_above_the_target_is_found_before_it_runs(
     job: Job, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Chain(Site(replace(A76, core=replace(A76.core, features=())), "virtual", True, 300, folder))
+    made = CandidateRunner(
+        Site(replace(A76, core=replace(A76.core, features=())), "virtual", True, 300, folder)
+    )
     monkeypatch.setattr(chain, "build", lambda *_: (_product(16), ()))
     monkeypatch.setattr(made, "_target", A76.tvm_target())
     result = made(job)
@@ -78,7 +80,7 @@ def test_code_above_the_target_is_found_before_it_runs(
 
 
 def test_a_board_without_the_features_is_no_fault_of_the_candidate(job: Job, folder: Path) -> None:
-    made = Chain(Site(A76, f"virtual:{A72.qemu_cpu}", True, 300, folder))
+    made = CandidateRunner(Site(A76, f"virtual:{A72.qemu_cpu}", True, 300, folder))
     result = made(job)
     made.close()
     assert (result.failure, result.cost) == ("board", None)
@@ -150,7 +152,7 @@ def _product(depth: int) -> tvm.tirx.PrimFunc:
 
 @pytest.mark.parametrize(("depth", "failure"), [(4, ""), (16, "wrong values")])
 def test_the_intrinsic_that_reads_other_bytes_is_caught(
-    measure: Chain, folder: Path, monkeypatch: pytest.MonkeyPatch, depth: int, failure: str
+    measure: CandidateRunner, folder: Path, monkeypatch: pytest.MonkeyPatch, depth: int, failure: str
 ) -> None:
     rng = np.random.default_rng(3)
     a, b = rng.integers(-128, 128, (2, 8, depth), dtype=np.int8)
@@ -167,7 +169,7 @@ def test_a_board_that_is_away_is_waited_for_no_longer_than_the_budget(
     waits: list[float] = []
     monkeypatch.setattr("arm_ext.tune.chain.sleep", waits.append)
     site = Site(A76, "127.0.0.1:9", counting=False, seconds=300, folder=tmp_path, until=monotonic())
-    made = Chain(site)
+    made = CandidateRunner(site)
     with pytest.raises(FailedError, match="no RPC server") as failed:
         made._connect()
     made.close()

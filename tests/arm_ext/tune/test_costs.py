@@ -9,7 +9,7 @@ import tvm
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.tune import chain, costs
-from arm_ext.tune.chain import Chain, Job, Site
+from arm_ext.tune.chain import CandidateRunner, Job, Site
 from arm_ext.tune.measure import Result
 from arm_ext.tune.reference import Sample
 from tests.arm_ext.tune.standins import A76, tasks
@@ -29,15 +29,15 @@ def _copy(size: int) -> tvm.tirx.PrimFunc:
 
 
 @pytest.fixture(scope="module")
-def measure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
-    made = Chain(Site(A76, "virtual", True, 300, tmp_path_factory.mktemp("costs")))
+def measure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CandidateRunner]:
+    made = CandidateRunner(Site(A76, "virtual", True, 300, tmp_path_factory.mktemp("costs")))
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("size", [8 << 10, 192 << 10, 1 << 20])
 def test_what_does_not_fit_is_fetched_line_by_line(
-    measure: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+    measure: CandidateRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     values = np.arange(size).astype(np.int8)
     (tmp_path / "sample").write_bytes(pickle.dumps(Sample((values,), (), values, 0.0)))

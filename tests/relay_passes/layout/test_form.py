@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from relay_passes.layout.form import Flat, Form, Step, channels_last
+from relay_passes.layout.form import Flat, Form, LayoutStep, channels_last
 from tests.relay_passes.graphs import tensor
 
 FLAT = Flat((4, 3, 5), (1, 2, 0))
@@ -16,7 +16,7 @@ FORMS = {
 }
 
 
-def apply(steps: list[Step], value: np.ndarray) -> np.ndarray:
+def apply(steps: list[LayoutStep], value: np.ndarray) -> np.ndarray:
     for step in steps:
         value = value.transpose(step.numbers) if step.permute else value.reshape(step.numbers)
     return value
@@ -40,7 +40,7 @@ def test_nhwc():
     assert form.order == (0, 2, 3, 1)
     assert form.position(1) == 3
     assert form.position(-1) == 2
-    assert form.steps_in() == [Step(True, (0, 2, 3, 1))]
+    assert form.steps_in() == [LayoutStep(True, (0, 2, 3, 1))]
 
 
 def test_flat_orders_elements_inside_an_axis():
@@ -64,5 +64,5 @@ def test_an_axis_without_a_role_stays_behind_the_one_before():
 
 def test_a_step_is_one_call():
     x = tensor("x", 2, 3, 4)
-    assert Step(True, (0, 2, 1)).call(x).op.name == "relax.permute_dims"
-    assert Step(False, (2, 12)).call(x).op.name == "relax.reshape"
+    assert LayoutStep(True, (0, 2, 1)).call(x).op.name == "relax.permute_dims"
+    assert LayoutStep(False, (2, 12)).call(x).op.name == "relax.reshape"

@@ -4,13 +4,13 @@ import itertools
 import numpy as np
 import pytest
 
-from relay_passes.layout.minimum_cut import NEVER, SINK, SOURCE, Cut
+from relay_passes.layout.minimum_cut import NEVER, SINK, SOURCE, FlowNetwork
 
 Edge = tuple[object, object, int]
 
 
 def cut_of(edges: list[Edge]) -> set[object]:
-    cut = Cut()
+    cut = FlowNetwork()
     for edge in edges:
         cut.edge(*edge)
     return cut.source_side()

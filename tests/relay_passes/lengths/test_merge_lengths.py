@@ -13,7 +13,7 @@ from tvm import IRModule, relax
 from relay_passes.ir.sources import with_source
 from relay_passes.lengths.bounded_main import at_length
 from relay_passes.lengths.growing_constants import slice_growing
-from relay_passes.lengths.merge_lengths import Form, form_of, unite
+from relay_passes.lengths.merge_lengths import LinearSize, form_of, unite
 from schedules.diagnostic import Diagnostic
 
 LENGTHS = (40, 39, 26)
@@ -22,16 +22,16 @@ LENGTHS = (40, 39, 26)
 @pytest.mark.parametrize(
     ("numbers", "form"),
     [
-        ((40, 39, 26), Form(1, 0)),
-        ((83, 81, 55), Form(2, 3)),
-        ((20, 20, 13), Form(1, 1, 2)),
-        ((20, 19, 13), Form(1, 0, 2)),
+        ((40, 39, 26), LinearSize(1, 0)),
+        ((83, 81, 55), LinearSize(2, 3)),
+        ((20, 20, 13), LinearSize(1, 1, 2)),
+        ((20, 19, 13), LinearSize(1, 0, 2)),
         ((1600, 1521, 676), None),
-        ((10, 9, 6), Form(1, 0, 4)),
+        ((10, 9, 6), LinearSize(1, 0, 4)),
         ((5, 5, 3), None),  # (n + 1) // 8 and (n + 4) // 8 are both
     ],
 )
-def test_form_is_the_only_one_that_has_the_numbers(numbers: tuple[int, ...], form: Form | None):
+def test_form_is_the_only_one_that_has_the_numbers(numbers: tuple[int, ...], form: LinearSize | None):
     assert form_of(numbers, LENGTHS) == form
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from schedules.composites.transposed_convolution import Axis, Geometry
+from schedules.composites.transposed_convolution import Geometry, SpatialAxis
 from tests.schedules.transposed_cases import GEOMETRIES, GROUPED, SINGLE, SPARSE
 
 # Strides and dilations with a common divisor.
@@ -33,8 +33,8 @@ def test_phases_hold_each_output_once_with_the_taps_that_meet_an_input(geometry:
 
 def test_the_border_is_no_wider_than_needed():
     # 4 taps, stride 2, 1 left out: outputs 0 and 1 meet input -1 and 0, 0 and 1.
-    assert Axis(size=4, kernel=4, stride=2, dilation=1, before=1, outputs=8).border() == (1, 1)
-    assert Axis(size=4, kernel=2, stride=2, dilation=1, before=0, outputs=8).border() == (0, 0)
+    assert SpatialAxis(size=4, kernel=4, stride=2, dilation=1, before=1, outputs=8).border() == (1, 1)
+    assert SpatialAxis(size=4, kernel=2, stride=2, dilation=1, before=0, outputs=8).border() == (0, 0)
 
 
 def test_outputs_that_meet_no_tap_have_none():

@@ -18,7 +18,7 @@ WIDE = "int32"
 
 
 @dataclass(frozen=True)
-class Form:
+class TosaForm:
     """The TOSA operator for a Relax operator.
 
     Attributes:
@@ -72,7 +72,7 @@ OF_ANY_TYPE: Constraint[Integers] = Constraint(
 
 def emit_form(
     graph: TosaGraph,
-    form: Form,
+    form: TosaForm,
     operator: Operator[Integers],
     operands: Sequence[Value],
     further: Sequence[Value] = (),

@@ -6,7 +6,7 @@ import pytest
 from arm_ext.ethosu.model import StreamError
 from arm_ext.ethosu.model.commands import commands
 from arm_ext.ethosu.model.registers import Registers, signed
-from arm_ext.ethosu.model.stream import Step, steps, unwrap
+from arm_ext.ethosu.model.stream import ParsedCommand, steps, unwrap
 
 STOP = 0xFFFF0000
 NOP, CONFIG = 5, 1
@@ -29,7 +29,10 @@ def test_unwraps_both_containers(container: object) -> None:
     stream = unwrap(container(0x4001, 7, STOP))  # type: ignore[operator]
     assert stream.words.tolist() == [0x4001, 7, STOP]
     assert (stream.config, stream.arch) == (0x10000008, 0x10060001)
-    assert list(steps(stream, "u65")) == [Step(0, "ifm_base1", 7 << 16), Step(2, "op_stop", 0xFFFF)]
+    assert list(steps(stream, "u65")) == [
+        ParsedCommand(0, "ifm_base1", 7 << 16),
+        ParsedCommand(2, "op_stop", 0xFFFF),
+    ]
 
 
 @pytest.mark.parametrize("container", [cop1(STOP), cop2(STOP)])

@@ -3,11 +3,11 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from schedules.kernels.depthwise.axis_steps import Axis, Span
+from schedules.kernels.depthwise.axis_steps import Span, SteppedAxis
 
 
 def test_steps_of_one_kind_are_one_span():
-    assert Axis(size=7, kernel=3, stride=1, before=1, after=1, step=2).spans == (
+    assert SteppedAxis(size=7, kernel=3, stride=1, before=1, after=1, step=2).spans == (
         Span(0, 1, 2, (1, 2, 3)),
         Span(1, 2, 2, (0, 1, 2, 3)),
         Span(3, 1, 1, (0, 1)),
@@ -22,7 +22,7 @@ def test_steps_of_one_kind_are_one_span():
 def test_spans_hold_every_output_and_product(
     size: int, kernel: int, stride: int, before: int, after: int, dilation: int, step: int
 ):
-    axis = Axis(size, kernel, stride, before, after, step, dilation)
+    axis = SteppedAxis(size, kernel, stride, before, after, step, dilation)
     ones = np.pad(np.ones(size), (before, after))
     reach = (kernel - 1) * dilation + 1
     expected = [
@@ -35,7 +35,7 @@ def test_spans_hold_every_output_and_product(
 
 
 def test_without_a_border_the_last_step_overlaps():
-    axis = Axis(size=9, kernel=3, stride=1, before=0, after=0, step=3)
+    axis = SteppedAxis(size=9, kernel=3, stride=1, before=0, after=0, step=3)
     assert axis.spans == (Span(0, 3, 3, (0, 1, 2, 3, 4)),)
     starts = [int(axis.start(tirx.IntImm("int64", index))) for index in range(3)]
     assert starts == [0, 3, 4]
@@ -44,7 +44,7 @@ def test_without_a_border_the_last_step_overlaps():
 @pytest.mark.parametrize("dilation", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_late_taps_are_those_that_meet_data(stride: int, dilation: int):
-    axis = Axis(7, 4, stride, 5, 6, 1, dilation, late=True)
+    axis = SteppedAxis(7, 4, stride, 5, 6, 1, dilation, late=True)
     assert [(span.first, span.count) for span in axis.spans] == [(0, axis.outputs)]
     for output in range(axis.outputs):
         bounds = axis.taps(tirx.IntImm("int64", output))

@@ -4,7 +4,7 @@ import pytest
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from schedules.kernels.gemm.implicit_rows import Rows, convolution, linear
+from schedules.kernels.gemm.implicit_rows import ImplicitRows, convolution, linear
 from schedules.tir.emit import i64
 
 
@@ -12,7 +12,7 @@ def _value(expr: tirx.Expr) -> int:
     return int(Analyzer().simplify(expr).value)
 
 
-def _read(rows: Rows, data: np.ndarray, group_offset: int = 0) -> np.ndarray:
+def _read(rows: ImplicitRows, data: np.ndarray, group_offset: int = 0) -> np.ndarray:
     """The implicit matrix as it is read."""
     flat, starts = data.ravel(), [_value(rows.offset(i64(row))) + group_offset for row in range(rows.count)]
     return np.array(

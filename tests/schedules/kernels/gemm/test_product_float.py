@@ -6,7 +6,7 @@ import pytest
 
 from schedules.composites.workload import Operand, Pad, Step, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.kernels.gemm.implicit_rows import ImplicitRows
 from schedules.kernels.gemm.product import Product, weights_by_column
 from schedules.kernels.gemm.product_float import product_of
 from tests.schedules.float_cases import conv2d
@@ -15,7 +15,7 @@ from tests.schedules.programs import linear
 
 def test_linear_layer():
     product = product_of(linear(3, 5, 4, lead=(2,)), "k")
-    assert product == Product(Rows((1, 1, 6), (0, 0, 4), ((0, 4),)), 5, 1, 0, None)
+    assert product == Product(ImplicitRows((1, 1, 6), (0, 0, 4), ((0, 4),)), 5, 1, 0, None)
 
 
 def test_convolution_lies_in_its_padded_data():

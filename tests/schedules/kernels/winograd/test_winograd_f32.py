@@ -14,7 +14,7 @@ from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.winograd import winograd_f32, winograd_tiling
 from schedules.kernels.winograd.transforms import TAPS, Transform
 from schedules.kernels.winograd.winograd_f32 import Params
-from schedules.kernels.winograd.winograd_tiling import Plan
+from schedules.kernels.winograd.winograd_tiling import WinogradPlan
 from schedules.select import Choice, select
 from tests.schedules.float_cases import HALF_ULP, Case, conv2d
 from tests.schedules.programs import BASELINE, Array, model_so
@@ -50,7 +50,7 @@ CASES = [
 def bound(case: Case, outputs: int) -> Array:
     """The stated bound of each output: the transforms of magnitudes, with a rounding for each step on the way."""
     transform, workload = Transform(outputs), case.workload
-    widths = Plan(workload, Params(outputs, 1, 1, 1)).widths
+    widths = WinogradPlan(workload, Params(outputs, 1, 1, 1)).widths
     x, w = (
         np.pad(np.abs(case.inputs[0].astype(np.float64)), widths),
         np.abs(case.constants[0].astype(np.float64)),
@@ -160,14 +160,14 @@ def test_not_chosen_where_tiles_are_mostly_border():
 def test_blocks_are_even_for_the_threads(side: int, channels: int, workers: int):
     params = winograd_f32.default(same((1, side, side, channels), channels), CORE)
     assert params.parallel
-    blocks = Plan(same((1, side, side, channels), channels), params).blocks
+    blocks = WinogradPlan(same((1, side, side, channels), channels), params).blocks
     # All threads share the stages of a few blocks; more of them are a task each.
     assert blocks < winograd_tiling.TASK_PARTS or blocks % workers == 0
 
 
 def test_a_task_has_room_for_its_data_and_one_more_product():
     workload = same((1, 24, 24, 64), 64)
-    cut = Plan(workload, winograd_f32.default(workload, CORE))
+    cut = WinogradPlan(workload, winograd_f32.default(workload, CORE))
     assert cut.in_place
     assert cut.input_pitch == cut.output_pitch == (cut.products + 1) * 64 + winograd_tiling.LINE
 

@@ -6,7 +6,7 @@ import pytest
 
 from schedules import generic
 from schedules.numerics.routine import Routine
-from schedules.numerics.tosa.resize import MAX_UNITS, MODES, Axis, axis_of, resize, resize_routine
+from schedules.numerics.tosa.resize import MAX_UNITS, MODES, ResizeAxis, axis_of, resize, resize_routine
 from tests.schedules.numerics.routines import DECIMAL, UNSIGNED, WIDE, Per, run, values
 from tests.schedules.programs import host
 
@@ -39,7 +39,7 @@ def interpolated(q: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
     return np.apply_along_axis(lambda line: np.interp(at, np.arange(size), line), axis, q.astype(np.float64))
 
 
-def axes(mode: str, size: Sequence[int], out: Sequence[int]) -> list[Axis]:
+def axes(mode: str, size: Sequence[int], out: Sequence[int]) -> list[ResizeAxis]:
     return [axis_of(mode, *pair) for pair in zip(size, out, strict=True)]
 
 
