@@ -47,6 +47,8 @@ from schedules.diagnostic import Diagnostic
 def centred(w: Quantized) -> npt.NDArray[np.integer[Any]]:
     """Return a constant minus its zero point, in int8 if that holds it, else int16 or int32."""
     assert w.constant is not None
+    if w.constant.dtype == np.int8 and not np.any(w.zero_point):
+        return w.constant
     wide = w.constant.astype(np.int64) - w.zero_point
     fitting = (t for t in (np.int8, np.int16, np.int32) if _fits(wide, t))
     return np.asarray(wide.astype(next(fitting)))
@@ -112,14 +114,14 @@ def convolution(context: Context, call: Call) -> Sum | Diagnostic:
 
     weights = centred(w)
     others = tuple(axis for axis in range(weight.ndim) if axis != out_axis)
-    taps = np.abs(weights).astype(np.int64).sum(others)
+    taps = np.abs(weights, dtype=np.int64).sum(others)
     names = union((x.names, w.names, sources_of(call)))
     if transposed:
         offset = np.zeros((1,) * weight.ndim, np.int64)
         magnitude = int(taps.max(initial=0)) * xq.reach
         acc = _transposed(context, call, (x, xq), weights, accumulator_dtype(magnitude), names)
     else:
-        offset = per_channel(-xq.zero_point * weights.astype(np.int64).sum(others))
+        offset = per_channel(-xq.zero_point * weights.sum(others, dtype=np.int64))
         magnitude = int(taps.max(initial=0)) * x.magnitude
         dtype = accumulator_dtype(magnitude)
         exact = _in_float(call, weights, magnitude)
@@ -213,9 +215,8 @@ def matmul(context: Context, call: Call) -> Sum | Diagnostic:
     sums = np.zeros((1,) * rank, np.int64)
     if b.constant is not None:
         weight = centred(b)
-        columns = weight.astype(np.int64)
-        offset = sums - aq.zero_point * columns.sum(-2, keepdims=True)
-        magnitude = int(np.abs(columns).sum(-2).max(initial=0)) * a.magnitude
+        offset = sums - aq.zero_point * weight.sum(-2, dtype=np.int64, keepdims=True)
+        magnitude = int(np.abs(weight, dtype=np.int64).sum(-2).max(initial=0)) * a.magnitude
         value = context.emit(
             R.matmul(a.value, relax.const(weight), out_dtype=accumulator_dtype(magnitude)), names
         )

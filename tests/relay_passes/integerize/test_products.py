@@ -137,6 +137,23 @@ def test_convolution_with_a_weight_zero_point_a_channel():
     )
 
 
+def test_convolution_whose_weights_are_all_minus_128_and_whose_bias_leaves_32_bits():
+    """The absolute value of -128 has no place in int8."""
+    q, ws, zero = np.zeros((3, 2, 1, 1), np.uint8), np.float32(2.0**-6), 128
+    bias = np.array([2**31 - 1, 0, 2**30], np.int32).reshape(1, 3, 1, 1)
+
+    def body(graph: Graph, real: Var) -> Expr:
+        acc = graph.emit("conv", convolve(real, graph.weight(q, ws, zero), {}))
+        return op.add(acc, graph.weight(bias, float(np.float32(POWER.scale) * ws), name="b"))
+
+    values = Input((1, 2, 5, 7), POWER).values(0).astype(np.int64)
+    acc = integer_ops.conv(values, centred(q, zero), {}) + bias.astype(np.int64)
+    assert acc.max() > 2**31
+    y = Per(POWER.scale * 2**19, -3, "int8")
+    actual, _ = computed(body, [Input((1, 2, 5, 7), POWER)], y)
+    np.testing.assert_array_equal(actual, requantize(acc, multiplier(POWER.scale, ws, y.scale), -3, "int8"))
+
+
 @pytest.mark.parametrize("case", ["padded, strided", "depthwise", "groups"])
 @pytest.mark.parametrize("x", [ODD_POWER, UNSIGNED], ids=str)
 def test_convolution_of_nhwc(case: str, x: Per):
