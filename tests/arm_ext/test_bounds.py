@@ -20,7 +20,7 @@ import arm_ext
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
-from arm_ext.pipeline.selftest import module_runner
+from arm_ext.pipeline.selftest import module_runner, planned_runner
 from arm_ext.target.profiles import baseline_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 
@@ -94,7 +94,7 @@ def test_stablehlo_clamps_reads_and_leaves_writes_out(dtype: str) -> None:
     mod = import_model(export.export(jax.jit(reads))(*shapes)).mod
     planned = last(run_phases(PhaseResult(mod), PhaseOptions(baseline_host())))
     assert not [kernel for kernel in planned.kernels if kernel.kernel == "check"]
-    run, expect, limits = module_runner(mod), jax.jit(reads), np.iinfo(dtype)
+    run, expect, limits = planned_runner(planned.mod, baseline_host()), jax.jit(reads), np.iinfo(dtype)
     for place in (0, 4, 5, limits.min, limits.max):
         i = np.array([1, place], dtype)
         for actual, expected in zip(run([_X, i]), expect(_X, i), strict=True):

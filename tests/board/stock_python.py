@@ -37,19 +37,12 @@ class StockPython:
 
     def run(self, script: str, args: Sequence[str | Path], *, cpu: str) -> str:
         """Run a script on a QEMU CPU, with no environment but the wheels, and return its stdout."""
-        # A file more in the cache folder would be damage to it, and all of it fetched again by the next process.
-        return self._run(script, args, cpu, {"PYTHONDONTWRITEBYTECODE": "1"})
-
-    def compile_modules(self) -> None:
-        """Write the byte code of what a script imports, which takes the emulator a third of a script's time."""
-        self._run("import numpy, tvm; from tvm import relax", [], "max", {})
-
-    def _run(self, script: str, args: Sequence[str | Path], cpu: str, settings: dict[str, str]) -> str:
         qemu = shutil.which("qemu-aarch64")
         assert qemu is not None, "qemu-aarch64 is missing; install it with: apt-get install qemu-user"
         python = self.root / "usr/bin" / f"python{self.version}"
         command = [qemu, "-cpu", cpu, "-L", self.root, python, "-sP", "-c", script, *args]
-        env = {"PYTHONPATH": str(self.site), **settings}
+        # A file more in the cache folder would be damage to it, and all of it fetched again by the next process.
+        env = {"PYTHONPATH": str(self.site), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -69,7 +62,6 @@ def stock_python() -> StockPython:
         with tempfile.TemporaryDirectory() as apt:
             _unpack_debian(made.root, Path(apt))
         _install_wheels(made, pins)
-        made.compile_modules()
 
     folder = cached("stock-python", [*pins, *DEBIAN_PACKAGES], fill)
     return StockPython(folder / "root", folder / "site")

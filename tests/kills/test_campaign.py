@@ -12,7 +12,8 @@ def killed(folder: Path, case: Case, moments: int) -> None:
     assert outcome.finished + sum(outcome.kills.values()) == moments
 
 
-@pytest.mark.parametrize("name", ["compile over a package", "db prune"])
+# Databases of killed searches are looked at in tests/arm_ext/tune/test_database.py, too.
+@pytest.mark.parametrize("name", ["compile over a package", pytest.param("db prune", marks=pytest.mark.long)])
 def test_a_few_moments(tmp_path: Path, name: str):
     killed(tmp_path, next(case for case in CASES if case.name == name), 2)
 

@@ -45,8 +45,8 @@ def first_of(values: Iterable[Any]) -> list[Any]:
     return [first, *(pytest.param(value, marks=pytest.mark.long) for value in others)]
 
 
-each_third = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
-"""Of the tiles of a kernel each third; with `-m long` all of them."""
+each_fifth = pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+"""Of the tiles of a kernel each fifth; with `-m long` all of them."""
 
 
 _FRESH = not any(KERNEL_ENTRIES.folder().glob("*"))

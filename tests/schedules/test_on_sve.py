@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kernel as LLVM compiles it for a core with SVE of 128 bits, of which it takes what it likes.
 
-The grids of shapes run without; here each kernel has a few of its cases with tails once more.
+The grids of shapes run without; here each kernel has one of its cases with tails once more, and a few with `-m long`.
 """
 
 from collections.abc import Callable, Sequence
@@ -121,9 +121,10 @@ def test_every_kernel_is_here():
     assert set(CASES) == {kernel.NAME for kernel in KERNELS}
 
 
+@pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", CASES)
-def test_values(name: str, tmp_path: Path, sve_board: Board):
-    kernel, cases = kernel_named(name), CASES[name]()
+def test_values(name: str, each: bool, tmp_path: Path, sve_board: Board):
+    kernel, cases = kernel_named(name), CASES[name]()[: None if each else 1]
     calls = []
     for case in cases:
         params = kernel.default(case.workload, SVE_PROFILE.core)

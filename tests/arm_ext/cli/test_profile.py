@@ -112,7 +112,11 @@ def slow_at_the_end() -> onnx.ModelProto:
 
 @pytest.mark.parametrize(
     ("ends", "code", "said"),
-    [("board", 3, "went away in the middle"), ("SIGTERM", 128 + signal.SIGTERM, "it was interrupted")],
+    [
+        # As in tests/arm_ext/api/test_profile.py, whose board goes away, too.
+        pytest.param("board", 3, "went away in the middle", marks=pytest.mark.long),
+        ("SIGTERM", 128 + signal.SIGTERM, "it was interrupted"),
+    ],
 )
 def test_what_was_measured_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, code: int, said: str

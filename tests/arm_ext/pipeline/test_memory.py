@@ -23,6 +23,7 @@ SHORT = {
     "resnet50": (resnet50, ((64, 2, 1), (128, 2, 2))),
 }
 SIZES = (64, *(pytest.param(size, marks=pytest.mark.long) for size in (96, 160, 224)))
+OTHERS = (("mobilenet_v2", False), ("resnet50", True))
 ABOVE_LIVE = 1.10
 
 
@@ -37,9 +38,14 @@ def short(name: str, size: int, quantized: bool) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("target", ["neoverse-n2", pytest.param("cortex-a76", marks=pytest.mark.long)])
-@pytest.mark.parametrize("quantized", [False, True])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize(
+    ("name", "quantized"),
+    [
+        *(("mobilenet_v2", True), ("resnet50", False)),
+        *(pytest.param(name, quantized, marks=pytest.mark.long) for name, quantized in OTHERS),
+    ],
+)
 def test_peak_is_near_what_is_alive_at_the_widest_point(name: str, size: int, quantized: bool, target: str):
     imported = import_onnx(short(name, size, quantized))
     results = dict(run_phases(PhaseResult(imported.mod), PhaseOptions(resolve(target))))

@@ -50,6 +50,7 @@ def test_mobilenet_v2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: G
     golden("mobilenet_v2_explain.txt", explanation_of("mobilenet_v2", tmp_path, monkeypatch, "neoverse-n2"))
 
 
+@pytest.mark.long  # the detector's page below has every part of a page, and those of one with an NPU
 def test_bert_tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden):
     monkeypatch.setattr(bert_tiny, "LAYERS", 1)
     monkeypatch.setattr(bert_tiny, "VOCABULARY", 100)

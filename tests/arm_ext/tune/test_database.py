@@ -19,8 +19,8 @@ from arm_ext.tune.recorded import Recorded
 from arm_ext.tune.task import Task
 from tests.arm_ext.tune.standins import A72, A76, StandIn, hashed, record, tasks
 
-_KILLS = 5
-_TRIALS = 60
+_KILLS = 4
+_TRIALS = 40
 _TIMES = 50
 
 
@@ -121,7 +121,7 @@ def test_no_database_and_one_that_cannot_be_made_are_usage_errors(tmp_path: Path
         Database(tmp_path / "file" / "db", create=True)
 
 
-def test_killed_at_five_moments_it_is_whole_and_no_finished_trial_is_repeated(tmp_path: Path) -> None:
+def test_killed_at_four_moments_it_is_whole_and_no_finished_trial_is_repeated(tmp_path: Path) -> None:
     # A fork of this process could hang: other tests have begun threads of OpenMP in it, which xgboost waits for.
     runs = multiprocessing.get_context("spawn").Process(target=_kill_at_moments, args=(tmp_path,))
     runs.start()

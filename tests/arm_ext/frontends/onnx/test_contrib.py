@@ -9,7 +9,7 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.contrib import EXPANSIONS
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.pipeline.selftest import module_runner, run_on_host
 from tests.arm_ext.frontends.onnx.contrib_cases import CASES, Case
 from tests.arm_ext.frontends.onnx.one_node import MS, OneNode, set_output_shapes
 from tests.arm_ext.frontends.onnx.test_quantized import import_and_run
@@ -121,14 +121,14 @@ def test_lengths_at_run_time():
     node.take("float32", 1, 2, 8, 16).take("float32", 1, 2, 8, 16).take("int32", 1).take("int32", 1)
     proto = node.weight("float32", 16, 8).weight("float32", 16, 8).build()
     *values, _, _ = node.values()
-    imported = None
+    run = None
     for total in (2, 7):
         inputs = [*values, np.array([total - 1], np.int32), np.array([total], np.int32)]
         expected = run_onnxruntime(proto.SerializeToString(), inputs, integers=False)
-        if imported is None:
+        if run is None:
             set_output_shapes(proto, expected)
-            imported = import_onnx(proto)
-        for ours, theirs in zip(run_on_host(imported.mod, inputs), expected, strict=True):
+            run = module_runner(import_onnx(proto).mod)
+        for ours, theirs in zip(run(inputs), expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 

@@ -15,7 +15,12 @@ TENSORS = 30
 
 @pytest.mark.parametrize(
     ("operator", "function"),
-    [("Sum", np.sum), ("Max", np.max), pytest.param("Mean", np.mean, marks=pytest.mark.long)],
+    [
+        ("Sum", np.sum),
+        # Chains of another operator, and of the same one with a division.
+        pytest.param("Max", np.max, marks=pytest.mark.long),
+        pytest.param("Mean", np.mean, marks=pytest.mark.long),
+    ],
 )
 def test_many(operator: str, function: object):
     names = [f"x{k}" for k in range(TENSORS)]

@@ -70,8 +70,7 @@ def long(x: Array, n: Array) -> Array:
 ])  # fmt: skip
 def test_it_is_decided_at_run_time(function: Callable[..., Any], numbers: tuple[int, ...]):
     imported = import_stablehlo(text(function, [X, np.int32(1)]), "m")
-    for number in numbers:
-        check(imported, [X, np.array(number, np.int32)])
+    check(imported, *([X, np.array(number, np.int32)] for number in numbers))
 
 
 def decisions(mod: tvm.IRModule) -> int:

@@ -21,7 +21,7 @@ from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.load import import_model
 from arm_ext.frontends.stablehlo import module
 from arm_ext.frontends.stablehlo.importer import import_stablehlo
-from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.pipeline.selftest import module_runner, run_on_host
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.ir.sources import unnamed_calls
 from tests.arm_ext.frontends.stablehlo.cases import CASES
@@ -33,10 +33,16 @@ from tests.relay_passes.graphs import operators
 BOUNDS = {"float32": 2e-6, "float16": 2e-3}
 
 
-def check(imported: ImportedModel, inputs: list[np.ndarray]) -> None:
+def check(imported: ImportedModel, *given: list[np.ndarray]) -> None:
+    """Compile a program once, and run it on each of the given inputs."""
+    run = module_runner(imported.mod)
+    for inputs in given:
+        _compare(imported, inputs, run(inputs))
+
+
+def _compare(imported: ImportedModel, inputs: list[np.ndarray], found: list[np.ndarray]) -> None:
     expected, runtime = imported.reference(inputs)
     assert runtime.startswith("XLA of jax ")
-    found = run_on_host(imported.mod, inputs)
     assert len(found) == len(expected) == len(imported.outputs)
     for k, (ours, wanted, spec) in enumerate(zip(found, expected, imported.outputs, strict=True)):
         assert (

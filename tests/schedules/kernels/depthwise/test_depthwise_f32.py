@@ -84,7 +84,8 @@ def test_every_case_on_a_board(tmp_path: Path, board: Board):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_16_bits_on_a_board(dtype: str, tmp_path: Path, board: Board):
-    names = ("3x3", "7x7", "images", "slopes", "row", "multiplier, no border", "one channel")
+    # Both are widened to float32, and differ in the instruction.
+    names = ("7x7", "slopes", "row") if dtype == "float16" else ("3x3", "images", "one channel")
     cases = [half_cases.Case(half_cases.halved(CASES[name], dtype, cast=name != "7x7")) for name in names]
     calls = [case.call(depthwise_f32, depthwise_f32.default(case.workload, CORE)) for case in cases]
     so = model_so(tmp_path / "model.so", calls, {**BASELINE, "mattr": ["+bf16"]})

@@ -64,7 +64,7 @@ def test_every_value_is_the_definitions(tmp_path: Path, board: Board):
 
 def test_every_form_gives_the_same(tmp_path: Path, board: Board):
     params = [Params(unroll, chain, parallel=chain == 1) for unroll in (1, 2, 3) for chain in (1, 2)]
-    cases = [(case, p) for case in CASES[1:3] for p in params]
+    cases = [(CASES[1 + i % 2], each) for i, each in enumerate(params[::-1] + params[:1])]
     check(kernel, cases, TARGETS["cortex-a72"], board, tmp_path)
 
 
@@ -82,7 +82,8 @@ SIXTEEN_BITS = [
 def test_int16_is_the_definitions(name: str, tmp_path: Path, board: Board):
     reload = name == "cortex-a72"
     params = [Params(unroll, reload=reload, parallel=unroll == 2) for unroll in (1, 2, 3)]
-    cases = [(case, params[(place + reload) % 3]) for place, case in enumerate(SIXTEEN_BITS)]
+    # The cores differ in what they keep in registers: each has a half of the cases.
+    cases = [(case, params[place]) for place, case in enumerate(SIXTEEN_BITS[reload::2])]
     check(kernel, cases, TARGETS[name], board, tmp_path)
 
 

@@ -125,9 +125,11 @@ OPS = pytest.mark.parametrize("op", ["add", pytest.param("subtract", marks=pytes
 
 @OPS
 def test_broadcast_operands_on_a_board(op: str, tmp_path: Path, board: Board):
-    cases = [Case(op, shapes, WIDE, Params(parallel=i % 2 == 0)) for i, shapes in enumerate(SHAPES)]
-    cases += [Case(op, shapes, (U, B, Y), low=-20) for shapes in SHAPES[::2]]
-    cases += [Case(op, shapes, TIES) for shapes in SHAPES[1::2]]
+    # The operators differ in a vector's arithmetic, not in the walk over a shape: each has a half of the shapes.
+    some, others = (SHAPES[::2], SHAPES[1::2]) if op == "add" else (SHAPES[1::2], SHAPES[::2])
+    cases = [Case(op, shapes, WIDE, Params(parallel=i % 2 == 0)) for i, shapes in enumerate(some)]
+    cases += [Case(op, shapes, (U, B, Y), low=-20) for shapes in others[::2]]
+    cases += [Case(op, shapes, TIES) for shapes in others[1::2]]
     check(board, tmp_path, cases)
 
 

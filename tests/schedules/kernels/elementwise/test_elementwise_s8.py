@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +64,8 @@ def call(case: Workload, params: Params, inputs: Sequence[Array], constants: Seq
 def check(board: Board, folder: Path, calls: Sequence[tuple], expected: Sequence[Array]) -> None:
     so = model_so(folder / "model.so", calls, BASELINE)
     outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
-    for actual, wanted in zip(outputs, expected, strict=True):
-        np.testing.assert_array_equal(actual, wanted)
+    for index, (actual, wanted) in enumerate(zip(outputs, expected, strict=True)):
+        np.testing.assert_array_equal(actual, wanted, err_msg=f"call {index}")
 
 
 OPERANDS = [
@@ -99,15 +100,15 @@ RESCALED = [
 ]
 
 
-@pytest.mark.parametrize(("op", "pers", "low"), RESCALED, ids=str)
-def test_every_pair_of_rescaled_values_on_a_board(
-    op: str, pers: Sequence, low: int | None, tmp_path: Path, board: Board
-):
-    case, inputs = rescaled(op, pers, (256, 257), low), every_pair(pers)
-    expected = tosa.binary.binary(op, tuple(inputs), pers[:2], pers[2])
-    expected = expected if low is None else np.maximum(expected, low)
-    assert isinstance(elementwise_s8.matches(case, CORE), Match)
-    check(board, tmp_path, [call(case, Params(2), inputs)], [expected])
+def test_every_pair_of_rescaled_values_on_a_board(tmp_path: Path, board: Board):
+    calls, results = [], []
+    for op, pers, low in RESCALED:
+        case, inputs = rescaled(op, pers, (256, 257), low), every_pair(pers)
+        expected = tosa.binary.binary(op, tuple(inputs), pers[:2], pers[2])
+        assert isinstance(elementwise_s8.matches(case, CORE), Match)
+        calls.append(call(case, Params(2), inputs))
+        results.append(expected if low is None else np.maximum(expected, low))
+    check(board, tmp_path, calls, results)
 
 
 def test_sums_are_rescaled_in_one_word_where_that_is_exact():
@@ -140,25 +141,23 @@ def test_a_rescale_that_overflows_is_refused():
     assert answer.reason == "a RESCALE of that shift may overflow"
 
 
-@pytest.mark.parametrize(("op", "pers", "low"), OPERANDS, ids=str)
-def test_every_pair_of_values_on_a_board(
-    op: str, pers: Sequence, low: int | None, tmp_path: Path, board: Board
-):
-    a, b, y = pers
-    case = workload(op, pers, (256, 257), low)
-    qa, qb = every_pair(pers)
-    expected = binary(op, dequantize(qa, a), dequantize(qb, b), y)
-    expected = expected if low is None else np.maximum(expected, low)
-    check(board, tmp_path, [call(case, Params(2), [qa, qb])], [expected])
+def test_every_pair_of_values_on_a_board(tmp_path: Path, board: Board):
+    calls, results = [], []
+    for op, pers, low in OPERANDS:
+        a, b, y = pers
+        qa, qb = every_pair(pers)
+        expected = binary(op, dequantize(qa, a), dequantize(qb, b), y)
+        calls.append(call(workload(op, pers, (256, 257), low), Params(2), [qa, qb]))
+        results.append(expected if low is None else np.maximum(expected, low))
+    check(board, tmp_path, calls, results)
 
 
 def test_sizes_with_tails_on_a_board(tmp_path: Path, board: Board):
     calls, expected = [], []
-    for shape in SIZES:
-        for params in (Params(1), Params(2), Params(4, parallel=True)):
-            a, b = drawn(shape, A.dtype), drawn(shape, B.dtype)[::-1]
-            calls.append(call(workload("add", (A, B, Y), shape), params, [a, b]))
-            expected.append(binary("add", dequantize(a, A), dequantize(b, B), Y))
+    for shape, params in zip(SIZES, cycle((Params(1), Params(2), Params(4, parallel=True)))):
+        a, b = drawn(shape, A.dtype), drawn(shape, B.dtype)[::-1]
+        calls.append(call(workload("add", (A, B, Y), shape), params, [a, b]))
+        expected.append(binary("add", dequantize(a, A), dequantize(b, B), Y))
     check(board, tmp_path, calls, expected)
 
 

@@ -100,7 +100,7 @@ def check(name: str, x: Array, actual: Array) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_error_is_within_the_stated_bound(name: str):
-    x = arguments(1 << 20)
+    x = arguments(1 << 18)
     check(name, x, run_on_host(function(name, x.size), [x], x.shape, "float32"))
 
 
@@ -120,7 +120,7 @@ def test_all_on_a_board(tmp_path: Path, board: Board):
 
 
 def test_all_by_sve(tmp_path: Path, sve_board: Board):
-    x = arguments(1 << 16)
+    x = arguments(1 << 14)
     ends = np.array([1e30, -1e30, 88.72, 88.73, -88.0, -89.0, 127, -127], np.float32)
     x[: len(ends)] = ends
     calls = [(function(name, x.size, by_sve=True), [x], x.shape, "float32") for name in FUNCTIONS]

@@ -23,7 +23,7 @@ from tests.schedules.kernels.elementwise.test_binary_forms import per
 from tests.schedules.kernels.elementwise.test_elementwise_s8 import DECIMALS, drawn, rescaled
 from tests.schedules.kernels.elementwise.test_elementwise_s8 import workload as added
 from tests.schedules.products import I8MM, MIXED, SIGNED, Case, Quant, check, conv, linear
-from tests.schedules.programs import BASELINE, DOTPROD, NEON_CORES, each_third
+from tests.schedules.programs import BASELINE, DOTPROD, NEON_CORES, each_fifth
 
 Pers = tuple[Per, Per, Per]
 
@@ -98,7 +98,7 @@ def test_every_value_is_that_of_two_kernels(
     )
 
 
-@each_third
+@each_fifth
 @pytest.mark.parametrize(("kernel", "core", "target"), KERNELS)
 def test_every_tile_gives_the_same(
     step: int, kernel: ModuleType, core: str, target: dict[str, Any], tmp_path: Path, board: Board

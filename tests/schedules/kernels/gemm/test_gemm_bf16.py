@@ -13,7 +13,7 @@ from schedules.kernels.gemm import gemm_bf16 as kernel
 from schedules.kernels.gemm.gemm_bf16 import TILES, Params
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import Case, halved
-from tests.schedules.programs import NEON, Array, assembly, each_third, linear, loops, model_so
+from tests.schedules.programs import NEON, Array, assembly, each_fifth, linear, loops, model_so
 
 CORE = CORES["neoverse-n2"]
 ALL_STEPS = ("bias", "residual", "relu", "clip")
@@ -57,7 +57,7 @@ def test_every_value_is_within_the_bound(workloads, tmp_path: Path, board: Board
         case.check(actual)
 
 
-@each_third
+@each_fifth
 @pytest.mark.isa("bf16")
 def test_every_tile_gives_the_same(step: int, tmp_path: Path, board: Board):
     # A tail of rows with an odd last one, a tail of columns, and more than one loop iteration of k.

@@ -13,7 +13,7 @@ from schedules.kernels.gemm import gemm_f16 as kernel
 from schedules.kernels.gemm.gemm_f16 import TILES, Params
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import Case, halved, weight_only
-from tests.schedules.programs import NEON, Array, assembly, each_third, linear, loops, model_so
+from tests.schedules.programs import NEON, Array, assembly, each_fifth, linear, loops, model_so
 
 CORE = CORES["neoverse-n2"]
 A76 = CORES["cortex-a76"]
@@ -74,7 +74,7 @@ def test_without_fmlal(tmp_path: Path, board: Board):
         case.check(actual)
 
 
-@each_third
+@each_fifth
 @pytest.mark.isa("fullfp16", "fp16fml")
 def test_every_tile_gives_the_same(step: int, tmp_path: Path, board: Board):
     case = Case(halved(linear(31, 53, 75, ALL_STEPS), "float16"))

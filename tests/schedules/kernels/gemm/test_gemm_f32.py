@@ -28,8 +28,7 @@ def check_on_host(workload: Workload) -> None:
 @pytest.mark.parametrize(
     ("m", "n", "k"),
     [
-        *[(1, 1, 1), (1, 31, 4), (1, 31, 67), (7, 8, 3), (7, 8, 31), (8, 7, 1), (8, 7, 67)],
-        *[(9, 16, 4), (9, 16, 9), (31, 9, 3), (31, 9, 31), (13, 35, 1), (13, 35, 9), (13, 35, 67)],
+        *[(1, 1, 1), (1, 31, 67), (7, 8, 31), (8, 7, 1), (9, 16, 9), (31, 9, 3), (13, 35, 67)],
     ],
 )
 def test_sizes_with_tails(m: int, n: int, k: int):
@@ -77,8 +76,10 @@ CONVOLUTIONS: dict[str, dict[str, Any]] = {
     ids=str,
 )
 def test_epilogue(steps: Sequence[str]):
-    check_on_host(linear(7, 23, 9, steps))
-    check_on_host(conv2d((1, 5, 7, 6), 22, (3, 3), steps, groups=2, padding=(1, 1, 1, 1)))
+    if "relu" in steps:
+        check_on_host(linear(7, 23, 9, steps))
+    else:
+        check_on_host(conv2d((1, 5, 7, 6), 22, (3, 3), steps, groups=2, padding=(1, 1, 1, 1)))
 
 
 def test_leading_dimensions_are_rows():

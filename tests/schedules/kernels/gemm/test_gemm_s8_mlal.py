@@ -16,7 +16,7 @@ from schedules.kernels.gemm.product import reordered
 from schedules.kernels.tiles import mlal_tile
 from schedules.kernels.tiles.tile_stores import HALF
 from tests.schedules.products import MIXED, SIGNED, UNSIGNED, Case, Quant, check, conv, linear
-from tests.schedules.programs import BASELINE, assembly, each_third, loops
+from tests.schedules.programs import BASELINE, assembly, each_fifth, loops
 
 CORE = CORES["cortex-a53"]
 TARGETS = {name: {**BASELINE, "mcpu": name} for name in ("cortex-a53", "cortex-a72")}
@@ -83,7 +83,7 @@ def test_every_value_is_the_definitions(cases: list[Case], tmp_path: Path, board
     check(kernel, [(case, widest(case)) for case in cases], TARGETS["cortex-a53"], board, tmp_path)
 
 
-@each_third
+@each_fifth
 def test_every_tile_gives_the_same(step: int, tmp_path: Path, board: Board):
     # An odd last row, a tail of columns, and more than one loop iteration of k.
     case = conv((1, 7, 9, 27), 43, (3, 3), pads=(1, 1, 1, 1))

@@ -25,8 +25,7 @@ def on_host(case: Case, params: Params) -> np.ndarray:
 @pytest.mark.parametrize(
     ("m", "n", "group", "k"),
     [
-        *[(1, 1, 4, 1), (1, 1, 4, 9), (1, 31, 32, 31), (1, 31, 32, 50), (1, 31, 32, 131), (7, 8, 8, 7)],
-        *[(7, 8, 8, 8), (7, 8, 8, 131), (31, 9, 12, 1), (31, 9, 12, 9), (31, 9, 12, 50)],
+        *[(1, 1, 4, 1), (1, 31, 32, 131), (7, 8, 8, 7), (7, 8, 8, 8), (31, 9, 12, 9), (31, 9, 12, 50)],
     ],
 )
 def test_results_are_those_of_the_float_product_to_the_bit(m: int, n: int, group: int, k: int):

@@ -15,7 +15,7 @@ from schedules.kernels.common.contract import Kernel, Match
 from schedules.kernels.depthwise import depthwise_s8
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 from tests.schedules.products import I8MM, SIXTEEN_BITS, SIXTEEN_BITS_SHIFTED, Case, check, conv, linear
-from tests.schedules.programs import BASELINE, DOTPROD, NEON_CORE, each_third
+from tests.schedules.programs import BASELINE, DOTPROD, NEON_CORE, each_fifth
 from tests.schedules.transposed_cases import GEOMETRIES, integer_case
 
 KERNELS = [
@@ -35,7 +35,7 @@ def test_every_value_is_the_definitions(
     check(kernel, [(case, kernel.default(case.workload, core)) for case in cases], target, board, tmp_path)
 
 
-@each_third
+@each_fifth
 @pytest.mark.parametrize(("kernel", "core", "target"), KERNELS)
 def test_every_tile_gives_the_same(
     step: int, kernel: Kernel, core: Core, target: dict[str, Any], tmp_path: Path, board: Board

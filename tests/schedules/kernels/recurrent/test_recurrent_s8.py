@@ -113,8 +113,10 @@ CASES = [
 
 @pytest.mark.parametrize("core", ["neoverse-n2", "cortex-a53"])
 def test_values_are_those_of_the_definition(core: str, tmp_path: Path, board: Board):
-    chosen = [(case, kernel.candidates(case.workload, CORES[core])[-1]) for case in CASES]
-    chosen += [(case, kernel.default(case.workload, CORES[core])) for case in (CASES[2], CASES[4])]
+    # The cores differ in how they multiply, not in the cells: each has a half of them.
+    own = CASES[core == "cortex-a53" :: 2]
+    chosen = [(case, kernel.candidates(case.workload, CORES[core])[-1]) for case in own]
+    chosen.append((own[2], kernel.default(own[2].workload, CORES[core])))
     calls = [case.call(params) for case, params in chosen]
     so = model_so(tmp_path / "model.so", calls, DOTPROD if core == "neoverse-n2" else BASELINE)
     outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
