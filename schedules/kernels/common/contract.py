@@ -42,6 +42,11 @@ def declined(kernel: str, reason: str, limit: str, actual: str, unfit: bool = Fa
     return Diagnostic(reason, limit, actual, asked=kernel, unfit=unfit)
 
 
+def lacking(kernel: str, feature: str, core: "Core") -> Diagnostic:
+    """Return the answer that a kernel needs a feature of the instruction set which the core does not have."""
+    return Diagnostic(f"{core.name} has no {feature}", asked=kernel)
+
+
 Answer = TypeVar("Answer")
 
 

@@ -18,7 +18,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Match, declined, taken
+from schedules.kernels.common.contract import Match, declined, lacking, taken
 from schedules.kernels.depthwise.accumulators_s8 import finish
 from schedules.kernels.depthwise.geometry import is_depthwise
 from schedules.kernels.depthwise.input_rows_s8 import Window
@@ -81,7 +81,7 @@ def matches(
         limit = f"{rows} rows, {taps} taps"
         return declined(name, "kernel is too large", limit, f"{height} x {width}")
     if feature not in core.features and not (feature == "neon" and core.neon):
-        return declined(name, "the core lacks a feature", feature, core.name)
+        return lacking(name, feature, core)
     return Match(f"{'int16 by int8' if wide else 'int8'} depthwise {height} x {width} of {channels} channels")
 
 

@@ -23,7 +23,7 @@ from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.registers import REGISTERS, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, Match, declined, lacking, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
 from schedules.kernels.depthwise.accumulators_s8 import finish, headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.axis_steps import Span
@@ -80,7 +80,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if isinstance(field, Diagnostic):
         return field
     if not core.neon:
-        return declined(NAME, "the core lacks a feature", "neon", core.name)
+        return lacking(NAME, "neon", core)
     height, width = workload.operands[1].shape[1:3]
     return Match(f"int8 depthwise {height} x {width} of {product.data[-1]} channels")
 

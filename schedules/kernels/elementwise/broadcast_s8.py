@@ -21,7 +21,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, Match, lacking, taken
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each
 from schedules.kernels.elementwise import binary_tile
@@ -101,7 +101,7 @@ class Params:
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes functions of two tensors of which one has the output's shape and the other less, or is a constant."""
     if not core.neon:
-        return declined(NAME, "the core lacks a feature", "neon", core.name)
+        return lacking(NAME, "neon", core)
     plan = read(workload)
     if isinstance(plan, Diagnostic):
         return plan

@@ -27,7 +27,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import threads, tiling
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, Match, lacking, taken
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
@@ -89,9 +89,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if isinstance(product, Diagnostic):
         return product
     if not units_of(core):
-        return declined(
-            NAME, "the core lacks a feature", " or ".join(u.feature for u in UNITS.values()), core.name
-        )
+        return lacking(NAME, " or ".join(u.feature for u in UNITS.values()), core)
     return Match(
         f"{math.prod(product.lead)} products {product.rows} x {product.a.depth} x {product.columns} of run time"
     )

@@ -29,7 +29,7 @@ from schedules.intrinsics.fmla import fmla_lane
 from schedules.intrinsics.interleave import interleaved
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, Match, declined, lacking, taken
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import packed_panels_f32
 from schedules.kernels.gemm.packed_panels_f32 import Matrix
@@ -98,7 +98,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if isinstance(layer, Diagnostic):
         return layer
     if not core.neon:
-        return declined(NAME, "the core lacks a feature", "neon", core.name)
+        return lacking(NAME, "neon", core)
     if core.vector_pipes == 1:
         return declined(NAME, "on this core each product waits for a load", "2 vector pipes", core.name)
     share = layer.nonzeros / (layer.product.rows.depth * layer.product.columns)

@@ -23,7 +23,7 @@ from schedules.intrinsics.narrow import sqrdmulh, sqshl, sqxtn16, srshr
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, Match, declined, lacking, taken
 from schedules.kernels.recurrent.products_s8 import (
     Params as Params,
 )
@@ -76,7 +76,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if isinstance(layer, Diagnostic):
         return layer
     if not core.neon:
-        return declined(NAME, "the core lacks a feature", "neon", core.name)
+        return lacking(NAME, "neon", core)
     return Match(f"integer LSTM of {layer.steps} steps, {layer.batch} x {layer.hidden}")
 
 

@@ -9,7 +9,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Match, declined, taken
+from schedules.kernels.common.contract import Match, declined, lacking, taken
 
 
 class Rows(Protocol):
@@ -61,7 +61,7 @@ class RowKernel(Generic[R, P]):
         """Accept the workloads that can be parsed, on cores with NEON."""
         rows = self.read(workload)
         if not core.neon:
-            return declined(self.name, "the core lacks a feature", "neon", core.name)
+            return lacking(self.name, "neon", core)
         if isinstance(rows, Diagnostic):
             return rows
         return Match(f"{self.what(workload)} of {rows.count} rows of {rows.length}")

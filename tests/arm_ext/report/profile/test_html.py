@@ -49,7 +49,7 @@ def report(size: int, faster: int = 1) -> ProfileReport:
                 sorted({max(0, index - 1), max(0, index - 3)} if index % 4 == 3 else {index - 1} - {-1})
             ),
             share=cycles[index] / whole,
-            why=(("gemm_s8_mmla declined", "the core lacks i8mm"),),
+            why=(("gemm_s8_mmla declined", "neoverse-n1 has no i8mm"),),
             alternatives=(KernelOption(kernel="gemm_s8_mlal", selection_cost=2 * cycles[index], ratio=2.0),),
             counts=Counts(
                 instructions=cycles[index] * 2,
@@ -182,7 +182,7 @@ def test_rows_are_chosen_by_mouse_and_keys(browser: webdriver.Chrome, tmp_path: 
     assert "block7/conv" in detail.text
     assert "sdot v0.4s, v1.16b, v2.16b" in detail.text
     assert "cycles, 2.00 times the chosen kernel's" in detail.text
-    assert "the core lacks i8mm" in detail.text
+    assert "neoverse-n1 has no i8mm" in detail.text
     browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
     assert "block8/conv" in detail.text
 
