@@ -8,6 +8,7 @@ whole functions. In kernels of ours such conditions are outside of loops to begi
 """
 
 from collections.abc import Callable, Set
+from typing import Any
 
 import tvm
 from tvm import s_tir, tirx
@@ -71,6 +72,9 @@ SHORT = _STATEMENTS // 2
 # Most variables that a value may be computed from, counted each time, before it is stored (`_in_memory`).
 _LARGE = 256
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
+
+
+_COMPARISONS = (prim.EQ, prim.NE, prim.LT, prim.LE, prim.GT, prim.GE, prim.Max, prim.Min)
 
 
 def _of_others(transform: Pass) -> Pass:
@@ -178,29 +182,30 @@ _TO_BLOCKS = Sequential(
 def _define_comparisons(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Compare bools as int8, and negate a == b for a != b of floats.
 
-    TVM compares vectors of bools by an instruction for floats, which LLVM refuses. And its a != b of floats is false
-    where one is NaN. (The negation is an exclusive or: TVM simplifies all others to a != b.)
+    TVM compares bools by instructions for floats, which LLVM refuses. And its a != b of floats is false where one is
+    NaN. (The negation is an exclusive or: TVM simplifies all others to a != b.)
     """
-    found: list[prim.EQ | prim.NE] = []
-    structural_walk(func.body, [((prim.EQ, prim.NE), found.append)])
+    found: list[Any] = []
+    structural_walk(func.body, [(_COMPARISONS, found.append)])
     # A walk takes a third of the time of a map.
     if not any(map(_is_redefined, found)):
         return func
 
-    def redefined(node: prim.EQ | prim.NE) -> Expr:
+    def redefined(node: Any) -> Expr:
         dtype = str(node.a.ty.dtype)
         if not _is_redefined(node):
             return node
         if dtype.startswith("bool"):
             integers = dtype.replace("bool", "int8")
-            return type(node)(tirx.Cast(integers, node.a), tirx.Cast(integers, node.b))
+            compared = type(node)(tirx.Cast(integers, node.a), tirx.Cast(integers, node.b))
+            return tirx.Cast(dtype, compared) if isinstance(node, prim.Max | prim.Min) else compared
         equal = prim.EQ(node.a, node.b)
         return tirx.bitwise_xor(equal, tirx.const(True, str(equal.ty.dtype)))
 
-    return func.with_body(structural_map(func.body, [((prim.EQ, prim.NE), redefined)]))
+    return func.with_body(structural_map(func.body, [(_COMPARISONS, redefined)]))
 
 
-def _is_redefined(node: prim.EQ | prim.NE) -> bool:
+def _is_redefined(node: Any) -> bool:
     dtype = str(node.a.ty.dtype)
     return dtype.startswith("bool") or (isinstance(node, prim.NE) and "float" in dtype)
 

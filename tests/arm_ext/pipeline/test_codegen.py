@@ -122,12 +122,13 @@ def test_code_is_that_of_the_whole_list_of_passes():
 
 @pytest.mark.parametrize("dtype", ["bool", "float32"])
 def test_comparisons_are_numpy_s(dtype: str):
-    """TVM compares vectors of bools by an instruction for floats, which LLVM refuses, and NaN as unequal to nothing."""
+    """TVM compares bools by instructions for floats, which LLVM refuses, and NaN as unequal to nothing."""
     rng = np.random.default_rng(0)
     given = [rng.integers(0, 2, (4, 16)).astype(dtype) for _ in range(2)]
-    compared = [np.equal, np.not_equal]
-    if dtype == "float32":
-        compared += [np.less, np.less_equal, np.greater, np.greater_equal]
+    compared = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]
+    if dtype == "bool":
+        compared += [np.maximum, np.minimum]
+    else:
         given[0][1], given[1][:, 3] = np.nan, np.nan
     params = [relax.Var(name, relax.TensorType((4, 16), dtype)) for name in "ab"]
     builder = relax.BlockBuilder()
