@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages for models that cannot be imported, and for shapes that do not fit a model."""
 
+import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
-from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.errors import ArmExtError, ModelError, UsageError
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -12,6 +14,9 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 # In what upstream says where it would have to write a shape that is computed at run time.
 _NO_SHAPE = "to be Shape. However"
+
+# Where converters of ours are.
+_OURS = Path(__file__).parents[1]
 
 # Listed at most, so that a message fits on a screen.
 _SHOWN_NODES = 3
@@ -53,10 +58,18 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception | str) 
         operators: Source node → operator.
         err: What the importer raised, or why it did.
     """
-    reason = err if isinstance(err, str) else reason_of(err)
-    if _NO_SHAPE in reason:
-        reason = "the shape of its result depends on values that only the run knows: make them constants of the model"
+    reason = err if isinstance(err, str) else failure_of(err)
     return ModelError(f"{operators.get(node, '?')} node '{node}' cannot be imported: {reason}")
+
+
+def failure_of(err: Exception) -> str:
+    """Return why a converter failed: what a converter of ours says as it is, other words as a quotation."""
+    reason = reason_of(err)
+    if _NO_SHAPE in reason:
+        return "the shape of its result depends on values that only the run knows: make them constants of the model"
+    raised = traceback.extract_tb(err.__traceback__)[-1:]
+    is_ours = isinstance(err, ArmExtError) or any(_OURS in Path(frame.filename).parents for frame in raised)
+    return reason if is_ours else f"it has a form that is not supported; TVM's importer says: {reason}"
 
 
 def reason_of(err: BaseException, line: int = -1) -> str:

@@ -216,7 +216,6 @@ CONVERTERS: dict[str, Convert] = {
     "native_layer_norm.default": _without_statistics("_native_layer_norm"),
     "native_group_norm.default": _without_statistics("_native_group_norm"),
     "hypot.default": _with_arguments(elementwise.hypot),
-    "_cdist_forward.default": _with_arguments(elementwise.distances),
     **dict.fromkeys(
         _overloads("__lshift__", "bitwise_left_shift"), _with_arguments(elementwise.shifted_left)
     ),

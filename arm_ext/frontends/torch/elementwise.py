@@ -93,20 +93,6 @@ def elu(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) ->
     return emit(R.add(emit(R.multiply(slope, below)), above))
 
 
-def distances(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert _cdist_forward: distances of all rows [..., m, k] and [..., n, k].
-
-    Raises:
-        ValueError: They are no Euclidean ones.
-    """
-    if a["p"] != 2.0:
-        raise ValueError(f"distances with p = {a['p']} are not supported, only with p = 2")
-    emit = importer.block_builder.emit
-    left, right = emit(R.expand_dims(a["x1"], -2)), emit(R.expand_dims(a["x2"], -3))
-    difference = emit(R.subtract(left, right))
-    return emit(R.sqrt(emit(R.sum(emit(R.multiply(difference, difference)), -1))))
-
-
 def shifted_left(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
     """Convert x << y."""
     return importer.block_builder.emit(R.left_shift(a["self"], _number(a["other"], a["self"])))

@@ -27,12 +27,14 @@ from arm_ext.frontends.common.refuse import (
     misfit,
     reason_of,
     refuse_dynamic_inputs,
+    refuse_operators,
     refuse_unknown_inputs,
 )
 from arm_ext.frontends.common.state import with_states
 from arm_ext.frontends.torch.archive import UntrustedError, read_program
 from arm_ext.frontends.torch.cond import with_branches
 from arm_ext.frontends.torch.control_limits import check_control_flow
+from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
 from arm_ext.frontends.torch.export import quiet
 from arm_ext.frontends.torch.promote import promote
@@ -40,7 +42,7 @@ from arm_ext.frontends.torch.recurrent import loops_of
 from arm_ext.frontends.torch.reference import reference
 from arm_ext.frontends.torch.scalars import give_axes
 from arm_ext.frontends.torch.state import drop_numbers, take_buffers
-from arm_ext.frontends.torch.translator import DECIDING, Translator, operator_of
+from arm_ext.frontends.torch.translator import DECIDING, Translator, operator_of, source_of
 
 # Operators whose decompositions would cost more than themselves.
 _KEPT = (torch.ops.aten.scaled_dot_product_attention.default, torch.ops.aten.softplus.default)
@@ -64,7 +66,7 @@ def import_torch(
     program, name, digest = read_exported(model, trust=trust)
     check_control_flow(program)
     nodes = {n.name: operator_of(n) for n in program.graph.nodes if n.op == "call_function"}
-    table = torch.export.default_decompositions()
+    table = {**torch.export.default_decompositions(), **DECOMPOSITIONS}
     kept = (
         *_KEPT,
         *loops_of(program),
@@ -77,6 +79,7 @@ def import_torch(
             plain = program.run_decompositions(table)
     except Exception as err:  # of many types
         raise ModelError(f"torch cannot take the program's operators apart: {reason_of(err, 0)}") from err
+    _refuse_checks(plain, nodes)
     drop_numbers(plain)
     promote(plain.graph_module)
     give_axes(plain.graph_module)
@@ -105,6 +108,16 @@ def import_torch(
         buffer.name: translator._convert_pytorch_tensor_to_tvm(buffer.value).numpy() for buffer in buffers
     }
     return with_states(imported, {buffer.name: buffer.output for buffer in buffers}, initial)
+
+
+def _refuse_checks(program: ExportedProgram, operators: Mapping[str, str]) -> None:
+    """Refuse operators that raise errors at run time, such as `linalg.cholesky` of what is not positive definite."""
+    checked: dict[str, list[str]] = {}
+    for node in program.graph.nodes:
+        if operator_of(node) == "with_effects":
+            name = source_of(node)
+            checked.setdefault(operators.get(name, name), []).append(name)
+    refuse_operators(checked)
 
 
 def _check_sizes(program: ExportedProgram) -> None:

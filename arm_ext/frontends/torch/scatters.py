@@ -25,13 +25,7 @@ def scatter_add(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Argum
 
 
 def scatter_reduce(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert scatter_reduce.two.
-
-    Raises:
-        ValueError: The values that are written to are left out of the reduction, or it is a mean.
-    """
-    if not a["include_self"] or a["reduce"] not in _REDUCTIONS:
-        raise ValueError(f"reduce='{a['reduce']}' with include_self={a['include_self']} is not supported")
+    """Convert scatter_reduce.two, but means, which `decompositions` makes sums."""
     return _scattered(importer, a, a["reduce"])
 
 
@@ -54,6 +48,8 @@ def unfold(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments)
     """Convert unfold.default: windows along an axis, whose elements become the last axis."""
     emit, data = importer.block_builder.emit, a["self"]
     rank = len(data.ty.shape)
+    if not rank:  # one element is one window of 1, of which only the last axis is left
+        return emit(R.reshape(data, [1]))
     axis, size, step = int(a["dimension"]) % rank, int(a["size"]), int(a["step"])
     starts = np.arange(0, int(data.ty.shape[axis]) - size + 1, step)
     places = starts[:, None] + np.arange(size)

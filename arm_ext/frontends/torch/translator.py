@@ -12,12 +12,14 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
-from arm_ext.frontends.common.refuse import reason_of, refuse_operators
+from arm_ext.frontends.common.refuse import failure_of, reason_of, refuse_operators
 from arm_ext.frontends.torch import while_loop
 from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
 
 DECIDING = ("cond", while_loop.NAME)
 """Operators that are control flow."""
+
+_MOST_TRANSPOSED = 2  # axes of a transposed convolution that TVM has an operator for
 
 NOT_COMPILED = ("masked_select.default",)
 """Operators that upstream converts, to a shape that depends on the data."""
@@ -28,8 +30,8 @@ def operator_of(node: torch.fx.Node) -> str:
     return str(node.target) if not callable(node.target) or "." in str(node.target) else node.target.__name__
 
 
-def _source(node: torch.fx.Node) -> str:
-    """The program's node that a decomposition came from."""
+def source_of(node: torch.fx.Node) -> str:
+    """Return the name of the program's node that a decomposition came from."""
     origins = node.meta.get("from_node")
     return str(origins[0].name) if origins else node.name
 
@@ -88,7 +90,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             given = arguments_of(self, node)
             inputs = [value for value in given.values() if isinstance(value, relax.Expr)]
             others = {name: value for name, value in given.items() if not isinstance(value, relax.Expr)}
-            op = CustomOp(operator_of(node), _source(node), inputs, others, self.block_builder)
+            op = CustomOp(operator_of(node), source_of(node), inputs, others, self.block_builder)
             known = node.meta.get("val")
             values = convert_custom(op, len(known) if isinstance(known, list | tuple) else 1)
             return values if isinstance(known, list | tuple) else values[0]
@@ -97,8 +99,9 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     def _telling(self, convert: Any) -> Any:
         def converted(node: torch.fx.Node) -> Any:
-            source = _source(node)
+            source = source_of(node)
             try:
+                _check_convolution(node)
                 value = self._without_data(node)
                 value = convert(node) if value is None else value
                 if isinstance(value, tvm.ir.Call):  # which upstream forgot to bind, and has no type
@@ -107,7 +110,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             except UsageError:  # raised by a plugin's converter
                 raise
             except Exception as err:
-                told = f"{operator_of(node)} node '{source}' cannot be imported: {reason_of(err)}"
+                told = f"{operator_of(node)} node '{source}' cannot be imported: {failure_of(err)}"
                 self._failed.append(told)
                 value = self._stand_in(node, told, err)
             for part in value if isinstance(value, list | tuple) else [value]:
@@ -170,7 +173,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         missing: dict[str, list[str]] = {}
         for node in _all_calls(self.program.graph_module):
             if node.target.__name__ not in self.convert_map:
-                missing.setdefault(operator_of(node), []).append(_source(node))
+                missing.setdefault(operator_of(node), []).append(source_of(node))
         refuse_operators(missing)
 
     @staticmethod
@@ -191,6 +194,21 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         # Each place where a branch is called has a function of its own, with the weights that it is given there.
         self._branch_cache: dict[int, Any] = {}
         return super()._import_branch_subgraph(graph_module, operands, name_hint)
+
+
+def _check_convolution(node: torch.fx.Node) -> None:
+    """Refuse the convolutions that upstream has no operator for, or computes in another type."""
+    if node.target is not torch.ops.aten.convolution.default:
+        return
+    data = node.all_input_nodes[0].meta["val"]
+    if not data.dtype.is_floating_point:
+        raise ValueError(
+            f"it is of {str(data.dtype).removeprefix('torch.')}, and only convolutions of floats are supported"
+        )
+    if node.args[6] and data.dim() > _MOST_TRANSPOSED + 2:
+        raise ValueError(
+            f"it is transposed and over {data.dim() - 2} axes; {_MOST_TRANSPOSED} at most are supported"
+        )
 
 
 def _is_static(value: Any) -> bool:

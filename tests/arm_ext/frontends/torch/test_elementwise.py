@@ -131,8 +131,3 @@ def test_quotients_are_rounded_as_asked():
         ]
 
     compare(function, torch.linspace(-5, 5, 9), torch.arange(-9, 9))
-
-
-def test_other_distances_are_refused():
-    with pytest.raises(ModelError, match=r"cdist' cannot be imported: .*p = 1\.0"):
-        imported(lambda x: torch.cdist(x, x, p=1.0), torch.randn(3, 2))

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes to places, windows and samples against torch."""
 
-import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from arm_ext.common.errors import ModelError
-from tests.arm_ext.frontends.torch.compared import compare, imported
+from tests.arm_ext.frontends.torch.compared import compare
 
 
 def test_values_are_written_and_added():
@@ -36,10 +34,3 @@ def test_samples_of_images():
 
     torch.manual_seed(0)
     compare(function, torch.randn(2, 3, 5, 4), torch.rand(2, 3, 7, 2) * 2.4 - 1.2)
-
-
-def test_a_mean_is_refused():
-    with pytest.raises(ModelError, match="reduce='mean'"):
-        imported(
-            lambda x, i: x.scatter_reduce(0, i, x, "mean"), torch.randn(3), torch.zeros(3, dtype=torch.int64)
-        )

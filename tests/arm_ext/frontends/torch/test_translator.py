@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program's translation tells of all that it fails at."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -22,12 +24,32 @@ def test_operators_in_branches_are_named_with_the_others():
 
 def test_all_nodes_that_fail_are_told_at_once():
     def function(x: Tensor) -> Tensor:
-        return torch.cdist(x, x, p=1.0) + torch.cdist(x.exp(), x, p=3.0)
+        places = nn.functional.max_pool2d(x, 2, return_indices=True)[1]
+        return places.sum() + torch.native_layer_norm(x, [4], None, None, 1e-5)[1].sum()
 
     with pytest.raises(
-        ModelError, match=r"node 'cdist' (.|\n)*p = 1\.0(.|\n)*node 'cdist_1' (.|\n)*p = 3\.0"
+        ModelError,
+        match=r"node 'max_pool2d\S*' (.|\n)*maxima(.|\n)*node 'native_layer_norm' (.|\n)*deviation",
     ):
-        imported(function, torch.randn(3, 2))
+        imported(function, torch.randn(1, 2, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda x: torch.linalg.cholesky(x[0]), r"aten\.linalg_cholesky\.default \(1x\): linalg_cholesky"),
+        (lambda x: nn.functional.conv2d(x.long(), x.long()), "'conv2d' .*it is of int64"),
+        (lambda x: nn.functional.conv_transpose3d(x[None], x[None]), "it is transposed and over 3 axes"),
+        (
+            lambda x: torch.as_strided(x.mT, (2,), (1,)),
+            "a form that is not supported; TVM's importer says: Reshape",
+        ),
+    ],
+    ids=["check", "integers", "transposed", "upstream's"],
+)
+def test_a_refusal_is_a_sentence(function: Callable[[Tensor], Tensor], told: str):
+    with pytest.raises(ModelError, match=told):
+        imported(function, torch.randn(1, 1, 3, 3))
 
 
 def test_empty_tensors_are_no_part_of_a_concatenation():

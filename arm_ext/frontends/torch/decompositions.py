@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decompositions of torch operators, which nothing converts, into others.
+
+A function here computes what its operator does with operators of torch for which there are converters. It gets the
+operator's arguments, and returns NotImplemented for a form that has a converter.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+
+_aten = torch.ops.aten
+
+
+def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    return x * beta + torch.bmm(a, b).sum(0) * alpha
+
+
+def _addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Of integers, which upstream multiplies with floats."""
+    return NotImplemented if x.is_floating_point() else x * beta + torch.mm(a, b) * alpha
+
+
+def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
+    """Take elements of data in their order."""
+    if not x.is_contiguous():
+        return NotImplemented
+    places = torch.full((), storage_offset or 0, dtype=torch.int64)
+    for count, step in zip(size, stride, strict=True):
+        places = places.unsqueeze(-1) + torch.arange(count) * step
+    return x.reshape(-1)[places]
+
+
+def _angle(x: Tensor) -> Any:
+    """Of real numbers."""
+    if x.is_complex():
+        return NotImplemented
+    return torch.where(x < 0, math.pi, torch.where(x.isnan(), x, 0.0)).to(torch.result_type(x, 1.0))
+
+
+def _signbit(x: Tensor) -> Tensor:
+    negative = x < 0
+    return negative | ((x == 0) & (1 / x < 0)) if x.is_floating_point() else negative
+
+
+def _copysign(x: Tensor, sign: Tensor) -> Tensor:
+    size = x.abs().to(torch.result_type(x, 1.0))
+    return torch.where(_signbit(sign), -size, size)
+
+
+def _fmax(x: Tensor, y: Tensor) -> Tensor:
+    return torch.where(x.isnan(), y, torch.where(y.isnan(), x, torch.maximum(x, y)))
+
+
+def _fmin(x: Tensor, y: Tensor) -> Tensor:
+    return torch.where(x.isnan(), y, torch.where(y.isnan(), x, torch.minimum(x, y)))
+
+
+def _cdist(x: Tensor, y: Tensor, p: float, mode: int | None) -> Any:
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+
+
+def _trilinear(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    for axes, k in ((expand1, 0), (expand2, 1), (expand3, 2)):
+        for axis in sorted(axes):
+            a, b, c = (x.unsqueeze(axis) if n == k else x for n, x in enumerate((a, b, c)))
+    product = a * b * c
+    return product.sum(sumdim) if sumdim else product
+
+
+def _shifted(x: Tensor, step: int, dim: int, fill: Tensor) -> Tensor:
+    """Move all by `step` places along an axis."""
+    kept = x.narrow(dim, 0, x.shape[dim] - step)
+    return torch.cat([fill.expand_as(x.narrow(dim, 0, step)), kept], dim)
+
+
+def _running(better: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+    """Return the decomposition of cummax or cummin: each step doubles how many elements have been compared."""
+
+    def extremes(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        if not x.dim():
+            return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+        dim, count = dim % x.dim(), x.shape[dim]
+        sizes = [count if axis == dim else 1 for axis in range(x.dim())]
+        values, places = x, torch.arange(count, device=x.device).reshape(sizes).expand_as(x)
+        for step in (1 << k for k in range((count - 1).bit_length())):
+            first = x.narrow(dim, 0, 1), torch.zeros((), dtype=torch.int64, device=x.device)
+            before, at = (
+                _shifted(y, step, dim, fill) for y, fill in zip((values, places), first, strict=True)
+            )
+            # Of equal ones the last counts, and NaN is ahead of all.
+            is_earlier = better(before, values)
+            if x.is_floating_point():
+                is_earlier = (is_earlier & ~values.isnan()) | (before.isnan() & ~values.isnan())
+            values, places = torch.where(is_earlier, before, values), torch.where(is_earlier, at, places)
+        return values, places
+
+    return extremes
+
+
+def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    if not x.dim():
+        return x.clone()
+    none = torch.full((), -math.inf, dtype=x.dtype, device=x.device)
+    for step in (1 << k for k in range((x.shape[dim] - 1).bit_length())):
+        x = torch.logaddexp(x, _shifted(x, step, dim, none))
+    return x
+
+
+def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    found = tuple(torch.sort(x, dim=dim))
+    if not x.dim():
+        return found[0], found[1]
+    values, places = (y.narrow(dim, k - 1, 1) if keepdim else y.select(dim, k - 1) for y in found)
+    return values, places
+
+
+def _searchsorted(
+    boundaries: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Count the boundaries below a value; NaN is above all."""
+    if sorter is not None:
+        boundaries = boundaries.gather(-1, sorter)
+    edges, values = boundaries.unsqueeze(-2), x.unsqueeze(-1)
+    above = edges > values if right or side == "right" else edges >= values
+    return above.logical_not().sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def _bucketize(x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return _searchsorted(
+        boundaries.expand(*x.shape, -1), x.unsqueeze(-1), out_int32=out_int32, right=right
+    ).squeeze(-1)
+
+
+def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    shape = np.broadcast_shapes(x.shape, mask.shape)
+    x, mask = x.expand(shape), mask.expand(shape)
+    places = (mask.reshape(-1).to(torch.int64).cumsum(0) - 1).clamp(min=0)
+    return torch.where(mask, source.reshape(-1)[places].reshape(x.shape), x)
+
+
+def _diagonal_scatter(x: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    moved, count = x.movedim((dim1, dim2), (0, 1)), torch.arange(source.shape[-1], device=x.device)
+    places = count + max(-offset, 0), count + max(offset, 0)
+    return moved.index_put(places, source.movedim(-1, 0)).movedim((0, 1), (dim1, dim2))
+
+
+def _put(x: Tensor, places: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    index = (places.reshape(-1),)
+    return x.reshape(-1).index_put(index, source.reshape(-1), accumulate).reshape(x.shape)
+
+
+def _neutral(dtype: torch.dtype, reduce: str) -> float:
+    """Return the number with which a reduction changes nothing."""
+    if reduce not in ("amax", "amin"):
+        return 1 if reduce == "prod" else 0
+    if dtype.is_floating_point:
+        return -math.inf if reduce == "amax" else math.inf
+    return torch.iinfo(dtype).min if reduce == "amax" else torch.iinfo(dtype).max
+
+
+def _scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    """Leave out what was there before, and compute means as sums."""
+    if include_self and reduce != "mean":
+        return NotImplemented
+    start = x if include_self else x.scatter(dim, index, _neutral(x.dtype, reduce))
+    if reduce != "mean":
+        return start.scatter_reduce(dim, index, source, reduce)
+    total = start.scatter_reduce(dim, index, source, "sum")
+    ones = torch.ones_like(x, dtype=torch.int64)
+    written = (ones if include_self else ones.scatter(dim, index, 0)).scatter_reduce(
+        dim, index, torch.ones_like(source, dtype=torch.int64), "sum"
+    )
+    if x.is_floating_point():
+        return total / written.to(x.dtype)
+    return torch.div(total, written.to(x.dtype), rounding_mode="floor")
+
+
+def _scatter_with(x: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
+    return x.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+def _index_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    sizes = [-1 if axis == dim % x.dim() else 1 for axis in range(x.dim())]
+    places = index.reshape(sizes).expand_as(source)
+    return x.scatter_reduce(dim, places, source, reduce, include_self=include_self)
+
+
+def _adaptive_max_pool(x: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor]:
+    """Reduce windows along the last axis, then along those before; of equal ones the first counts."""
+    rank = len(sizes)
+    shape = x.shape[-rank:]
+    places = torch.arange(math.prod(shape), device=x.device).reshape(shape).expand_as(x)
+    for axis in range(-1, -rank - 1, -1):
+        given, asked = x.shape[axis], sizes[axis]
+        parts = []
+        for k in range(asked):
+            first = k * given // asked
+            window = -(-(k + 1) * given // asked) - first
+            values, at = x.narrow(axis, first, window).max(axis, keepdim=True)
+            parts.append((values, places.narrow(axis, first, window).gather(axis, at)))
+        x, places = (torch.cat(found, axis) for found in zip(*parts, strict=True))
+    return x, places
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sum (mode 0), average (1) or take the maximum (2) of rows; a bag's begin at its offset."""
+    bags = offsets.shape[0] - include_last_offset
+    starts = offsets[:bags].unsqueeze(0)
+    bag = (starts <= torch.arange(indices.shape[0], device=weight.device).unsqueeze(1)).sum(1) - 1
+    rows = weight[indices]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    counted = torch.ones_like(indices) if padding_idx < 0 else (indices != padding_idx).to(indices.dtype)
+    counts = torch.zeros(bags, dtype=indices.dtype, device=weight.device).scatter_add(0, bag, counted)
+    member = counted.unsqueeze(1) > 0
+    empty = weight.new_zeros(bags, weight.shape[1])
+    places = bag.unsqueeze(1).expand_as(rows)
+    if mode == 2:
+        low = torch.full_like(empty, -math.inf)
+        found = low.scatter_reduce(0, places, torch.where(member, rows, -math.inf), "amax")
+        found = torch.where(counts.unsqueeze(1) > 0, found, 0.0)
+    else:
+        found = empty.scatter_add(0, places, torch.where(member, rows, 0.0))
+        if mode == 1:
+            found = found / counts.clamp(min=1).unsqueeze(1)
+    return found, bag, counts, counts
+
+
+_WRITTEN: dict[Any, Callable[..., Any]] = {
+    _aten.addbmm.default: _addbmm,
+    _aten.addmm.default: _addmm,
+    _aten.as_strided.default: _as_strided,
+    _aten.angle.default: _angle,
+    _aten.signbit.default: _signbit,
+    _aten.copysign.Tensor: _copysign,
+    _aten.fmax.default: _fmax,
+    _aten.fmin.default: _fmin,
+    _aten._cdist_forward.default: _cdist,
+    _aten._trilinear.default: _trilinear,
+    _aten.cummax.default: _running(torch.gt),
+    _aten.cummin.default: _running(torch.lt),
+    _aten.logcumsumexp.default: _logcumsumexp,
+    _aten.kthvalue.default: _kthvalue,
+    _aten.searchsorted.Tensor: _searchsorted,
+    _aten.bucketize.Tensor: _bucketize,
+    _aten.masked_scatter.default: _masked_scatter,
+    _aten.diagonal_scatter.default: _diagonal_scatter,
+    _aten.put.default: _put,
+    _aten.scatter_reduce.two: _scatter_reduce,
+    _aten.scatter.reduce: _scatter_with,
+    _aten.index_reduce.default: _index_reduce,
+    _aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+    _aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+    _aten._embedding_bag_forward_only.default: _embedding_bag,
+    _aten._embedding_bag.default: _embedding_bag,
+}
+# Those of torch that its default decompositions leave out.
+_TORCH_S = (
+    _aten.addmv.default,
+    _aten.as_strided_copy.default,
+    _aten.dist.default,
+    _aten.ldexp.Tensor,
+    _aten.narrow_copy.default,
+    _aten.permute_copy.default,
+    _aten.unbind_copy.int,
+    _aten.view_copy.default,
+)
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    **{operator: decomposition_table[operator] for operator in _TORCH_S},
+    **_WRITTEN,
+}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that are taken apart, against torch."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
+from tests.arm_ext.frontends.torch.compared import compare
+
+NAN, INF = torch.nan, torch.inf
+
+
+def test_elements():
+    def function(x: Tensor, y: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        signs = x.signbit(), n.signbit(), x.copysign(y), n.copysign(y), x.angle(), n.angle()
+        edges = x[[3, 0, 1]]
+        return (
+            *signs,
+            x.fmax(y),
+            x.fmin(y),
+            x.ldexp(n),
+            torch.searchsorted(edges, y),
+            torch.searchsorted(edges, y, right=True, out_int32=True),
+            torch.bucketize(y, edges),
+            x.dist(y[:1] * 0, 1),
+        )
+
+    x = torch.tensor([0.0, 1.5, NAN, -2.0, -0.0, 3.0, -INF])
+    compare(function, x, torch.tensor([-0.0, NAN, NAN, -3.0, 1.0, 0.5, 2.0]), torch.arange(-3, 4))
+
+
+def test_products():
+    def function(x: Tensor, a: Tensor, b: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        return (
+            torch.addbmm(x, a, b, beta=0.5, alpha=2),
+            torch.addmv(x[:, 0], a[0], b[0, :, 0]),
+            torch.addmm(n, n, n, beta=2, alpha=3),
+            functional.bilinear(a[0], a[1], b[:, :, :4].transpose(1, 2)[:, :, :4]),
+            *(torch.cdist(a, a, p=p) for p in (0.0, 3.0)),
+        )
+
+    torch.manual_seed(0)
+    ints = torch.arange(9).reshape(3, 3)
+    compare(function, torch.randn(3, 7), torch.randn(2, 3, 4), torch.randn(2, 4, 7), ints)
+
+
+def test_what_runs_along_an_axis():
+    def function(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        return *x.cummax(1), *n.cummin(0), x.logcumsumexp(1), *x[:1].kthvalue(2, keepdim=True)
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 5)
+    x[1, 1], x[1, 3] = -INF, NAN
+    compare(function, x, torch.tensor([3, 1, 3, 1, 4]))
+
+
+def test_writes():
+    def function(x: Tensor, i: Tensor, s: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        alone = [x.scatter_reduce(1, i, s, r, include_self=False) for r in ("sum", "mean", "amin")]
+        alone += [n.scatter_reduce(1, i, n, r, include_self=False) for r in ("prod", "mean", "amax")]
+        return (
+            *alone,
+            x.scatter_reduce(1, i, s, "mean"),
+            x.scatter(1, i, s, reduce="add"),
+            x.index_reduce(1, i[0], s, "mean"),
+            x.masked_scatter(x > 0, s),
+            x.diagonal_scatter(s[0, :4], 1),
+            x.put(i, s),
+        )
+
+    torch.manual_seed(0)
+    places = torch.tensor([[0, 2, 0, 2, 1]] * 4)
+    compare(function, torch.randn(4, 5), places, torch.randn(4, 5), torch.arange(20).reshape(4, 5))
+
+
+def test_pools_and_bags():
+    def function(x: Tensor, w: Tensor, i: Tensor, offsets: Tensor) -> list[Tensor]:
+        bags = [functional.embedding_bag(i, w, offsets, mode=mode) for mode in ("sum", "max")]
+        padded = functional.embedding_bag(i, w, offsets, mode="mean", padding_idx=2)
+        return [*functional.adaptive_max_pool2d(x, (2, 3), return_indices=True), *bags, padded]
+
+    torch.manual_seed(0)
+    compare(
+        function,
+        torch.randn(1, 4, 5),
+        torch.randn(9, 3),
+        torch.tensor([1, 2, 2, 8, 0, 5]),
+        torch.tensor([0, 2, 2, 5]),
+    )
+
+
+def test_copies():
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        of_views = torch.permute_copy(x, (1, 0)), torch.view_copy(x, [7, 3]), torch.narrow_copy(x, 1, 2, 3)
+        return *of_views, *torch.unbind_copy(x), torch.as_strided(x, [3, 2], [2, 5], 1)
+
+    compare(function, torch.randn(3, 7))
+    assert all(operator.namespace == "aten" for operator in DECOMPOSITIONS)
