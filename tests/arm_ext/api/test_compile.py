@@ -24,7 +24,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.long), "int8"])
 def test_two_compiles_are_byte_identical(tmp_path: Path, precision: str):
     model = digits.model_path(precision)
     for name in ("a", "b"):
@@ -149,7 +149,8 @@ def test_host_target_goes_the_same_way(tmp_path: Path):
     assert package.manifest.target.qemu_cpu is None
 
 
-@pytest.mark.parametrize("opset", [9, 11, 13, 17, 21])
+# Forms that differ from opset to opset are imported in tests/arm_ext/frontends/onnx/test_opsets.py.
+@pytest.mark.parametrize("opset", [9, 21, *(pytest.param(n, marks=pytest.mark.long) for n in (11, 13, 17))])
 def test_opsets(tmp_path: Path, opset: int):
     model = mlp()  # its operators mean the same in all of them
     model.opset_import[0].version = opset

@@ -16,7 +16,10 @@ def test_an_image_becomes_smaller_and_larger(mode: str):
     )
 
 
-@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+# Bicubic is above; its weights are made in the same way.
+@pytest.mark.parametrize(
+    "mode", ["nearest", "nearest-exact", "bilinear", pytest.param("bicubic", marks=pytest.mark.long)]
+)
 def test_sizes_and_factors_that_do_not_divide(mode: str):
     """torch takes the factor that it is given, not the ratio of the sizes: 15 of 9 pixels by 1.7 are not 1.67 times."""
 

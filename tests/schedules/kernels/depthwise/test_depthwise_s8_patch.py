@@ -66,7 +66,8 @@ def test_every_value_is_the_definitions_without_dotprod(tmp_path: Path, board: B
         (case, dataclasses.replace(p, engine="mlal2")) for case, p in cases if case.constants[0].size > 40
     ]
     assert len(pairs) > 10
-    check(kernel, [*cases[1::3], *pairs], {**BASELINE, "mcpu": "cortex-a53"}, board, tmp_path)
+    # A third of the cases by one instruction, another third by the other.
+    check(kernel, [*cases[1::3], *pairs[::3]], {**BASELINE, "mcpu": "cortex-a53"}, board, tmp_path)
 
 
 @pytest.mark.isa("dotprod")

@@ -108,6 +108,8 @@ def test_products_are_the_definitions(
     kernel: Kernel, core: str, target: dict[str, Any], tmp_path: Path, board: Board
 ):
     cases = DEPTHWISE if "depthwise" in kernel.NAME else PRODUCTS
+    # Products differ in how they multiply, not in how they rescale: each has a half of the cases.
+    cases = cases if "depthwise" in kernel.NAME else cases[kernel is gemm_s8_sdot :: 2]
     taken = [case for case in cases if isinstance(kernel.matches(case.workload, NEON_CORES[core]), Match)]
     assert len(taken) >= 3
     shifts = [int(dict(case.workload.epilogue[-1].parameters)["shift"]) for case in taken]
