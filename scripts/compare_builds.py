@@ -7,7 +7,8 @@
 
 OLD and NEW are folders with a checkout each; both run in this Python. Without models it is the digits classifier that
 ships with NEW. Exits 1 if a kernel's code or an output differs. A kernel is known by its symbol; its code is compared
-without relocations, which are addresses of constants. Outputs are those of the self-test, to the bit.
+without relocations, which are addresses of constants. Outputs are those of the self-test, to the bit. Rows are printed
+as they are found; what differs follows the table, also of a comparison that was interrupted.
 """
 
 import argparse
@@ -16,12 +17,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from elftools.elf.elffile import ELFFile
-from tables import markdown
+from tables import markdown, markdown_row
 
 TARGETS = "neoverse-n2,cortex-a76,cortex-a53"
 COLUMNS = (
@@ -62,6 +64,13 @@ class Comparison:
     def is_equal(self) -> bool:
         """Whether nothing differs."""
         return not self.changed and not self.unpaired and self.outputs_equal
+
+    def differences(self) -> Iterator[str]:
+        """Yield a line for each function that differs."""
+        for name, (before, after) in self.changed.items():
+            yield f"{name}: {before} → {after} instructions"
+        for name in self.unpaired:
+            yield f"{name}: in one of the packages alone"
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells in the order of COLUMNS, after model and target."""
@@ -155,21 +164,23 @@ def main() -> None:
     parser.add_argument("--options", default="", help="further options of compile")
     args = parser.parse_args()
     models = args.models or [args.new / "arm_ext/api/digits/digits_int8.onnx"]
-    rows, equal = [], True
-    with tempfile.TemporaryDirectory() as scratch:
-        for model in models:
-            for target in args.targets.split(","):
-                packages = [Path(scratch) / f"{side}-{model.name}-{target}" for side in ("old", "new")]
-                for checkout, package in zip((args.old, args.new), packages, strict=True):
-                    build(checkout.resolve(), model.resolve(), target, shlex.split(args.options), package)
-                found = compare(*packages)
-                rows.append((model.name, target, *found.cells()))
-                equal = equal and found.is_equal
-                for name, (before, after) in found.changed.items():
-                    sys.stdout.write(f"{model.name} for {target}: {name}: {before} → {after} instructions\n")
-                for name in found.unpaired:
-                    sys.stdout.write(f"{model.name} for {target}: {name}: in one of the packages alone\n")
-    sys.stdout.write(markdown(COLUMNS, rows))
+    differences: list[str] = []
+    equal = True
+    sys.stdout.write(markdown(COLUMNS, []))
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            for model in models:
+                for target in args.targets.split(","):
+                    packages = [Path(scratch) / f"{side}-{model.name}-{target}" for side in ("old", "new")]
+                    for checkout, package in zip((args.old, args.new), packages, strict=True):
+                        build(checkout.resolve(), model.resolve(), target, shlex.split(args.options), package)
+                    found = compare(*packages)
+                    sys.stdout.write(markdown_row((model.name, target, *found.cells())))
+                    sys.stdout.flush()
+                    equal = equal and found.is_equal
+                    differences += (f"{model.name} for {target}: {line}" for line in found.differences())
+    finally:
+        sys.stdout.write("".join(f"{line}\n" for line in differences))
     sys.exit(0 if equal else 1)
 
 

@@ -35,7 +35,7 @@ from arm_ext.measure.cycles import BlockCost, block_costs
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.chain import CandidateRunner, Job, Site
+from arm_ext.tune.candidate_runner import CandidateRunner, Job, Site
 from arm_ext.tune.costs import Cycles, Loaded
 from arm_ext.tune.measure import Result
 from arm_ext.tune.reference import sample

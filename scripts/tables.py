@@ -26,5 +26,9 @@ def measured(paths: Iterable[Path], measure: Callable[[Path], Iterable[Row]]) ->
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table."""
-    lines = [columns, ("---",) * len(columns), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join(map(markdown_row, [columns, ("---",) * len(columns), *rows]))
+
+
+def markdown_row(cells: Sequence[str]) -> str:
+    """Return a row of a table."""
+    return f"| {' | '.join(cells)} |\n"

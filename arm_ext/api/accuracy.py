@@ -324,7 +324,8 @@ class _OnnxChain(SearchedChain):
         outputs = tuple(value.name for value in quantized.graph.output)
         if missing := set(outputs) ^ {value.name for value in source.graph.output}:
             raise UsageError(
-                f"{name} and --against {reference} have different outputs: {', '.join(sorted(missing))} is of one alone"
+                f"{name} and --against {reference} have different outputs: only one of them has "
+                f"{', '.join(sorted(missing))}"
             )
         return cls(
             source=source,

@@ -33,7 +33,7 @@ from arm_ext.report.advice.alternatives import (
     int8_alternative,
     is_part,
     is_quantized,
-    united,
+    merged_options,
 )
 from arm_ext.report.advice.failure import Failure, told
 from arm_ext.report.advice.prediction import predicted_gain
@@ -118,7 +118,9 @@ def advise(
     """
     check_type("board", board, str)
     if not Path(model).is_file():
-        raise UsageError(f"{model}: no such model file; advise builds it anew, so that it takes no package")
+        raise UsageError(
+            f"{model}: no such model file; advise builds it with other options, so that it takes no package"
+        )
     if npu is not None:
         if parse_spec(board).kind != "virtual":
             raise UsageError("--npu beside measured builds is compared in cycles; leave --board out")
@@ -333,7 +335,7 @@ class _Advisor:
             if best is None:
                 best = other
             elif not exclude(best.options, other.options):
-                options = united(best.options, other.options)
+                options = merged_options(best.options, other.options)
                 both = self.tried(other.model_copy(update={"options": options}))
                 if _helps(both) and (both.gain or 0.0) > (best.gain or 0.0):
                     best = both

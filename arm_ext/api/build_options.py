@@ -16,7 +16,7 @@ from arm_ext.package.manifest import Calibration, Memory, Numerics, Precision
 from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import PhaseOptions
-from arm_ext.shapes.variants import Variant, unite
+from arm_ext.shapes.variants import Variant, merge_variants
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.tuned import Tuned
 from relay_passes import Rule
@@ -147,9 +147,9 @@ class BuildOptions:
             ModelError: Activations need more than the memory budget; or as the phases.
         """
         offloaded = self._offloaded(variants, dump, progress)
-        united = unite(variants)
-        _check_budget(united.memory, self.memory_budget)
-        return Packing(folder, united, self.profile, self.numerics, calibrated, self.tuned, offloaded)
+        merged = merge_variants(variants)
+        _check_budget(merged.memory, self.memory_budget)
+        return Packing(folder, merged, self.profile, self.numerics, calibrated, self.tuned, offloaded)
 
     def _offloaded(
         self, variants: Sequence[Variant], dump: OutputFolder | None, progress: Callable[[str], None]

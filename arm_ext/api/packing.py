@@ -31,7 +31,7 @@ from arm_ext.report.npu import of_all
 from arm_ext.report.page import render
 from arm_ext.report.report import CompileReport, PackageFacts, build_report
 from arm_ext.shapes.batch import SELFTEST_SAMPLES
-from arm_ext.shapes.variants import MAIN, United, Variant
+from arm_ext.shapes.variants import MAIN, MergedVariants, Variant
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Driver, LinkerRecord
@@ -71,7 +71,7 @@ class Packing:
 
     Attributes:
         folder: Folder for the package's files.
-        united: The program that went through the phases.
+        merged: The program that went through the phases.
         profile: The target.
         numerics: Numerics of quantised operators.
         calibrated: How the model was quantised here, if it was.
@@ -82,7 +82,7 @@ class Packing:
     """
 
     folder: Path
-    united: United
+    merged: MergedVariants
     profile: Profile
     numerics: Numerics
     calibrated: Calibration | None
@@ -94,11 +94,11 @@ class Packing:
         """Link and check model.so, and write the self-tests."""
 
         def make() -> LinkerRecord:
-            largest = self.united.largest
+            largest = self.merged.largest
             initial = [held.initial for held in largest.model.states]
             kernel_cache = largest.options.kernel_cache
-            program = make_program(self.united.result.mod, self.profile, initial, kernel_cache=kernel_cache)
-            beside_kernels = (npu_runtime(self.profile.triple),) if self.united.result.offers else ()
+            program = make_program(self.merged.result.mod, self.profile, initial, kernel_cache=kernel_cache)
+            beside_kernels = (npu_runtime(self.profile.triple),) if self.merged.result.offers else ()
             linker = program.export(so, cc, beside_kernels)
             progress("verify")
             with section("verify"):
@@ -107,14 +107,14 @@ class Packing:
 
         so = self.folder / package.SO
         linker, (tested,) = _made([self], make, progress)
-        for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
-            selftest.save(self.folder / self.united.selftest_file(variant))
-        largest = tested[self.united.variants.index(self.united.largest)][0]
+        for variant, (selftest, _) in zip(self.merged.variants, tested, strict=True):
+            selftest.save(self.folder / self.merged.selftest_file(variant))
+        largest = tested[self.merged.variants.index(self.merged.largest)][0]
         return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
 
     def planned(self) -> Planned:
         """Return the model as a C library takes it."""
-        variants = self.united.variants
+        variants = self.merged.variants
         entries = [
             Entry(
                 variant.name if len(variants) > 1 else MAIN,
@@ -126,7 +126,7 @@ class Packing:
             for variant in variants
         ]
         # The library itself checks a length, and goes over samples.
-        planned = self.united.result.mod if len(variants) > 1 else variants[0].result.mod
+        planned = self.merged.result.mod if len(variants) > 1 else variants[0].result.mod
         check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
         return Planned(planned, entries, check, self._npu_regions())
 
@@ -138,7 +138,7 @@ class Packing:
 
     def selftests(self) -> "Iterator[Callable[[], _Tested]]":
         """Yield for each variant a function that computes its self-test."""
-        for variant, offloaded in zip_longest(self.united.variants, self.offloaded):
+        for variant, offloaded in zip_longest(self.merged.variants, self.offloaded):
             yield partial(self._selftest, variant, offloaded)
 
     def _selftest(self, variant: Variant, offloaded: "Offloaded | None") -> _Tested:
@@ -188,7 +188,7 @@ class Packing:
         self, linked: Linked, report: CompileReport, files: list[PackageFile], npu: Npu | None = None
     ) -> Manifest:
         """Return the manifest; `files` are all others of the package or library."""
-        main = self.united.largest
+        main = self.merged.largest
         return make_manifest(
             Compiled(
                 main.model,
@@ -196,12 +196,12 @@ class Packing:
                 self.profile,
                 main.options.precision,
                 self.numerics,
-                self.united.memory,
+                self.merged.memory,
                 report.macs,
                 main.check,
                 linked.linker,
                 npu,
-                [] if self.known is None else self.known.records(main.model.name, self.united.result.kernels),
+                [] if self.known is None else self.known.records(main.model.name, self.merged.result.kernels),
                 self._buckets(linked.library),
                 linked.library,
             ),
@@ -209,11 +209,11 @@ class Packing:
         )
 
     def _calibrated(self, linked: Linked) -> Calibration | None:
-        return self.calibrated and _with_selftest(self.calibrated, self.united.largest, linked.selftest)
+        return self.calibrated and _with_selftest(self.calibrated, self.merged.largest, linked.selftest)
 
     def _buckets(self, library: Library | None) -> list[BucketInfo]:
         """The manifest's entries for several shapes; all self-tests of a library are in one file."""
-        buckets = self.united.buckets()
+        buckets = self.merged.buckets()
         return (
             [each.model_copy(update={"selftest": selftest_file(library)}) for each in buckets]
             if library
@@ -231,7 +231,7 @@ class Packing:
 
     def _report(self, calibrated: Calibration | None, program: Path) -> CompileReport:
         """Build the report; `program` is the file with the machine code."""
-        main, result = self.united.largest, self.united.result
+        main, result = self.merged.largest, self.merged.result
         return build_report(
             main.model.name,
             self.profile.name,
@@ -246,12 +246,12 @@ class Packing:
             warnings(
                 calibrated, {x.name: value for x, value in zip(main.model.inputs, main.inputs, strict=True)}
             ),
-            self.united.calls,
+            self.merged.calls,
             PackageFacts(
                 features=tuple(self.profile.features),
                 program=program.name,
                 program_bytes=program.stat().st_size,
-                memory=self.united.memory,
+                memory=self.merged.memory,
                 numerics=self.numerics,
                 precision=main.options.precision,
                 samples=SELFTEST_SAMPLES if main.bucket.batch else 1,
@@ -306,7 +306,7 @@ def write_models(
     for model, library, each in zip(models, libraries, tested, strict=True):
         selftests = [selftest for selftest, _ in each]
         write_selftest(folder / selftest_file(library), selftests)
-        largest = selftests[model.united.variants.index(model.united.largest)]
+        largest = selftests[model.merged.variants.index(model.merged.largest)]
         values = [of_region for _, of_regions in each for of_region in of_regions]
         linked.append(Linked(compiler, largest, values, library))
     return linked
@@ -317,7 +317,7 @@ def _made(
 ) -> tuple[_T, list[list[_Tested]]]:
     """Return what `make` gives, and each model's self-test of each variant, which are computed at the same time."""
     progress("link")
-    weight_bytes = sum(each.united.memory.weight_bytes for each in models)
+    weight_bytes = sum(each.merged.memory.weight_bytes for each in models)
     require_file_size(_CODE_BYTES * len(models) + 2 * weight_bytes)
     # The self-tests compile the model for this machine, which takes about as long: each has a core.
     with threads(1) as beside:

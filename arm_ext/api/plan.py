@@ -70,9 +70,9 @@ def plan(
 
 def planned_calls(planned: Packing) -> tuple[CallRow, ...]:
     """Return the kernel calls of a planned package, with their estimates."""
-    united = planned.united
-    by_symbol = {kernel.symbol: kernel for kernel in united.result.kernels}
-    return call_rows(united.calls, by_symbol, SourceNodes(united.largest.model.nodes, united.largest.macs))
+    merged = planned.merged
+    by_symbol = {kernel.symbol: kernel for kernel in merged.result.kernels}
+    return call_rows(merged.calls, by_symbol, SourceNodes(merged.largest.model.nodes, merged.largest.macs))
 
 
 @serial

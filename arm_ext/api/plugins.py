@@ -157,7 +157,7 @@ def _checked(path: Path, module: Any) -> Plugins:
     ):
         raise UsageError(f"plugin {path}: CONVERTERS is no dict of operators' names to functions")
     if any(not isinstance(rule, Rule) for rule in rules or ()):
-        raise UsageError(f"plugin {path}: RULES holds what is no relay_passes.Rule")
+        raise UsageError(f"plugin {path}: an item of RULES is not a relay_passes.Rule")
     for kernel in kernels or ():
         if lacking := [name for name in _OF_A_KERNEL if not hasattr(kernel, name)]:
             raise UsageError(f"plugin {path}: a kernel of KERNELS has no {', '.join(lacking)}")

@@ -308,7 +308,7 @@ def _others(source: onnx.ModelProto | Path, only: Sequence[str]) -> list[str]:
 
 def _weight_only(weights: WeightType | None, group: int | None) -> WeightOnly | None:
     if group is not None and weights != "int4":
-        raise UsageError("--group is of --weights int4; weights of 8 bits have a scale an output channel")
+        raise UsageError("--group is for --weights int4; 8-bit weights have one scale per output channel")
     if weights is None:
         return None
     check_choice("weights", weights, WeightType)

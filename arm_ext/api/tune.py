@@ -25,7 +25,7 @@ from arm_ext.tune import search
 from arm_ext.tune.database import Database
 from arm_ext.tune.fleet import Fleet, reach
 from arm_ext.tune.measure import Measurer
-from arm_ext.tune.merged_tasks import united
+from arm_ext.tune.merged_tasks import merge_tasks
 from arm_ext.tune.progress import OnProgress, Progress, Watched, start
 from arm_ext.tune.record import Record, book_of
 from arm_ext.tune.recorded import Recorded
@@ -106,7 +106,7 @@ def tune_model(
     buckets = [each for _, each in source.models(buckets_of(shapes))[0]]
     (imported, *_) = buckets
     options = PhaseOptions(profile, precision, more_rules=load_plugins(plugins).rules)
-    of_all = united([extract(each.mod, options) for each in buckets])
+    of_all = merge_tasks([extract(each.mod, options) for each in buckets])
     found = _matching(of_all, tasks, imported.name)
     began = monotonic()
     left = _countdown(budget)

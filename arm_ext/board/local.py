@@ -23,7 +23,7 @@ _CRASHED = "exited unsuccessfully"
 
 
 class LocalBoard(Board):
-    """Started with it and ended with it; started anew if a crash in a model ended it."""
+    """Started with it and ended with it; started again if a crash in a model ended it."""
 
     machines = (platform.machine(),)
 

@@ -230,9 +230,9 @@ def _sockets_to(port: int) -> dict[int, int]:
         with suppress(OSError):  # a descriptor closed meanwhile, or an unconnected socket
             if not str(entry.readlink()).startswith("socket:"):
                 continue
-            with socket.socket(fileno=os.dup(int(entry.name))) as peek:
-                if peek.family in (socket.AF_INET, socket.AF_INET6) and peek.getpeername()[1] == port:
-                    found[os.fstat(peek.fileno()).st_ino] = int(entry.name)
+            with socket.socket(fileno=os.dup(int(entry.name))) as held:
+                if held.family in (socket.AF_INET, socket.AF_INET6) and held.getpeername()[1] == port:
+                    found[os.fstat(held.fileno()).st_ino] = int(entry.name)
     return found
 
 

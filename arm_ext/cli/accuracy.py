@@ -126,7 +126,7 @@ def accuracy(
     if least is not None and metric not in (None, least[0]):
         raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
     if bisect and least is None and max_drop is None:
-        raise UsageError("--bisect: what is to hold? Give --max-drop or --min")
+        raise UsageError("--bisect needs a bound that is to hold: give --max-drop or --min")
     metric = metric or (least[0] if least else None)
     load_tvm()
     # Not above: they load TVM, for which --help need not wait.

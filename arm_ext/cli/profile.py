@@ -137,5 +137,5 @@ def _read(file: Path) -> "ProfileReport":
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
-            f"--compare: {file} is no profile that --output FILE.json wrote ({first['msg']}); write it anew"
+            f"--compare: {file} is no profile that --output FILE.json wrote ({first['msg']}); write it again"
         ) from error

@@ -66,7 +66,9 @@ class NpuOptions:
             if mhz is not None and not 0 < mhz < math.inf:
                 raise UsageError(f"{name} {mhz:g}: a clock is above 0, and finite")
         if not 0 <= self.handover_us < math.inf:
-            raise UsageError(f"--handover-us {self.handover_us:g}: it takes no less than 0, and ends")
+            raise UsageError(
+                f"--handover-us {self.handover_us:g}: expected a finite number of microseconds, 0 or more"
+            )
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def runtime_libs() -> Path:
     They are those of the aarch64 wheels in the versions that are installed here; pip gets them once.
 
     Raises:
-        EnvError: They cannot be got; the message names the command that mends it.
+        EnvError: They cannot be downloaded; the message names the command that mends it.
     """
     versions = _wheel_versions()
 
@@ -286,7 +286,7 @@ def _download(versions: Sequence[str], folder: Path) -> None:
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
             raise EnvError(
-                f"the TVM runtime for aarch64, on which the virtual board runs, cannot be got: {reason}\n"
+                f"the TVM runtime for aarch64, on which the virtual board runs, cannot be downloaded: {reason}\n"
                 f"On a machine with network run: {shlex.join(['pip', *command[2:], '--dest', 'wheels'])}\n"
                 "and here set PIP_FIND_LINKS to that folder."
             )

@@ -23,7 +23,7 @@ from relay_passes.ir.sizes import value_of
 from relay_passes.ir.sources import bindings_of
 from relay_passes.lengths.fix_length import dims_of, fixed, fixed_composite, length_of, takes_length
 from relay_passes.lengths.merge_functions import DifferentError
-from relay_passes.lengths.merge_lengths import united
+from relay_passes.lengths.merge_lengths import merge_functions
 from schedules import generic
 from schedules.composites.one_axis import widened
 from schedules.composites.workload import Workload
@@ -116,7 +116,7 @@ class Lengths:
         if any(each.cycles is None for each in done):
             return replace(done[-1], func=func, done=f"{LOOPS}, {done[-1].done}")
         try:
-            one = united([each.func for each in done], PROBES, "length")
+            one = merge_functions([each.func for each in done], PROBES, "length")
         except DifferentError:
             return _loops(func, "its schedule is another one for another length")
         said = done[-1].done.replace(f"rows of {PROBES[-1]}", "rows")
@@ -163,7 +163,7 @@ class Lengths:
                 if isinstance(probe, Rejected) or not _same_constants(best, probe):
                     return None
                 made.append(probe.func)
-            func = united(made, PROBES, "length")
+            func = merge_functions(made, PROBES, "length")
         except (ValueError, DifferentError):
             return None
         return replace(best, func=func, choice=replace(best.choice, reason=f"{best.choice.reason}; {ANY}"))

@@ -15,7 +15,7 @@ from schedules.lowering.lower import Cached, Lowered, lower
 from schedules.select import Choose, Rejected
 
 
-def retraced(
+def by_trace(
     func: tirx.PrimFunc, scheduled: generic.Scheduled, profile: Profile, choose: Choose
 ) -> tuple[generic.Scheduled, str]:
     """Return a function's schedule, by a tuning record if there is one, and the record's source or "".
@@ -24,7 +24,7 @@ def retraced(
         func: Fused loops, as FuseTIR returns them.
         scheduled: The function as scheduled without tuning.
         profile: The target.
-        choose: Asked for parameters of `metaschedule` or `as_lowered`.
+        choose: Asked for parameters of `metaschedule` or `default_schedule`.
     """
     workload = loop_workload.workload_of(func, loop_workload.machine(profile.triple))
     known = None if workload is None else choose(workload, profile.core)
@@ -68,7 +68,7 @@ class FixedSizes:
         """Schedule loops that no kernel takes; also return the source of the tuning record used, or ""."""
         scheduled = generic.schedule(func, self._profile.tvm_target())
         if choose is not None and scheduled.kernel == GENERIC:
-            return retraced(func, scheduled, self._profile, choose)
+            return by_trace(func, scheduled, self._profile, choose)
         return scheduled, ""
 
     def as_called(self, name: str) -> relax.Function:

@@ -26,7 +26,7 @@ from relay_passes.ir.sizes import text_of
 from relay_passes.ir.sources import bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import end_slices_inside, slice_growing
-from relay_passes.lengths.merge_lengths import unite
+from relay_passes.lengths.merge_lengths import merge_lengths
 from schedules.diagnostic import Diagnostic
 from schedules.numerics import recurrent
 
@@ -68,7 +68,7 @@ def of_any_length(
         raise _refused(bucket, "it has loops or branches")
     if walked := _walked(list(modules.values())):
         raise _refused(bucket, str(walked))
-    found = unite(list(slice_growing(modules).values()), tuple(modules), bucket.length)
+    found = merge_lengths(list(slice_growing(modules).values()), tuple(modules), bucket.length)
     if isinstance(found, Diagnostic):
         raise _refused(bucket, str(found))
     inputs = tuple(_opened(spec, bucket) for spec in model.inputs)
@@ -113,7 +113,7 @@ def run_lengths(
 def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:
     """The models of single lengths as one, with the findings of the largest."""
     modules = [result.mod for result in results.values()]
-    found = unite(modules, tuple(results), bucket.length)
+    found = merge_lengths(modules, tuple(results), bucket.length)
     if isinstance(found, Diagnostic):
         raise _refused(bucket, str(found))
     return replace(results[max(results)], mod=found)

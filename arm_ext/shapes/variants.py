@@ -34,7 +34,7 @@ from relay_passes.batching.batch_loop import batch_loop
 from relay_passes.lengths.bounded_main import at_length, bounded
 from relay_passes.memory.plan_arena import share_arena
 from relay_passes.programs.merge_modules import merge_modules
-from relay_passes.programs.shape_dispatch import choose
+from relay_passes.programs.shape_dispatch import dispatch_by_shape
 
 MAIN = "main"
 
@@ -119,7 +119,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class United:
+class MergedVariants:
     """All variants, merged into one module.
 
     Attributes:
@@ -171,22 +171,22 @@ class United:
         ]
 
 
-def unite(variants: Sequence[Variant]) -> United:
+def merge_variants(variants: Sequence[Variant]) -> MergedVariants:
     """Merge variants into one module, whose `main` dispatches by shape."""
     (first, *others) = variants
     if not others:
         planned = first.repeated(first.result.mod, MAIN)
-        return United((first,), replace(first.result, mod=planned), first.memory)
+        return MergedVariants((first,), replace(first.result, mod=planned), first.memory)
     merged = merge_modules({variant.name: variant.result.mod for variant in variants})
     mains = [variant.name for variant in variants]
     planned = share_arena(merged.mod, mains)
     for variant in variants:
         planned = variant.repeated(planned, variant.name)
-    planned = choose(planned, mains, _refusal(variants))
+    planned = dispatch_by_shape(planned, mains, _refusal(variants))
     result = gather(planned, {variant.name: variant.result for variant in variants}, merged.names)
-    united = United(tuple(variants), result, first.memory)
-    memory = united.largest.memory.model_copy(update={"weight_bytes": weight_bytes(merged.mod)})
-    return replace(united, memory=memory)
+    whole = MergedVariants(tuple(variants), result, first.memory)
+    memory = whole.largest.memory.model_copy(update={"weight_bytes": weight_bytes(merged.mod)})
+    return replace(whole, memory=memory)
 
 
 def _refusal(variants: Sequence[Variant]) -> str:

@@ -20,7 +20,7 @@ from arm_ext.common.workers import Lost, Workers
 from arm_ext.measure.mca import find_mca
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.chain import AWAY_SECONDS, CandidateRunner, Job, Site
+from arm_ext.tune.candidate_runner import AWAY_SECONDS, CandidateRunner, Job, Site
 from arm_ext.tune.costs import ESTIMATE
 from arm_ext.tune.measure import OnResult, Result, ignore
 from arm_ext.tune.record import Unit

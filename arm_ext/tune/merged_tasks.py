@@ -9,7 +9,7 @@ from arm_ext.tune.task import Task
 from schedules.composites.workload import Workload
 
 
-def united(buckets: Iterable[Sequence[Task]]) -> list[Task]:
+def merge_tasks(buckets: Iterable[Sequence[Task]]) -> list[Task]:
     """Return each workload once, in the order of the buckets; what occurs in several counts that often."""
     found: dict[Workload, Task] = {}
     for task in (task for tasks in buckets for task in tasks):

@@ -41,7 +41,7 @@ from schedules.kernels.gemm import gemm_f32, gemm_s8_mlal, gemm_s8_mmla, gemm_s8
 HOPELESS = 3.0
 """Kernels whose best estimate is this many times the default's are left out: estimates are right to 1.6 or so."""
 
-FOLLOWING = frozenset({"parallel", "column_blocks", "row_block", "block", "depth_blocks", "panels"})
+FOLLOWING = frozenset({"parallel", "column_blocks", "row_block", "block", "k_blocks", "panels"})
 """Parameters that follow from the sizes of the workload: another one has others for the same tile."""
 
 FLAGS = {
@@ -119,7 +119,7 @@ def _finer(workload: Workload, core: Core, params: Any) -> Iterator[Any]:
             blocks = times * params.column_blocks
             if blocks * params.tile.columns <= workload.output_shape[-1]:
                 yield replace(params, column_blocks=blocks)
-        elif hasattr(params, "row_block") and getattr(params, "depth_blocks", 1) == 1:
+        elif hasattr(params, "row_block") and getattr(params, "k_blocks", 1) == 1:
             tiles = params.row_block // params.rows // times
             if tiles:
                 yield replace(params, row_block=tiles * params.rows)

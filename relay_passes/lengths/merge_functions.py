@@ -56,7 +56,7 @@ class Graphs:
         self._check_constants()
         return found
 
-    def united(self, expressions: Mapping[Numbers, Expr]) -> BaseFunc:
+    def merged(self, expressions: Mapping[Numbers, Expr]) -> BaseFunc:
         """Return one function, with `expressions` in place of the integers that differ."""
         held: list[Expr] = []
 

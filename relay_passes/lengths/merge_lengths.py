@@ -60,7 +60,7 @@ def form_of(numbers: Numbers, lengths: Numbers) -> LinearSize | None:
     return None
 
 
-def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule | Diagnostic:
+def merge_lengths(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule | Diagnostic:
     """Return the module for any length, or why the modules cannot be merged.
 
     Args:
@@ -74,7 +74,7 @@ def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule 
     functions: dict[str, BaseFunc] = {}
     for symbol in sorted(symbols[0]):
         try:
-            functions[symbol] = united([mod[symbol] for mod in modules], lengths, name)
+            functions[symbol] = merge_functions([mod[symbol] for mod in modules], lengths, name)
         except DifferentError as err:
             where = first_difference(modules, symbol)
             return where or Diagnostic.of(f"{symbol} is another one for another length: {err}")
@@ -83,7 +83,7 @@ def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule 
     return out
 
 
-def united(functions: Sequence[BaseFunc], lengths: Numbers, name: str) -> BaseFunc:
+def merge_functions(functions: Sequence[BaseFunc], lengths: Numbers, name: str) -> BaseFunc:
     """Return the function for any length; one of its arguments' sizes is the length variable.
 
     Raises:
@@ -98,7 +98,7 @@ def united(functions: Sequence[BaseFunc], lengths: Numbers, name: str) -> BaseFu
         length = tirx.Var(name, "int64")
         forms = {numbers: form.of(length) for numbers in differing if (form := form_of(numbers, base))}
         if len(forms) == len(differing):
-            return _with_whole_sizes(graphs.united(forms))
+            return _with_whole_sizes(graphs.merged(forms))
     odd = " or ".join(map(str, min(differing)))
     raise DifferentError(f"a size of {odd} for a length of {' or '.join(map(str, lengths))}")
 

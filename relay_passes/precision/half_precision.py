@@ -74,7 +74,7 @@ def to_half_precision(mod: IRModule, half: Half) -> IRModule:
 
 
 class _Converter:
-    """Writes a function anew, with each value in the types that its consumers ask for."""
+    """Rebuilds a function with each value in the types that its consumers ask for."""
 
     def __init__(self, half: Half) -> None:
         self._type = half

@@ -19,7 +19,7 @@ CHECK = "check_shapes"
 _Fits = list[tuple[Expr, int]]
 
 
-def choose(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
+def dispatch_by_shape(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
     """Add a `main` that dispatches by shape.
 
     Args:

@@ -28,7 +28,7 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.shapes.given import buckets_of
-from arm_ext.shapes.variants import unite
+from arm_ext.shapes.variants import merge_variants
 from tests.fuzz.compiled import host_profile, lld
 from tests.fuzz.describe import listing
 from tests.fuzz.memory_graphs import BEYOND_INT32, FLOATS, Batch, Graph, batches
@@ -256,9 +256,9 @@ def compiled_program(program: Program, library: Path) -> None:
     variants, _ = source.variants(buckets_of(program.shapes), PhaseOptions(profile))
     for variant in variants:
         variant.run(None, lambda step: None)
-    united = unite(variants)
-    initial = [state.initial for state in united.largest.model.states]
-    build(united.result.mod, profile, initial).export_library(str(library), fcompile=lld)
+    merged = merge_variants(variants)
+    initial = [state.initial for state in merged.largest.model.states]
+    build(merged.result.mod, profile, initial).export_library(str(library), fcompile=lld)
 
 
 def _program_held(program: Program, library: Path, worker: Worker, tally: Tally) -> str | None:

@@ -226,8 +226,8 @@ def _region(number: int, region: Region, ends: tuple[NpuBorder, ...], options: V
         macs=part.macs,
         cycles=compiled.cycles,
         npu_cycles=compiled.npu_cycles,
-        npu_us=round(1e6 * region.worth.there, 3),
-        cpu_us=round(1e6 * region.worth.here, 3),
+        npu_us=round(1e6 * region.cost.on_npu, 3),
+        cpu_us=round(1e6 * region.cost.on_cpu, 3),
         memories=tuple(NpuMemoryUse(**vars(memory)) for memory in _memories(compiled.memories)),
         layers=tuple(
             NpuLayer(

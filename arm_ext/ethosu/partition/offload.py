@@ -15,8 +15,8 @@ from typing import Any
 from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor, UnsupportedCall
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.layers import cycles_by_operator
-from arm_ext.ethosu.partition.offload_cost import Clocks, Worth, dearer, worth
-from arm_ext.ethosu.partition.parts import NpuPart, Wishes, claim, grow, solitary
+from arm_ext.ethosu.partition.offload_cost import Clocks, OffloadCost, dearer, offload_cost
+from arm_ext.ethosu.partition.parts import NpuPart, Wishes, barriers, claim, grow
 from arm_ext.ethosu.vela.compiler import Compiled, Io, VelaError, compile_network
 from arm_ext.ethosu.vela.config import VelaOptions
 from arm_ext.target.npu import Accelerator
@@ -31,13 +31,13 @@ class Region:
         part: The operators of the region.
         tosa: The TOSA flatbuffer.
         compiled: Payload and estimates that Vela returned.
-        worth: Estimated times on the NPU and on the CPU.
+        cost: Estimated times on the NPU and on the CPU.
     """
 
     part: NpuPart
     tosa: bytes
     compiled: Compiled
-    worth: Worth
+    cost: OffloadCost
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Offloader:
     def divide(self, graph: Graph) -> Offload:
         """Return the regions that are faster on the NPU, and for every other operator why it stays on the CPU."""
         claimed, refused = claim(graph, self.npu, self.wishes)
-        apart = solitary(claimed, self.npu.family)
+        apart = barriers(claimed, self.npu.family)
         while True:
             regions, lost, misfits = self._compile_all(graph, grow(graph, claimed, apart))
             if not (lost or misfits):
@@ -114,7 +114,7 @@ class Offloader:
 
     def _losses(self, region: Region) -> dict[Operator[Any], Diagnostic]:
         """Return the operators to remove from a region that is slower than the CPU, with the reason."""
-        if region.worth.gains or not self.weigh or self._wished(region.part):
+        if region.cost.gains or not self.weigh or self._wished(region.part):
             return {}
         there = cycles_by_operator(region.part, region.compiled.layers)
         dear = {
@@ -122,7 +122,7 @@ class Offloader:
             for operator in region.part.operators
             if (why := dearer(there[operator], self.cpu_cycles(operator), self.clocks))
         }
-        return dear or dict.fromkeys(region.part.operators, region.worth.loss())
+        return dear or dict.fromkeys(region.part.operators, region.cost.loss())
 
     def _wished(self, part: NpuPart) -> bool:
         return bool(self.wishes.npu) and any(self.wishes.npu & {op.kind, *op.nodes} for op in part.operators)
@@ -136,7 +136,7 @@ class Offloader:
         tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
         compiled = self._vela(part, tosa)
         cycles = sum(self.cpu_cycles(operator) for operator in part.operators)
-        return Region(part, tosa, compiled, worth(part, compiled.cycles, cycles, self.clocks))
+        return Region(part, tosa, compiled, offload_cost(part, compiled.cycles, cycles, self.clocks))
 
     def _misfit(self, graph: Graph, part: NpuPart) -> Operator[Any]:
         """Return the operator with which a prefix of a part fails to compile, while the prefix without it compiles.

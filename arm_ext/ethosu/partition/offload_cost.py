@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The offload cost of a region: Vela's estimate plus the hand-over, compared with the estimates of CPU kernels.
 
-    there = NPU cycles / NPU clock + hand-over + bytes in and out / (CPU clock * bytes a cycle)
-    here  = CPU cycles / CPU clock
+    on_npu = NPU cycles / NPU clock + hand-over + bytes in and out / (CPU clock * bytes a cycle)
+    on_cpu = CPU cycles / CPU clock
 
 These are estimates for one core and a memory without other traffic. None was measured on a board with an NPU: hand-over
 and bytes per cycle are assumptions, and the clocks are those of one chip of each family. Users can set hand-over and
@@ -42,23 +42,23 @@ ESTIMATES = "estimates of Vela and of the kernels"
 
 
 @dataclass(frozen=True)
-class Worth:
-    """Estimated seconds of one inference of a region: `here` on the CPU, `there` on the NPU."""
+class OffloadCost:
+    """Estimated seconds of one inference of a region: `on_cpu` on the CPU, `on_npu` on the NPU."""
 
-    here: float
-    there: float
+    on_cpu: float
+    on_npu: float
 
     @property
     def gains(self) -> bool:
         """Whether the region is faster on the NPU."""
-        return self.there < self.here
+        return self.on_npu < self.on_cpu
 
     def loss(self) -> Diagnostic:
         """Return why a region that does not gain stays on the CPU."""
         return Diagnostic(
             "the hand-over costs more than its region saves",
-            f"below {1e6 * self.here:.1f} us, as on the CPU",
-            f"{1e6 * self.there:.1f} us",
+            f"below {1e6 * self.on_cpu:.1f} us, as on the CPU",
+            f"{1e6 * self.on_npu:.1f} us",
             asked=ESTIMATES,
             hint="offload its neighbours too, or name it in --npu-ops",
         )
@@ -72,19 +72,19 @@ def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Diagnostic | N
         cpu_cycles: The kernels' estimate for the operator.
         clocks: Clock rates of CPU and NPU.
     """
-    there, here = npu_cycles / clocks.npu, cpu_cycles / clocks.cpu
-    if there <= here:
+    on_npu, on_cpu = npu_cycles / clocks.npu, cpu_cycles / clocks.cpu
+    if on_npu <= on_cpu:
         return None
     return Diagnostic(
         "it takes longer on the NPU, where its region does not gain",
-        f"at most {here:.1f} us, as on the CPU",
-        f"{there:.1f} us",
+        f"at most {on_cpu:.1f} us, as on the CPU",
+        f"{on_npu:.1f} us",
         asked=ESTIMATES,
         hint="name it in --npu-ops",
     )
 
 
-def worth(part: NpuPart, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Worth:
+def offload_cost(part: NpuPart, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> OffloadCost:
     """Return the estimated times of a part on the CPU and on the NPU.
 
     Args:
@@ -97,5 +97,5 @@ def worth(part: NpuPart, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> 
         math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize for tensor in (*part.inputs, *part.outputs)
     )
     copies = moved / COPY_BYTES / clocks.cpu
-    there = 1e-6 * (npu_cycles / clocks.npu + copies + clocks.handover)
-    return Worth(1e-6 * cpu_cycles / clocks.cpu, there)
+    on_npu = 1e-6 * (npu_cycles / clocks.npu + copies + clocks.handover)
+    return OffloadCost(1e-6 * cpu_cycles / clocks.cpu, on_npu)

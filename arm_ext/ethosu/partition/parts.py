@@ -2,7 +2,7 @@
 """Partitioning of a graph into the largest NPU regions without dependency cycles through the CPU.
 
 claim      operators that meet the constraints and that no option keeps on the CPU
-solitary   claimed operators that Vela compiles correctly only if they are not fused with their producers
+barriers   claimed operators that Vela compiles correctly only if they are not fused with their producers
 grow       convex parts of connected claimed operators
 """
 
@@ -93,7 +93,7 @@ def claim(
     return taken, refused
 
 
-def solitary(claimed: Collection[Operator[Any]], family: Family) -> dict[Operator[Any], str]:
+def barriers(claimed: Collection[Operator[Any]], family: Family) -> dict[Operator[Any], str]:
     """Return the operators that must begin a region of their own, with the reason."""
     behind = {op.output.var: why for op in claimed if (why := quirks_of(op).barrier_behind(op, family))}
     apart = dict[Operator[Any], str]()

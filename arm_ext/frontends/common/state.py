@@ -48,7 +48,7 @@ def with_states(
     for output, count in Counter(state.output for state in states).items():
         if count > 1:
             raise UsageError(
-                f"--state: output {output} is the next value of {count} inputs, where one may have it"
+                f"--state: output {output} is the next value of {count} inputs; it can be that of one only"
             )
     if unknown := sorted(set(initial or {}) - {state.input for state in states}):
         names = ", ".join(state.input for state in states) or "none; name them by --state"

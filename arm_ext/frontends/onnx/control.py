@@ -62,7 +62,9 @@ def loop(e: Expansion) -> None:
         states, row = results[: len(states)], results[len(states) :]
         rows.append(row)
     if scanned and not rows:
-        raise ModelError("it gives rows of no iteration")
+        raise ModelError(
+            "it runs no iteration, so that its scan outputs have no elements; leave these outputs out"
+        )
     _name(e, states)
     for output, column in zip(scanned, zip(*rows, strict=True), strict=True):
         stack(e, column, output=output)

@@ -125,7 +125,7 @@ def fetch(peer: Peer) -> Guest:
     """Prepare a runtime for counting; the first time, its wheel and Python are downloaded.
 
     Raises:
-        EnvError: They cannot be got.
+        EnvError: They cannot be downloaded.
     """
     root = debian_root()
     return Guest(peer, root, wheels(peer, python_version(root)))

@@ -79,12 +79,12 @@ def _run(
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     except OSError as error:
         raise EnvError(
-            f"the arm64 Python for other runtimes cannot be got: {command[0]}: {error.strerror}"
+            f"the arm64 Python for other runtimes cannot be downloaded: {command[0]}: {error.strerror}"
         ) from error
     if check and done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"{command[0]} said nothing"])[-1]
         raise EnvError(
-            f"the arm64 Python for other runtimes cannot be got: {reason}\n"
+            f"the arm64 Python for other runtimes cannot be downloaded: {reason}\n"
             "This needs the network, or a reachable Debian mirror, once; the result is kept in the cache folder."
         )
     return done

@@ -21,7 +21,7 @@ def wheels(peer: Peer, python: str) -> Path:
         python: Version of the interpreter, such as "3.11".
 
     Raises:
-        EnvError: They cannot be got.
+        EnvError: They cannot be downloaded.
     """
 
     def fill(folder: Path) -> None:
@@ -44,7 +44,8 @@ def wheels(peer: Peer, python: str) -> Path:
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
             raise EnvError(
-                f"the aarch64 wheels of {peer.name} ({', '.join(peer.pins)}, Python {python}) cannot be got: {reason}\n"
+                f"the aarch64 wheels of {peer.name} ({', '.join(peer.pins)}, Python {python}) cannot be downloaded: "
+                f"{reason}\n"
                 "This needs the network once, or a folder with the wheels in PIP_FIND_LINKS; the result is kept in "
                 "the cache folder."
             )

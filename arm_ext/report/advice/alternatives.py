@@ -121,7 +121,7 @@ def exclude(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
     return bool(_NUMBERS & options.keys()) and bool(_NUMBERS & others.keys())
 
 
-def united(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+def merged_options(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of both."""
     kernels = [*options.get(WITHOUT_KERNEL, []), *others.get(WITHOUT_KERNEL, [])]
     return {**options, **others, **({WITHOUT_KERNEL: kernels} if kernels else {})}

@@ -209,7 +209,7 @@ class ProfileReport(_Record):
 
 
 def executed_rows(symbols: Sequence[str], rows: Sequence[CallRow]) -> Iterator[CallRow]:
-    """Yield the row of each executed call: those of one kernel come in the order of the rows, and begin anew in loops.
+    """Yield the row of each executed call: those of a kernel in the rows' order, in each round of a loop.
 
     Args:
         symbols: Symbols of the calls, as executed.

@@ -68,12 +68,12 @@ class Params(PanelParams):
 
     Attributes:
         sve: Whether activations take instructions of SVE.
-        depth_blocks: Blocks of k that a task sums one after the other; see `k_blocking`.
+        k_blocks: Blocks of k that a task sums one after the other; see `k_blocking`.
         panels: Number of panels of a task that has more than one block of k.
     """
 
     sve: bool = False
-    depth_blocks: int = 1
+    k_blocks: int = 1
     panels: int = 1
 
     check_registers = staticmethod(fmla_tile.check_registers)
@@ -169,24 +169,24 @@ class _Gemm(ByPanels[Params]):
     unit: _Float32
 
     def estimate(self, workload: Workload, params: Params, core: Core) -> float:
-        if params.depth_blocks == 1:
+        if params.k_blocks == 1:
             return super().estimate(workload, params, core)
-        whole = replace(params, depth_blocks=1, panels=1)
+        whole = replace(params, k_blocks=1, panels=1)
         return super().estimate(workload, whole, core) + self._by_blocks(workload, params, core)
 
     def _by_blocks(self, workload: Workload, params: Params, core: Core) -> float:
         """Cycles that blocks of k add to a tile's estimate: below 0 where the default's panels come from L2 again."""
         (cut,), (usual,) = (self.cuts(workload, each) for each in (params, _default(self, workload, core)))
-        k = Depth(cut.product.rows.segments, params.depth_blocks).longest
+        k = Depth(cut.product.rows.segments, params.k_blocks).longest
         reading = k_blocking.rereading(cut, k, core)
         reading -= k_blocking.rereading(usual, cut.product.rows.depth, core)
-        return reading + k_blocking.overhead(cut, params.depth_blocks, params.panels, core)
+        return reading + k_blocking.overhead(cut, params.k_blocks, params.panels, core)
 
     def space(self, workload: Workload, core: Core) -> tuple[Params, ...]:
         """Return what tuning may try: the candidates, each also with K blocking where L1 does not hold a panel."""
         found, (product, *others) = self.candidates(workload, core), self.products(workload)
         blocked = (
-            replace(tile, row_block=rows, depth_blocks=blocks, panels=panels)
+            replace(tile, row_block=rows, k_blocks=blocks, panels=panels)
             for tile in found
             for blocks, rows, panels in k_blocking.variants(self.unit.cut(product, tile), core)
         )
@@ -194,7 +194,7 @@ class _Gemm(ByPanels[Params]):
 
     def emit(self, call: Call[Params, Product]) -> None:
         params = call.params
-        if params.depth_blocks == 1:
+        if params.k_blocks == 1:
             super().emit(call)
             return
         cut = self.unit.cut(call.product, params)
@@ -205,7 +205,7 @@ class _Gemm(ByPanels[Params]):
             lambda place, width: self.unit.start(call, cut, place, width),
             lambda *tile: self.finish(call, *tile),
         )
-        depth = Depth(call.product.rows.segments, params.depth_blocks)
+        depth = Depth(call.product.rows.segments, params.k_blocks)
         k_blocking.tasks(cut, depth, params.panels, params.parallel, emit)
 
 

@@ -459,7 +459,7 @@ def test_bisect_needs_a_bound_and_a_model_that_was_not_rescaled(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _accuracy("--bisect") == 2
-    assert "what is to hold? Give --max-drop or --min" in capsys.readouterr().err
+    assert "a bound that is to hold: give --max-drop or --min" in capsys.readouterr().err
     assert _accuracy("--bisect", "--max-drop", "10%") == 0
     assert "of 6 layers 0 in int16, 0 in float16 and 0 in float;" in " ".join(capsys.readouterr().out.split())
     assert _accuracy_of_product("--bisect", "--min", "top1=0.99") == 1

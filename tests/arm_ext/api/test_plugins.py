@@ -160,7 +160,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "exit": ("import sys\nsys.exit(0)", "my_ops.py, line 2: SystemExit: 0"),
     "nothing": ("x = 1", "my_ops.py: it has none of CONVERTERS, RULES, KERNELS, so that it brings nothing"),
     "kind": ("CONVERTERS = [1]", "CONVERTERS is no dict of operators' names to functions"),
-    "rule": ("RULES = [1]", "RULES holds what is no relay_passes.Rule"),
+    "rule": ("RULES = [1]", "an item of RULES is not a relay_passes.Rule"),
     "kernel": ("KERNELS = [1]", "a kernel of KERNELS has no NAME, Params, matches"),
 }
 

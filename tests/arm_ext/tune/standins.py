@@ -11,7 +11,7 @@ from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate, encode_workload
-from arm_ext.tune.chain import CandidateRunner
+from arm_ext.tune.candidate_runner import CandidateRunner
 from arm_ext.tune.measure import OnResult, Result, ignore
 from arm_ext.tune.record import Record, Unit
 from arm_ext.tune.task import Task, extract
@@ -66,7 +66,7 @@ class StandIn:
         return results
 
 
-class ChainOnEmulators(CandidateRunner):
+class RunnerOnEmulators(CandidateRunner):
     """Takes the times of emulated boards, for tests of what boards do and not of how fast they are."""
 
     def _open(self) -> Board:

@@ -12,7 +12,7 @@ AXES: dict[str, dict[str, set[str]]] = {
     "gemm_f32": {
         "tile": {"rows", "vectors"},
         "order of loops": {"row_block", "panels"},
-        "blocks of k": {"depth_blocks"},
+        "blocks of k": {"k_blocks"},
         "instruction": {"sve"},
     },
     "gemm_f16": {"tile": {"rows", "vectors"}, "order of loops": {"row_block"}, "instruction": {"widening"}},

@@ -8,8 +8,8 @@ import pytest
 import tvm
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from arm_ext.tune import chain, costs
-from arm_ext.tune.chain import CandidateRunner, Job, Site
+from arm_ext.tune import candidate_runner, costs
+from arm_ext.tune.candidate_runner import CandidateRunner, Job, Site
 from arm_ext.tune.measure import Result
 from arm_ext.tune.reference import Sample
 from tests.arm_ext.tune.standins import A76, tasks
@@ -41,7 +41,7 @@ def test_what_does_not_fit_is_fetched_line_by_line(
 ) -> None:
     values = np.arange(size).astype(np.int8)
     (tmp_path / "sample").write_bytes(pickle.dumps(Sample((values,), (), values, 0.0)))
-    monkeypatch.setattr(chain, "build", lambda *_: (_copy(size), ()))
+    monkeypatch.setattr(candidate_runner, "build", lambda *_: (_copy(size), ()))
     result = measure(Job(tasks()[0].workload, tasks()[0].default, tmp_path / "sample"))
     assert not result.failure, result.detail
     lines = 2 * size // _LINE

@@ -11,14 +11,14 @@ from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.target.profiles import resolve
 from arm_ext.tune import fleet as fleet_module
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.chain import Job, Site
+from arm_ext.tune.candidate_runner import Job, Site
 from arm_ext.tune.costs import Loaded
 from arm_ext.tune.fleet import Fleet
 from arm_ext.tune.measure import Result
 from arm_ext.tune.reference import sample
 from arm_ext.tune.space import space
 from tests.arm_ext.board.trackers import running
-from tests.arm_ext.tune.standins import A76, ChainOnEmulators, tasks
+from tests.arm_ext.tune.standins import A76, RunnerOnEmulators, tasks
 
 _KEY = "vb"
 
@@ -37,7 +37,7 @@ def _board(tracker: str) -> VirtualServer:
 def test_boards_of_a_tracker_share_the_work_and_one_that_dies_loses_nothing(
     tracker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_module, "Chain", ChainOnEmulators)
+    monkeypatch.setattr(fleet_module, "Chain", RunnerOnEmulators)
     task = tasks()[0]
     batch = [(task, candidate) for candidate in space(task)[:8]]
     boards = [_board(tracker) for _ in range(3)]
@@ -82,9 +82,9 @@ def test_a_candidate_whose_board_dies_gets_another_one_once(
         return Result(kernel.seconds(repeats=1)[0])
 
     (tmp_path / "sample").write_bytes(pickle.dumps(sample(task)))
-    chain = ChainOnEmulators(Site(A76, f"tracker-{tracker}/{_KEY}", False, 300, tmp_path), cost)
-    result = chain(Job(task.workload, task.default, tmp_path / "sample"))
-    chain.close()
+    runner = RunnerOnEmulators(Site(A76, f"tracker-{tracker}/{_KEY}", False, 300, tmp_path), cost)
+    result = runner(Job(task.workload, task.default, tmp_path / "sample"))
+    runner.close()
     boards[0].close()
     assert result.failure == failure, result.detail
     assert (result.cost is None) == bool(failure)

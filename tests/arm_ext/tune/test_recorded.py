@@ -37,11 +37,11 @@ def test_what_was_measured_is_not_measured_again_failures_included(tmp_path: Pat
 
 
 def test_records_from_before_a_parameter_was_added_are_of_the_same_candidate(tmp_path: Path) -> None:
-    task, candidate = next(one for one in _BATCH if hasattr(one[1].params, "depth_blocks"))
+    task, candidate = next(one for one in _BATCH if hasattr(one[1].params, "k_blocks"))
     database = Database(tmp_path / "now", create=True)
     Recorded(StandIn(hashed), database).measure([(task, candidate)])
     (record,) = database.all()
-    del record.candidate["params"]["depth_blocks"]
+    del record.candidate["params"]["k_blocks"]
     older = Database(tmp_path / "before", create=True)
     older.append([record])
     stand_in = StandIn(hashed)

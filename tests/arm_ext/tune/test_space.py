@@ -92,9 +92,9 @@ def test_counterpart_has_about_as_many_blocks():
 
 def test_counterpart_of_blocks_of_k_has_some_too():
     tile = gemm_f32.Params(6, 3, row_block=60, parallel=True)
-    params = [replace(tile, row_block=60 * b, depth_blocks=b, panels=b) for b in (1, 4, 16)]
+    params = [replace(tile, row_block=60 * b, k_blocks=b, panels=b) for b in (1, 4, 16)]
     points = [Candidate(gemm_f32.NAME, each) for each in params]
-    wanted = Candidate(gemm_f32.NAME, replace(params[2], row_block=60, depth_blocks=20))
+    wanted = Candidate(gemm_f32.NAME, replace(params[2], row_block=60, k_blocks=20))
     assert counterpart(wanted, points) == points[2]
     assert counterpart(Candidate(gemm_f32.NAME, tile), points) == points[0]
 

@@ -13,7 +13,7 @@ from tvm import IRModule, relax
 from relay_passes.ir.sources import with_source
 from relay_passes.lengths.bounded_main import at_length
 from relay_passes.lengths.growing_constants import slice_growing
-from relay_passes.lengths.merge_lengths import LinearSize, form_of, unite
+from relay_passes.lengths.merge_lengths import LinearSize, form_of, merge_lengths
 from schedules.diagnostic import Diagnostic
 
 LENGTHS = (40, 39, 26)
@@ -48,15 +48,15 @@ def module(length: int, scale: float = 2.0, constant: np.ndarray | None = None) 
 
 
 def test_united_module_is_each_of_them_for_its_length():
-    united = unite([module(length) for length in LENGTHS], LENGTHS, "n")
-    assert isinstance(united, IRModule)
+    merged = merge_lengths([module(length) for length in LENGTHS], LENGTHS, "n")
+    assert isinstance(merged, IRModule)
     for length in (*LENGTHS, 7):
-        assert tvm_ffi.structural_equal(at_length(united, length), module(length))
+        assert tvm_ffi.structural_equal(at_length(merged, length), module(length))
 
 
 def test_what_differs_otherwise_is_refused_by_node():
     modules = [module(length, scale=1 / length) for length in LENGTHS]
-    found = unite(modules, LENGTHS, "n")
+    found = merge_lengths(modules, LENGTHS, "n")
     assert isinstance(found, Diagnostic)
     assert found == Diagnostic.of("a constant is another one for another length", nodes=("scale",))
 
@@ -64,10 +64,10 @@ def test_what_differs_otherwise_is_refused_by_node():
 def test_constants_that_grow_become_a_beginning():
     whole = np.arange(40 * 6, dtype=np.float32).reshape(40, 6)
     modules = {length: module(length, constant=whole[:length]) for length in LENGTHS}
-    assert isinstance(unite(list(modules.values()), LENGTHS, "n"), Diagnostic)
-    united = unite(list(slice_growing(modules).values()), LENGTHS, "n")
-    assert isinstance(united, IRModule)
-    assert "strided_slice" in united.script()
+    assert isinstance(merge_lengths(list(modules.values()), LENGTHS, "n"), Diagnostic)
+    merged = merge_lengths(list(slice_growing(modules).values()), LENGTHS, "n")
+    assert isinstance(merged, IRModule)
+    assert "strided_slice" in merged.script()
 
 
 def adding(number: Any, length: int) -> IRModule:
@@ -84,11 +84,11 @@ def adding(number: Any, length: int) -> IRModule:
 @pytest.mark.parametrize("number", [lambda n: n, lambda n: [[n, 7, 3 * n - 2]], lambda n: np.int32([n * 6])])
 def test_integers_that_follow_from_the_length_are_computed(number: Callable[[int], Any]):
     modules = {length: adding(number(length), length) for length in LENGTHS}
-    assert isinstance(unite(list(modules.values()), LENGTHS, "n"), Diagnostic)
-    united = unite(list(slice_growing(modules).values()), LENGTHS, "n")
-    assert isinstance(united, IRModule)
+    assert isinstance(merge_lengths(list(modules.values()), LENGTHS, "n"), Diagnostic)
+    merged = merge_lengths(list(slice_growing(modules).values()), LENGTHS, "n")
+    assert isinstance(merged, IRModule)
     for length in (*LENGTHS, 7):
-        machine = relax.VirtualMachine(tvm.compile(at_length(united, length), "llvm"), tvm.cpu())
+        machine = relax.VirtualMachine(tvm.compile(at_length(merged, length), "llvm"), tvm.cpu())
         held = np.asarray(number(length))
         x = np.arange(length * 3, dtype=held.dtype).reshape(length, 3)
         assert np.array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), x + held)
@@ -96,11 +96,11 @@ def test_integers_that_follow_from_the_length_are_computed(number: Callable[[int
 
 def test_integers_that_do_not_follow_from_the_length_stay():
     modules = {length: adding(length * length, length) for length in LENGTHS}
-    assert isinstance(unite(list(slice_growing(modules).values()), LENGTHS, "n"), Diagnostic)
+    assert isinstance(merge_lengths(list(slice_growing(modules).values()), LENGTHS, "n"), Diagnostic)
 
 
 def test_constants_that_only_differ_stay():
     modules = {
         length: module(length, constant=np.full((length, 6), length, np.float32)) for length in LENGTHS
     }
-    assert isinstance(unite(list(slice_growing(modules).values()), LENGTHS, "n"), Diagnostic)
+    assert isinstance(merge_lengths(list(slice_growing(modules).values()), LENGTHS, "n"), Diagnostic)

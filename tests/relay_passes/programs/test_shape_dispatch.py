@@ -11,7 +11,7 @@ from tvm.relax.op import add, exp, multiply
 
 from relay_passes.ir.sources import bindings_of
 from relay_passes.memory.plan_arena import share_arena
-from relay_passes.programs.shape_dispatch import choose
+from relay_passes.programs.shape_dispatch import dispatch_by_shape
 
 FACTORS = {2: 2, 5: 3}
 """Rows that a function is for → what it multiplies by, which tells the function that was called."""
@@ -33,7 +33,7 @@ def functions(factors: Mapping[int, int]) -> tvm.IRModule:
 
 
 def chosen(refusal: str = "") -> tvm.IRModule:
-    return choose(functions(FACTORS), [f"rows_{rows}" for rows in FACTORS], refusal)
+    return dispatch_by_shape(functions(FACTORS), [f"rows_{rows}" for rows in FACTORS], refusal)
 
 
 def run(mod: tvm.IRModule, *inputs: np.ndarray) -> list[np.ndarray]:

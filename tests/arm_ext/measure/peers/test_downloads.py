@@ -26,7 +26,8 @@ def test_wheels_that_pip_cannot_find(cache: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(
-        EnvError, match=r"wheels of onnxruntime \(onnxruntime==.*Python 3\.11\) cannot be got: .*\n.*PIP_"
+        EnvError,
+        match=r"wheels of onnxruntime \(onnxruntime==.*Python 3\.11\) cannot be downloaded: .*\n.*PIP_",
     ):
         wheels(PEERS["onnxruntime"], "3.11")
     assert left(cache) == []
@@ -42,6 +43,6 @@ def test_another_distribution_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_machine_without_apt(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian"})
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvError, match="cannot be got: apt-config: No such file"):
+    with pytest.raises(EnvError, match="cannot be downloaded: apt-config: No such file"):
         debian.debian_root()
     assert left(cache) == []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.report.advice.alternatives import alternatives, exclude, is_part, united
+from arm_ext.report.advice.alternatives import alternatives, exclude, is_part, merged_options
 from tests.arm_ext.report.advice.records import call, kernel_of, profile_of, report_of
 
 PRODUCT = call(0, "conv", "gemm_f32", 0.6, macs=100)
@@ -53,12 +53,12 @@ def test_options_that_decide_numbers_exclude_each_other() -> None:
     fp16, int8, plain = {"precision": "fp16"}, {"quantize": "s.npz"}, {"winograd": False}
     assert exclude(fp16, int8)
     assert not exclude(fp16, plain)
-    assert united(fp16, plain) == {"precision": "fp16", "winograd": False}
+    assert merged_options(fp16, plain) == {"precision": "fp16", "winograd": False}
 
 
 def test_options_together_have_the_kernels_of_both() -> None:
     one, other = {"without-kernel": ["a"]}, {"without-kernel": ["b"]}
-    both = united(one, other)
+    both = merged_options(one, other)
     assert both == {"without-kernel": ["a", "b"]}
     assert is_part(one, both)
     assert is_part(other, both)

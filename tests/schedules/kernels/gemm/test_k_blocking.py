@@ -30,7 +30,7 @@ def test_the_same_bits_as_without_blocks(name: str):
     case = Case(workload)
     blocked = case.on_host(gemm_f32, params)
     case.check(blocked)
-    whole = case.on_host(gemm_f32, replace(params, depth_blocks=1))
+    whole = case.on_host(gemm_f32, replace(params, k_blocks=1))
     np.testing.assert_array_equal(blocked, whole)
 
 
@@ -55,8 +55,8 @@ LONG = linear(64, 384, 4096, ("bias",))
 @pytest.mark.parametrize("name", ["cortex-a53", "cortex-a55", "cortex-a76"])
 def test_blocks_are_points_where_a_cache_does_not_keep_a_panel(name: str):
     core = CORES[name]
-    blocked = [params for params in gemm_f32.space(LONG, core) if params.depth_blocks > 1]
-    assert len({params.depth_blocks for params in blocked}) > 2
+    blocked = [params for params in gemm_f32.space(LONG, core) if params.k_blocks > 1]
+    assert len({params.k_blocks for params in blocked}) > 2
     best = min(blocked, key=lambda params: gemm_f32.estimate(LONG, params, core))
     assert gemm_f32.estimate(LONG, best, core) < gemm_f32.estimate(LONG, gemm_f32.default(LONG, core), core)
     short: Workload = linear(64, 96, 64, ("bias",))
@@ -65,7 +65,7 @@ def test_blocks_are_points_where_a_cache_does_not_keep_a_panel(name: str):
 
 @pytest.mark.parametrize("name", ["cortex-a53", "cortex-a55", "cortex-a76"])
 def test_loops_over_a_block_of_k_have_no_stack_access(name: str):
-    params = Params(6, 3, row_block=60, parallel=True, depth_blocks=16, panels=16)
+    params = Params(6, 3, row_block=60, parallel=True, k_blocks=16, panels=16)
     inner = loops(assembly(gemm_f32.build(LONG, params), {**BASELINE, "mcpu": name}))
     whole = [loop for loop in inner if sum("fmla" in line for line in loop) >= 16 * 6 * 3]
     # Of the first block of k, of those in the middle, and of the last.

@@ -11,9 +11,9 @@ import tvm
 from tvm.s_tir import Schedule, TensorIntrin
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from arm_ext.tune import chain
+from arm_ext.tune import candidate_runner
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.chain import CandidateRunner, FailedError, Job, Site
+from arm_ext.tune.candidate_runner import CandidateRunner, FailedError, Job, Site
 from arm_ext.tune.reference import Sample, sample
 from schedules.select import kernel_named
 from tests.arm_ext.tune.standins import A72, A76, tasks
@@ -71,7 +71,7 @@ def test_code_above_the_target_is_found_before_it_runs(
     made = CandidateRunner(
         Site(replace(A76, core=replace(A76.core, features=())), "virtual", True, 300, folder)
     )
-    monkeypatch.setattr(chain, "build", lambda *_: (_product(16), ()))
+    monkeypatch.setattr(candidate_runner, "build", lambda *_: (_product(16), ()))
     monkeypatch.setattr(made, "_target", A76.tvm_target())
     result = made(job)
     made.close()
@@ -157,7 +157,7 @@ def test_the_intrinsic_that_reads_other_bytes_is_caught(
     rng = np.random.default_rng(3)
     a, b = rng.integers(-128, 128, (2, 8, depth), dtype=np.int8)
     expected = a.astype(np.int32) @ b.astype(np.int32).T
-    monkeypatch.setattr(chain, "build", lambda _w, _c, constants, _t: (_product(depth), constants))
+    monkeypatch.setattr(candidate_runner, "build", lambda _w, _c, constants, _t: (_product(depth), constants))
     result = measure(_job(folder / f"sdot-{depth}", Sample((a,), (b,), expected, 0.0), _TASK.default))
     assert result.failure == failure, result.detail
     assert (result.cost is None) == bool(failure)
@@ -167,7 +167,7 @@ def test_a_board_that_is_away_is_waited_for_no_longer_than_the_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("arm_ext.tune.chain.sleep", waits.append)
+    monkeypatch.setattr("arm_ext.tune.candidate_runner.sleep", waits.append)
     site = Site(A76, "127.0.0.1:9", counting=False, seconds=300, folder=tmp_path, until=monotonic())
     made = CandidateRunner(site)
     with pytest.raises(FailedError, match="no RPC server") as failed:
