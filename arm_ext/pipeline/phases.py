@@ -388,6 +388,15 @@ def run_phases(
         yield phase.name, result
 
 
+def announced(
+    results: Iterator[tuple[str, PhaseResult]], progress: Callable[[str], None]
+) -> Iterator[tuple[str, PhaseResult]]:
+    """Yield the results of a run of all phases, with a call of `progress` before each phase."""
+    for phase in PHASES:
+        progress(phase.name)
+        yield next(results)
+
+
 def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
     """Return the result of the last phase that `run_phases` yields."""
     *_, (_, result) = results

@@ -18,10 +18,10 @@ from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import memory_of, weight_bytes
 from arm_ext.pipeline.phases import (
     LAST_OF_ALL_TARGETS,
-    PHASES,
     Dump,
     PhaseOptions,
     PhaseResult,
+    announced,
     gather,
     run_phases,
 )
@@ -105,9 +105,7 @@ class Variant:
             steps = run_lengths(self.model, self.bucket, self.options, dump)
         else:
             steps = run_phases(PhaseResult(self.model.mod), self.options, dump)
-        for phase in PHASES:
-            progress(phase.name)
-            name, self.result = next(steps)
+        for name, self.result in announced(steps, progress):
             if name == LAST_OF_ALL_TARGETS and self._shares_phases():
                 self.prepared = self.result.mod
             if name == "lower":
