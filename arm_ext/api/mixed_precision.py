@@ -15,12 +15,12 @@ from arm_ext.quantization.float_layers import Unit, units_of
 from arm_ext.quantization.int16_layers import without_effect
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.mixed_precision import (
-    RUNGS,
+    PRECISIONS,
     Build,
     Judge,
     Model,
+    Precision,
     Raised,
-    Rung,
     Search,
     Trial,
     built,
@@ -43,15 +43,15 @@ class Choices:
 
     Attributes:
         units: The layers that can be above it, in execution order.
-        able: Rung → the layers that it changes; on float32 all can be.
-        refused: Rung that is no choice → why.
+        able: Precision → the layers that it changes; all can be in float32.
+        refused: Precision that is no choice → why.
         build: Makes the models.
         imported: Imports one of them.
     """
 
     units: list[Unit]
-    able: Mapping[Rung, list[str]]
-    refused: Mapping[Rung, str]
+    able: Mapping[Precision, list[str]]
+    refused: Mapping[Precision, str]
     build: Build
     imported: Callable[[Model], ImportedModel]
 
@@ -60,7 +60,7 @@ class Choices:
         """Return the choices for an ONNX model in QDQ form that was matched with its float source."""
         units = units_of(matching)
         operators = {node.name: node.op_type for node in matching.source.proto.graph.node}
-        able: dict[Rung, list[str]] = {
+        able: dict[Precision, list[str]] = {
             "int16": [unit.name for unit in units if not without_effect(matching, unit.nodes)],
             "float16": [
                 unit.name for unit in units if {operators.get(node, "") for node in unit.nodes} <= IN_HALVES
@@ -103,8 +103,10 @@ def choose_precisions(
         raise UsageError("--fail-on-fallback: layers in float run on the CPU; leave it out beside --max-drop")
     units = choices.units
     prices = _Prices(choices, resolve(target, None), npu)
-    rungs = _Rungs.of(choices, prices)
-    search = Search(units, choices.build, judge, None if fewest else rungs.extra(prices), rungs.layers)
+    precisions = _Precisions.of(choices, prices)
+    search = Search(
+        units, choices.build, judge, None if fewest else precisions.extra(prices), precisions.layers
+    )
     by_cycles = not fewest or npu is not None
     chosen = search.run()
     priced = {chosen: prices.of(chosen.raised)}
@@ -131,9 +133,9 @@ def choose_precisions(
         nodes=_nodes(units, chosen.at("float32")),
         int16_nodes=_nodes(units, chosen.at("int16")),
         float16_nodes=_nodes(units, chosen.at("float16")),
-        layers=tuple(rungs.cost(unit.name, search.noises.get(unit.name), prices) for unit in units),
-        without_int16=rungs.refused.get("int16"),
-        without_float16=rungs.refused.get("float16"),
+        layers=tuple(precisions.cost(unit.name, search.noises.get(unit.name), prices) for unit in units),
+        without_int16=precisions.refused.get("int16"),
+        without_float16=precisions.refused.get("float16"),
         complete=search.complete,
     )
 
@@ -147,7 +149,7 @@ class _Prices:
     npu: NpuOptions | None
     _known: dict[Raised, _Estimate] = field(default_factory=dict)
 
-    def of(self, raised: Collection[tuple[str, Rung]]) -> _Estimate:
+    def of(self, raised: Collection[tuple[str, Precision]]) -> _Estimate:
         """Return the estimate of a model with layers above int8."""
         key = frozenset(raised)
         if key not in self._known:
@@ -159,7 +161,7 @@ class _Prices:
             )
         return self._known[key]
 
-    def by_layer(self, raised: Collection[tuple[str, Rung]]) -> Mapping[str, float]:
+    def by_layer(self, raised: Collection[tuple[str, Precision]]) -> Mapping[str, float]:
         """Return the cycles of each layer in a model; conversions on their own are of none."""
         units = self.choices.units
         owners = {node: unit.name for unit in units for node in unit.nodes}
@@ -170,7 +172,7 @@ class _Prices:
                 found[owner] += cycles
         return found
 
-    def on_npu(self, raised: Collection[tuple[str, Rung]]) -> frozenset[str]:
+    def on_npu(self, raised: Collection[tuple[str, Precision]]) -> frozenset[str]:
         """Return the layers of a model that the NPU computes, their quantised products at least."""
         found = self.of(raised)
         nodes = found.on_npu if isinstance(found, DividedEstimate) else frozenset()
@@ -195,24 +197,24 @@ class _Prices:
 
 
 @dataclass(frozen=True)
-class _Rungs:
+class _Precisions:
     """Rungs above int8 that layers can be on, the least precise first.
 
     Attributes:
-        layers: Rung → the layers that can be on it.
-        cycles: Rung → layer → cycles with all layers there that can be.
-        npu: Layer → the rungs on which the NPU computes it, int8 among them.
-        refused: Rung that no layer can be on → why.
+        layers: Precision → the layers that can have it.
+        cycles: Precision → layer → cycles with all layers in it that can be.
+        npu: Layer → the precisions in which the NPU computes it, int8 among them.
+        refused: Precision that no layer can have → why.
     """
 
-    layers: dict[Rung, list[str]]
-    cycles: dict[Rung, Mapping[str, float]]
+    layers: dict[Precision, list[str]]
+    cycles: dict[Precision, Mapping[str, float]]
     npu: dict[str, tuple[str, ...]]
-    refused: dict[Rung, str]
+    refused: dict[Precision, str]
 
     @classmethod
-    def of(cls, choices: Choices, prices: _Prices) -> "_Rungs":
-        """Find the rungs of each layer.
+    def of(cls, choices: Choices, prices: _Prices) -> "_Precisions":
+        """Find the precisions of each layer.
 
         Raises:
             ModelError: A model in int8 or float32 cannot be compiled.
@@ -223,43 +225,47 @@ class _Rungs:
         found = cls({}, {}, {}, refused)
         in_int8 = prices.on_npu(())
         on: dict[str, frozenset[str]] = {"int8": in_int8}
-        for rung in RUNGS:
-            raised = frozenset((name, rung) for name in able.get(rung, ()))
+        for precision in PRECISIONS:
+            raised = frozenset((name, precision) for name in able.get(precision, ()))
             try:
                 cycles = prices.by_layer(raised) if raised else {}
             except ModelError as err:
-                if rung == "float32":
+                if precision == "float32":
                     raise
-                refused[rung] = str(err)
+                refused[precision] = str(err)
                 continue
-            if rung == "int16" and prices.npu is not None and raised:
-                on[rung] = prices.on_npu(raised)
-                able[rung] = [name for name in able[rung] if name in on[rung] or name not in in_int8]
-                if not able[rung]:
-                    refused[rung] = "every layer would leave the NPU"
-            if able.get(rung):
-                found.layers[rung], found.cycles[rung] = able[rung], cycles
+            if precision == "int16" and prices.npu is not None and raised:
+                on[precision] = prices.on_npu(raised)
+                able[precision] = [
+                    name for name in able[precision] if name in on[precision] or name not in in_int8
+                ]
+                if not able[precision]:
+                    refused[precision] = "every layer would leave the NPU"
+            if able.get(precision):
+                found.layers[precision], found.cycles[precision] = able[precision], cycles
         for unit in choices.units:
-            found.npu[unit.name] = tuple(rung for rung, names in on.items() if unit.name in names)
+            found.npu[unit.name] = tuple(precision for precision, names in on.items() if unit.name in names)
         return found
 
-    def extra(self, prices: _Prices) -> dict[Rung, dict[str, float]]:
+    def extra(self, prices: _Prices) -> dict[Precision, dict[str, float]]:
         """Return what each layer costs more than in int8; one that leaves the NPU, a hand-over besides."""
         integers, handover = prices.by_layer(()), prices.handover()
 
-        def left(name: str, rung: Rung) -> float:
-            return handover if "int8" in self.npu[name] and rung not in self.npu[name] else 0.0
+        def left(name: str, precision: Precision) -> float:
+            return handover if "int8" in self.npu[name] and precision not in self.npu[name] else 0.0
 
         return {
-            rung: {name: cycles[name] - integers[name] + left(name, rung) for name in self.layers[rung]}
-            for rung, cycles in self.cycles.items()
+            precision: {
+                name: cycles[name] - integers[name] + left(name, precision) for name in self.layers[precision]
+            }
+            for precision, cycles in self.cycles.items()
         }
 
     def cost(self, name: str, noise: float | None, prices: _Prices) -> LayerCost:
         """Return the record of a layer."""
 
-        def on(rung: Rung) -> int | None:
-            return round(self.cycles[rung][name]) if name in self.layers.get(rung, ()) else None
+        def on(precision: Precision) -> int | None:
+            return round(self.cycles[precision][name]) if name in self.layers.get(precision, ()) else None
 
         return LayerCost(
             name=name,

@@ -2,9 +2,9 @@
 """Search for the precision of each layer with which a metric of a quantised model holds: most int8, or the cheapest.
 
 1. Each layer is quantised alone, all others in float: its noise at the outputs.
-2. For each rung, int16, float16 and float32, in the order of noise, or of noise a cycle: the shortest prefix that holds
-   the bound when it is raised to that rung, by bisection.
-3. Layers of the prefix go back to lower rungs one by one, as long as the bound holds.
+2. For int16, float16 and float32, in the order of noise, or of noise a cycle: the shortest prefix that holds
+   the bound when it is raised to that precision, by bisection.
+3. Layers of the prefix go back to lower precisions one by one, as long as the bound holds.
 
 Every model is computed by the source's runtime, in float between quantise and dequantise.
 """
@@ -24,7 +24,7 @@ from arm_ext.quantization.metrics import Metric, Outputs, stacked
 from arm_ext.quantization.session import Session
 from arm_ext.quantization.steps import Feed
 
-Rung = Literal["int16", "float16", "float32"]
+Precision = Literal["int16", "float16", "float32"]
 """Precision of a layer above int8: 16-bit activations with 8-bit weights, or float of 16 or 32 bits."""
 
 Model: TypeAlias = Any
@@ -33,10 +33,10 @@ Model: TypeAlias = Any
 Infer = Callable[[Feed], Feed]
 """Function from the inputs of a sample, by name, to the outputs, by name."""
 
-RUNGS: tuple[Rung, ...] = get_args(Rung)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
-Raised = frozenset[tuple[str, Rung]]
-"""Layers that are not in int8, with their rungs."""
+Raised = frozenset[tuple[str, Precision]]
+"""Layers that are not in int8, with their precisions."""
 
 
 class Build(Protocol):
@@ -72,9 +72,9 @@ class Trial:
     drop: float
     holds: bool
 
-    def at(self, rung: Rung) -> frozenset[str]:
-        """Return the layers on a rung."""
-        return frozenset(name for name, each in self.raised if each == rung)
+    def at(self, precision: Precision) -> frozenset[str]:
+        """Return the layers in a precision."""
+        return frozenset(name for name, each in self.raised if each == precision)
 
 
 @dataclass
@@ -151,10 +151,11 @@ class Judge:
         return stacked(self._names, [[row[name] for name in self._names] for row in rows])
 
 
-def built(units: Sequence[Unit], build: Build, raised: Collection[tuple[str, Rung]]) -> Model:
+def built(units: Sequence[Unit], build: Build, raised: Collection[tuple[str, Precision]]) -> Model:
     """Return the model with layers above int8."""
-    on: dict[Rung, list[str]] = {
-        rung: [node for unit in units if (unit.name, rung) in raised for node in unit.nodes] for rung in RUNGS
+    on: dict[Precision, list[str]] = {
+        precision: [node for unit in units if (unit.name, precision) in raised for node in unit.nodes]
+        for precision in PRECISIONS
     }
     return build(keep_float=on["float32"], int16=on["int16"], float16=on["float16"])
 
@@ -167,8 +168,8 @@ class Search:
         units: Layers that can be above int8.
         build: Makes the models.
         judge: Measures the models.
-        cycles: Rung → layer → additional cycles there; None to look for the fewest layers above int8.
-        rungs: Rung above int8 → layers that can be on it, the least precise rung first; on float32 all can be.
+        cycles: Precision → layer → additional cycles there; None to look for the fewest layers above int8.
+        precisions: Precision above int8 → layers that can have it, the least precise first; float32 all can.
         trials: Layers above int8 → what was measured.
         noises: Layer → noise at the outputs if this layer alone is quantised.
         complete: Whether the search came to its end.
@@ -177,16 +178,16 @@ class Search:
     units: Sequence[Unit]
     build: Build
     judge: Judge
-    cycles: Mapping[Rung, Mapping[str, float]] | None = None
-    rungs: Mapping[Rung, Collection[str]] | None = None
+    cycles: Mapping[Precision, Mapping[str, float]] | None = None
+    precisions: Mapping[Precision, Collection[str]] | None = None
     trials: dict[Raised, Trial] = field(default_factory=dict)
     noises: dict[str, float] = field(default_factory=dict)
     complete: bool = False
 
     def __post_init__(self) -> None:
         names = [unit.name for unit in self.units]
-        self._rungs: Mapping[Rung, Collection[str]] = (
-            dict.fromkeys(RUNGS, names) if self.rungs is None else self.rungs
+        self._precisions: Mapping[Precision, Collection[str]] = (
+            dict.fromkeys(PRECISIONS, names) if self.precisions is None else self.precisions
         )
 
     def run(self) -> Trial:
@@ -214,7 +215,7 @@ class Search:
     def price(self, trial: Trial) -> tuple[float, int, int]:
         """Return the cost of a choice by the estimates of its layers, and how many are above int8, and in float."""
         extra = self.cycles
-        cost = sum(extra[rung][name] for name, rung in trial.raised) if extra else 0.0
+        cost = sum(extra[precision][name] for name, precision in trial.raised) if extra else 0.0
         return cost, len(trial.raised), len(trial.at("float32"))
 
     def front(self) -> list[Trial]:
@@ -229,16 +230,16 @@ class Search:
         for unit in self.units:
             others = everything - {(unit.name, "float32")}
             self.noises[unit.name] = self.judge.noise(built(self.units, self.build, others))
-        for rung in self._rungs:
-            for order in self._orders(rung):
+        for precision in self._precisions:
+            for order in self._orders(precision):
                 if self.cycles is not None:
                     for length in np.linspace(0, len(order), min(_FRONT, len(order)) + 1).round().astype(int):
                         self._trial(frozenset(order[:length]))
                 if not self.trials[frozenset()].holds and self._trial(frozenset(order)).holds:
                     self._shorten(order)
 
-    def _orders(self, rung: Rung) -> list[list[tuple[str, Rung]]]:
-        """The layers in orders in which they go to a rung."""
+    def _orders(self, precision: Precision) -> list[list[tuple[str, Precision]]]:
+        """The layers in the orders in which they are raised to a precision."""
         names = list(self.noises)
         by_noise = sorted(names, key=lambda name: -self.noises[name])
         # A tensor is in float where all is that computes and reads it: layers go with their neighbours.
@@ -246,20 +247,20 @@ class Search:
         around = {name: sum(padded[at : at + 3]) for at, name in enumerate(names)}
         orders = [by_noise, sorted(names, key=lambda name: -around[name])]
         if self.cycles is not None:
-            extra = {name: self._extra(name, self._rung(name, rung)) for name in names}
+            extra = {name: self._extra(name, self._precision_of(name, precision)) for name in names}
             orders.insert(0, sorted(names, key=lambda name: -self.noises[name] / max(extra[name], 1.0)))
-        return [[(name, self._rung(name, rung)) for name in order] for order in orders]
+        return [[(name, self._precision_of(name, precision)) for name in order] for order in orders]
 
-    def _rung(self, name: str, rung: Rung) -> Rung:
-        """Return the precision that a layer is raised to: `rung`, or a more precise one that costs no more."""
-        order = list(self._rungs)
-        found = [each for each in order[order.index(rung) :] if name in self._rungs[each]]
+    def _precision_of(self, name: str, precision: Precision) -> Precision:
+        """Return the precision that a layer is raised to: `precision`, or a more precise one that costs no more."""
+        order = list(self._precisions)
+        found = [each for each in order[order.index(precision) :] if name in self._precisions[each]]
         if self.cycles is None:
             return found[0]
         # The last of those that cost the least is the most precise.
         return min(reversed(found), key=lambda each: self._extra(name, each))
 
-    def _shorten(self, order: Sequence[tuple[str, Rung]]) -> None:
+    def _shorten(self, order: Sequence[tuple[str, Precision]]) -> None:
         short, long = 0, len(order)
         while long - short > 1:
             middle = (short + long) // 2
@@ -267,15 +268,15 @@ class Search:
                 long = middle
             else:
                 short = middle
-        raised, order_of_rungs = frozenset(order[:long]), list(self._rungs)
-        for name, rung in sorted(raised, key=lambda each: (-self._extra(*each), self.noises[each[0]])):
-            rest = raised - {(name, rung)}
-            below = order_of_rungs[: order_of_rungs.index(rung)]
-            lower = [rest, *(rest | {(name, self._rung(name, each))} for each in below)]
+        raised, in_order = frozenset(order[:long]), list(self._precisions)
+        for name, precision in sorted(raised, key=lambda each: (-self._extra(*each), self.noises[each[0]])):
+            rest = raised - {(name, precision)}
+            below = in_order[: in_order.index(precision)]
+            lower = [rest, *(rest | {(name, self._precision_of(name, each))} for each in below)]
             raised = next((each for each in lower if self._trial(each).holds), raised)
 
-    def _extra(self, name: str, rung: Rung) -> float:
-        return self.cycles[rung][name] if self.cycles else 0.0
+    def _extra(self, name: str, precision: Precision) -> float:
+        return self.cycles[precision][name] if self.cycles else 0.0
 
     def _trial(self, raised: Raised) -> Trial:
         if raised not in self.trials:

@@ -176,7 +176,7 @@ def precision_notes(mixed: MixedPrecision) -> list[str]:
     """Return why precisions are no choice, what PyTorch's users have to do, and where integers miss the bound."""
     refused = {"int16": mixed.without_int16, "float16": mixed.without_float16}
     return [
-        *(f"{rung} is no choice: {why}" for rung, why in refused.items() if why),
+        *(f"{precision} is no choice: {why}" for precision, why in refused.items() if why),
         *_left_out(mixed, _chosen(mixed)),
         *([] if mixed.in_integers is not False else [_MISSED]),
     ]

@@ -10,7 +10,7 @@ from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.int16_layers import with_nodes
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import metric_of
-from arm_ext.quantization.mixed_precision import Judge, Rung, Search, built
+from arm_ext.quantization.mixed_precision import Judge, Precision, Search, built
 from arm_ext.quantization.static import Quantizer
 from tests.arm_ext.quantization.uneven import training_images, uneven_digits
 
@@ -18,14 +18,14 @@ UNEVEN = {"conv1", "conv2/depthwise", "conv2/pointwise"}
 """They compute or read the channels of uneven ranges."""
 
 
-BOTH: tuple[Rung, ...] = ("int16", "float32")
+BOTH: tuple[Precision, ...] = ("int16", "float32")
 NAMES = ("conv1", "conv2/depthwise", "conv2/pointwise", "conv3", "pool", "logits")
 
 
 def searched(
     drop: float,
-    cycles: dict[Rung, dict[str, float]] | None = None,
-    rungs: tuple[Rung, ...] = ("float32",),
+    cycles: dict[Precision, dict[str, float]] | None = None,
+    precisions: tuple[Precision, ...] = ("float32",),
 ) -> Search:
     quantizer = Quantizer(uneven_digits(), {"inputs": training_images(64)}, "minmax", ({},))
     matching = Matching(quantizer.float_model({}), quantizer.quantized({}))
@@ -33,7 +33,7 @@ def searched(
     metric = metric_of("cosine", {}, len(feeds))
     judge = Judge.of_onnx("digits", matching.source.proto, feeds, metric, lambda _, lost: lost <= drop)
     units = units_of(matching)
-    layers = {rung: [unit.name for unit in units] for rung in rungs}
+    layers = {precision: [unit.name for unit in units] for precision in precisions}
     return Search(units, partial(with_nodes, matching), judge, cycles, layers)
 
 
@@ -50,10 +50,10 @@ def test_the_fewest_layers_are_those_of_the_uneven_channels() -> None:
 
 
 def test_int16_serves_where_activations_are_to_blame() -> None:
-    search = searched(0.0095, rungs=BOTH)
+    search = searched(0.0095, precisions=BOTH)
     assert search.run().raised == {("conv2/pointwise", "int16")}
     # The weights of these layers are to blame, too, and stay of 8 bits in int16.
-    closer = searched(0.001, rungs=BOTH).run()
+    closer = searched(0.001, precisions=BOTH).run()
     assert closer.at("float32") == UNEVEN
 
 
