@@ -12,10 +12,12 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
-from arm_ext.board import Board, open_board
+if TYPE_CHECKING:  # the process that hands tests to workers needs no TVM
+    from arm_ext.board import Board
 
 # A shell has commands in the background ignore these, and so would every process that a test starts and then ends.
 for _ignored in (signal.SIGINT, signal.SIGHUP):
@@ -97,8 +99,10 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 @pytest.fixture(scope="session")
-def board(request: pytest.FixtureRequest) -> Iterator[Board]:
+def board(request: pytest.FixtureRequest) -> "Iterator[Board]":
     """The board of --board, open for the whole run."""
+    from arm_ext.board import open_board
+
     with open_board(request.config.getoption("--board")) as opened:
         yield opened
 

@@ -202,6 +202,7 @@ def _profile(name: str, core: str, note: str) -> Profile:
     return Profile(name, CORES[core], AARCH64, _qemu_cpu(CORES[core]), note)
 
 
+@functools.cache
 def _host_flags() -> dict[str, bool]:
     """Return the features that LLVM knows of this machine's architecture, and whether each is present."""
     flags = _global("tvm.codegen.llvm.GetHostCPUFeatures")()
