@@ -24,8 +24,8 @@ from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
 from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics, PackageFile
-from arm_ext.pipeline.machine_code import make_program
-from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs
+from arm_ext.pipeline.machine_code import CompiledProgram, make_program
+from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs, with_source
 from arm_ext.quantization.accuracy import selftest_distances, warnings
 from arm_ext.report.npu import of_all
 from arm_ext.report.page import render
@@ -79,6 +79,8 @@ class Packing:
         offloaded: The NPU part of each variant, if there is an NPU.
         selftest: A self-test to write for a variant without an NPU part, if its tensors are those of the variant;
             otherwise one is computed.
+        reused: Whether the variants are compiled again in other ways; otherwise their weights are freed as soon as no
+            step needs them.
     """
 
     folder: Path
@@ -89,28 +91,30 @@ class Packing:
     known: Tuned | None
     offloaded: "Sequence[Offloaded]" = ()
     selftest: Selftest | None = None
+    reused: bool = False
 
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
-        """Link and check model.so, and write the self-tests."""
+        """Compute and write the self-tests; link and check model.so."""
+        largest = self.merged.largest
 
-        def make() -> LinkerRecord:
-            largest = self.merged.largest
+        def make() -> CompiledProgram:
             initial = [held.initial for held in largest.model.states]
             kernel_cache = largest.options.kernel_cache
-            program = make_program(self.merged.result.mod, self.profile, initial, kernel_cache=kernel_cache)
-            beside_kernels = (npu_runtime(self.profile.triple),) if self.merged.result.offers else ()
-            linker = program.export(so, cc, beside_kernels)
-            progress("verify")
-            with section("verify"):
-                check_isa(so, self.profile.features)
-            return linker
+            return make_program(self.merged.result.mod, self.profile, initial, kernel_cache=kernel_cache)
 
-        so = self.folder / package.SO
-        linker, (tested,) = _made([self], make, progress)
+        program, (tested,) = _made([self], make, progress)
         for variant, (selftest, _) in zip(self.merged.variants, tested, strict=True):
             selftest.save(self.folder / self.merged.selftest_file(variant))
-        largest = tested[self.merged.variants.index(self.merged.largest)][0]
-        return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
+        progress("link")
+        so = self.folder / package.SO
+        linker = program.export(
+            so, cc, (npu_runtime(self.profile.triple),) if self.merged.result.offers else ()
+        )
+        progress("verify")
+        with section("verify"):
+            check_isa(so, self.profile.features)
+        selftest = tested[self.merged.variants.index(largest)][0]
+        return Linked(linker, selftest, [values for _, of_regions in tested for values in of_regions])
 
     def planned(self) -> Planned:
         """Return the model as a C library takes it."""
@@ -153,19 +157,23 @@ class Packing:
     def _selftest_of(
         self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"
     ) -> _Tested:
+        references = variant.model.reference, variant.model.float_reference
+        selftest, values = self._expected(variant, inputs, offloaded)
+        variant.prepared = None
+        if not self.reused:
+            variant.release_weights()
+        return with_source(selftest, *references), values
+
+    @staticmethod
+    def _expected(variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None") -> _Tested:
+        """Return the self-test without what the source's runtime computes."""
         model, options = variant.model, variant.options
-        values: list[RegionValues] = []
-        if offloaded is not None:
-            selftest, values = offloaded.selftest(model, inputs, options.without)
-            selftest = replace(selftest, steps=make_steps(model, inputs, options.without, options.numerics))
-        else:
-            selftest = make_selftest(
+        if offloaded is None:
+            return make_selftest(
                 model, inputs, options.precision, options.without, options.numerics, variant.prepared
-            )
-            variant.prepared = None  # its weights are not needed any more
-        if model.float_reference is not None:
-            selftest = replace(selftest, floats=model.float_reference(inputs)[0])
-        return selftest, values
+            ), []
+        selftest, values = offloaded.selftest(model, inputs, options.without)
+        return replace(selftest, steps=make_steps(model, inputs, options.without, options.numerics)), values
 
     def write(self, linked: Linked) -> tuple[Manifest, CompileReport]:
         """Write the manifest, the report, and the files for an NPU's driver."""
@@ -316,7 +324,7 @@ def _made(
     models: Sequence[Packing], make: Callable[[], _T], progress: Callable[[str], None]
 ) -> tuple[_T, list[list[_Tested]]]:
     """Return what `make` gives, and each model's self-test of each variant, which are computed at the same time."""
-    progress("link")
+    progress("kernels")
     weight_bytes = sum(each.merged.memory.weight_bytes for each in models)
     require_file_size(_CODE_BYTES * len(models) + 2 * weight_bytes)
     # The self-tests compile the model for this machine, which takes about as long: each has a core.

@@ -90,7 +90,7 @@ def write_planned(planned: Packing, output: Path, selftest: Selftest | None) -> 
         InternalError: The result fails the compiler's own checks.
     """
     with writing(output, []) as folder:
-        packing = replace(planned, folder=folder, selftest=selftest)
+        packing = replace(planned, folder=folder, selftest=selftest, reused=True)
         manifest, report = packing.write(packing.link(None, lambda _: None))
     remember(manifest.so_sha256)
     return CompileResult(Package(output, manifest), report)

@@ -59,9 +59,13 @@ def module(mod: tvm.IRModule) -> str:
     hash, of 64 bits, is there for what the text may leave out.
     """
     hashed = hashlib.sha256(f"{mod.script(show_meta=False)}\0{tvm_ffi.structural_hash(mod)}".encode())
+
+    def add_constant(expr: relax.Expr) -> None:
+        if isinstance(expr, GenericConst) and isinstance(expr.ty, relax.TensorType):
+            hashed.update(arrays([expr.value.numpy()]).encode())
+
     for _, func in relax_functions(mod):
-        for value in _constants(func):
-            hashed.update(arrays([value]).encode())
+        relax.analysis.post_order_visit(func, add_constant)
     return hashed.hexdigest()
 
 
@@ -72,14 +76,3 @@ def arrays(values: Iterable[npt.NDArray[Any]]) -> str:
         hashed.update(f"{value.dtype} {value.shape} ".encode())
         hashed.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
     return hashed.hexdigest()
-
-
-def _constants(func: relax.Function) -> list[npt.NDArray[Any]]:
-    found: list[npt.NDArray[Any]] = []
-
-    def visit(expr: relax.Expr) -> None:
-        if isinstance(expr, GenericConst) and isinstance(expr.ty, relax.TensorType):
-            found.append(expr.value.numpy())
-
-    relax.analysis.post_order_visit(func, visit)
-    return found

@@ -4,6 +4,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from arm_ext.common.errors import EnvError, ModelError
 from arm_ext.common.faults import is_out_of_memory
 from arm_ext.common.text import counted
 from arm_ext.common.timings import section
-from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.imported import ImportedModel, Reference, TensorSpec
 from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.package import Selftest
 from arm_ext.package.manifest import Check, Precision
@@ -98,7 +99,7 @@ def make_selftest(
     numerics: Qdq = NUMERICS,
     prepared: tvm.IRModule | None = None,
 ) -> Selftest:
-    """Compute `expected` through the same phases on this machine, and `source` by the source's runtime.
+    """Compute a self-test's `expected` through the same phases on this machine; `with_source` completes it.
 
     The target decides nothing of what is expected, so that of a model compiled before it is known.
 
@@ -126,9 +127,17 @@ def make_selftest(
     )
     found = Selftest.from_bytes(SELFTEST_ENTRIES.get(hashlib.sha256(key.encode()).hexdigest(), computed))
     SELFTEST_ENTRIES.tidy()
+    return replace(found, inputs=inputs)
+
+
+def with_source(
+    selftest: Selftest, reference: Reference, float_reference: Reference | None = None
+) -> Selftest:
+    """Return a self-test with the outputs of the source's runtime, and those of its float form, if there is one."""
     with section("source's runtime"):
-        reference = model.reference(inputs)
-    return Selftest(inputs, found.expected, *reference, found.steps)
+        source, runtime = reference(selftest.inputs)
+        floats = [] if float_reference is None else float_reference(selftest.inputs)[0]
+    return replace(selftest, source=source, source_runtime=runtime, floats=floats)
 
 
 def host_runner(

@@ -4,11 +4,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Never
 
 import numpy.typing as npt
 import tvm
 
+from arm_ext.common.errors import InternalError
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.package import SELFTEST
@@ -79,10 +80,17 @@ class Variant:
                 macs[product] -= each.macs
         return {node: samples * count for node, count in macs.items()}
 
-    @property
+    @cached_property
     def check(self) -> Check:
         """How the variant's outputs are compared with the self-test."""
         return check_of(self.model, self.options.precision, self.result.left_float)
+
+    def release_weights(self) -> None:
+        """Free the imported model's weights, which no step needs after the phases and `expected` of the self-test."""
+        _ = self.macs, self.check  # computed from the imported model
+        self.model = replace(
+            self.model, mod=tvm.IRModule({}), reference=_released, float_reference=None, for_npu=None
+        )
 
     def repeated(self, mod: tvm.IRModule, name: str) -> tvm.IRModule:
         """Make the variant's planned function accept any batch size or bounded length, as its bucket says."""
@@ -114,6 +122,10 @@ class Variant:
         if self.bucket.length:
             lowered, planned = (at_length(mod, self.bucket.largest) for mod in (lowered, planned))
         self.memory = memory_of(lowered, planned, self.options.kernel_cache)
+
+
+def _released(_inputs: Sequence[npt.NDArray[Any]]) -> Never:
+    raise InternalError("a model was asked for its reference after its weights were released")
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class Offloaded:
     def selftest(
         self, model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...]
     ) -> tuple[Selftest, list[RegionValues]]:
-        """Compute the self-test, and the values of each region in it, on this machine.
+        """Compute the self-test without `source`, and the values of each region in it, on this machine.
 
         Args:
             model: The imported model.
@@ -89,7 +89,7 @@ class Offloaded:
         expected, values = region_values(self.integer, parts, samples[0], host)
         if len(samples) > 1:
             expected = host_runner(model, without=without, numerics=tosa.NUMERICS)(inputs)
-        return Selftest(inputs, expected, *model.reference(inputs)), values
+        return Selftest(inputs, expected, [], ""), values
 
 
 class Divider:

@@ -20,7 +20,7 @@ Replaced = Callable[[str, str], Array | None]
 """Names of a node and of one that it reads → the value that it reads in its place, if any."""
 
 # Errors of torch's operators.
-_REFUSALS = (RuntimeError, ValueError, TypeError, ZeroDivisionError)
+_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, ZeroDivisionError)
 
 _TRUNCATING = (torch.ops.aten.div.Tensor_mode, torch.ops.aten.div.Scalar_mode)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,10 @@ from arm_ext.api import digits
 from arm_ext.common.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
 from arm_ext.package.manifest import Precision
+from arm_ext.pipeline.machine_code import CompiledProgram
 from arm_ext.pipeline.phases import PHASES
+from arm_ext.shapes.variants import Variant
+from arm_ext.target.toolchain import LinkerRecord
 from relay_passes import Rule
 from schedules.kernels.gemm import gemm_f32
 from tests.arm_ext.models import mlp, residual_cnn
@@ -96,6 +100,27 @@ def test_model_in_memory_is_left_as_it_was(tmp_path: Path):
     before = model.SerializeToString()
     arm_ext.compile(model, output=tmp_path / "p", shapes={"x": (9, 31)})
     assert model.SerializeToString() == before
+
+
+def test_weights_of_the_imported_model_are_freed_before_linking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    variants, held = [], []
+    run, export = Variant.run, CompiledProgram.export
+
+    def seen(variant: Variant, *args: Any) -> None:
+        variants.append(variant)
+        run(variant, *args)
+
+    def exported(program: CompiledProgram, *args: Any) -> LinkerRecord:
+        held.extend((len(variant.model.mod.functions), variant.prepared) for variant in variants)
+        return export(program, *args)
+
+    monkeypatch.setattr(Variant, "run", seen)
+    monkeypatch.setattr(CompiledProgram, "export", exported)
+    result = arm_ext.compile(mlp(), output=tmp_path / "p", target="cortex-a76")
+    assert held == [(0, None)]
+    assert result.report.macs
 
 
 @pytest.mark.parametrize(
