@@ -67,12 +67,13 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
     with module.context:
         entry = _entry(module, name)
         inputs = _fixed(module, entry, shapes or {})
-        operators = named_operators(module, entry)
-        if any(operator_name(op).startswith("chlo.") and converter_of(op) is None for op in operators):
-            # What it cannot take apart is refused by its name.
-            with contextlib.suppress(UnreadableError):
+        # What these cannot take apart is refused by its name.
+        with contextlib.suppress(UnreadableError):
+            if any(name.startswith("chlo.") for name in _unknown(module, entry)):
                 take_apart(module)
-            operators = named_operators(module, entry)
+            if _unknown(module, entry):
+                fix_shapes(module, [str(argument.type) for argument in entry.regions[0].blocks[0].arguments])
+        operators = named_operators(module, entry)
         refuse_unsupported(operators)
         outputs = _named(
             entry, "res_attrs", "jax.result_info", ir.FunctionType(_function_type(entry)).results
@@ -96,6 +97,11 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
         quantized=quantized,
         reference=partial(reference, module),
     )
+
+
+def _unknown(module: Any, entry: Any) -> list[str]:
+    """Return names of operators that nothing converts, such as those whose sizes are computed from constants."""
+    return [operator_name(op) for op in named_operators(module, entry) if converter_of(op) is None]
 
 
 def _version() -> str:

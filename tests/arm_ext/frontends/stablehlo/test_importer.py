@@ -220,6 +220,20 @@ def test_dynamic_dimensions_take_a_shape():
     check(imported, random_inputs(imported.inputs))
 
 
+def test_sizes_that_constants_tell_are_static():
+    program = """
+    func.func @main(%x: tensor<3x4xf32>) -> (tensor<i32>, tensor<4xf32>) {
+      %0 = stablehlo.get_dimension_size %x, dim = 1 : (tensor<3x4xf32>) -> tensor<i32>
+      %1 = stablehlo.reshape %0 : (tensor<i32>) -> tensor<1xi32>
+      %2 = stablehlo.dynamic_iota %1, dim = 0 : (tensor<1xi32>) -> tensor<4xf32>
+      return %0, %2 : tensor<i32>, tensor<4xf32>
+    }"""
+    imported = import_stablehlo(program.encode(), "sizes.mlir")
+    size, places = run_on_host(imported.mod, random_inputs(imported.inputs))
+    assert size == 4
+    np.testing.assert_array_equal(places, np.arange(4))
+
+
 def test_quantised_types_become_qdq():
     imported = import_stablehlo(QUANTIZED, "m")
     assert imported.quantized
