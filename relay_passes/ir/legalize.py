@@ -8,7 +8,8 @@ TVM takes every `take` for opaque, so that FuseOps leaves it a kernel of its own
 is fused like any other injective operator: its rows are read as vectors where they stand.
 
 TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
-number is NaN. And its loops that fill a tensor take neither infinity nor NaN.
+number is NaN. Its loops that fill a tensor take neither infinity nor NaN, and it multiplies by -1 to negate, which no
+unsigned integer is.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from relay_passes.ir.upstream import run_upstream
 
 Legalize = Callable[[relax.BlockBuilder, ir.Call], ir.Expr]
 
-_TAKE, _NOT = "relax.take", "relax.logical_not"
+_TAKE = "relax.take"
 
 _INJECTIVE = 2
 """TOpPattern kInjective: FuseOps may fuse it with its producers and consumers."""
@@ -95,15 +96,26 @@ def _full(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 def _not(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     (x,) = call.args
     if str(x.ty.dtype) != "bool":
-        return ir.Op.get(_NOT).get_attr("FLegalize")(builder, call)
+        return call.op.get_attr("FLegalize")(builder, call)
     return builder.call_te(topi.bitwise_xor, x, tirx.const(True, "bool"), primfunc_name_hint="logical_not")
 
 
+def _negative(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    (x,) = call.args
+    dtype = str(x.ty.dtype)
+    if not dtype.startswith("uint"):
+        return call.op.get_attr("FLegalize")(builder, call)
+    # TVM takes a difference of unsigned integers for one that does not wrap around.
+    negated = lambda x: topi.add(topi.bitwise_not(x), tirx.const(1, dtype))  # noqa: E731
+    return builder.call_te(negated, x, primfunc_name_hint="negative")
+
+
 _OURS: dict[str, Legalize] = {
+    "relax.negative": _negative,
     _TAKE: _take,
     "relax.full": _full,
     "relax.full_like": _full,
-    _NOT: _not,
+    "relax.logical_not": _not,
     "relax.max": extremum,
     "relax.min": extremum,
 }

@@ -135,6 +135,8 @@ def _divide(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def _multiply(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    if operands[0].dtype == "bool":
+        return elementwise(R.logical_and)(t, op, operands)
     for x, factor in (operands, operands[::-1]):
         number = factor.scalar()
         if isinstance(number, float) and (mean := _mean(t, x, number)):
@@ -168,6 +170,11 @@ def negated(t: Translator, x: Expr) -> Expr:
                 if isinstance(inner, Call) and inner.op.name == "relax.negative":
                     return t.emit(R.multiply(inner.args[0], call.args[1 - k]))
     return t.emit(R.negative(x))
+
+
+def _sign(t: Translator, x: Expr) -> Expr:
+    sign = R.sign(x)
+    return R.where(t.emit(R.not_equal(x, x)), x, t.emit(sign)) if "float" in str(x.ty.dtype) else sign
 
 
 def _erfc(t: Translator, x: Expr) -> Expr:
@@ -227,7 +234,7 @@ CONVERTERS: dict[str, Convert] = {
     "stablehlo.shift_left": elementwise(R.left_shift),
     "stablehlo.shift_right_arithmetic": elementwise(R.right_shift),
     "stablehlo.shift_right_logical": composed(maths.shift_right_logical),
-    "stablehlo.sign": elementwise(R.sign),
+    "stablehlo.sign": composed(_sign),
     "stablehlo.sine": elementwise(R.sin),
     "stablehlo.sqrt": elementwise(R.sqrt),
     "stablehlo.subtract": elementwise(R.subtract),

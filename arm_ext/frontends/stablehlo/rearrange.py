@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """StableHLO operators that move or create elements."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -163,8 +164,11 @@ def _bitcast(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     if tensor.dtype == x.dtype:
         return operands
     if constant is not None:
-        whole = np.broadcast_to(constant, x.shape)
-        return [t.keep(np.frombuffer(whole.tobytes(), tensor.dtype).reshape(tensor.shape))]
+        whole = np.broadcast_to(constant, x.shape).tobytes()
+        # Booleans are a byte here, and what is quantised is the float that it stands for.
+        if len(whole) != math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize:
+            raise ModelError(f"it takes bits of {op.operands[0].type} as {op.results[0].type}")
+        return [t.keep(np.frombuffer(whole, tensor.dtype).reshape(tensor.shape))]
     if np.dtype(tensor.dtype).itemsize != np.dtype(x.dtype).itemsize:
         raise ModelError(f"it takes bits of {x.dtype} as {tensor.dtype}, which has another number of them")
 

@@ -234,6 +234,25 @@ def test_sizes_that_constants_tell_are_static():
     np.testing.assert_array_equal(places, np.arange(4))
 
 
+def test_elements_at_the_ends_of_their_types():
+    """Of StableHLO's own tests: XLA writes out what of these it is given by JAX."""
+    program = """
+    func.func @main(%b: tensor<4xi1>, %c: tensor<4xi1>, %n: tensor<4xui32>, %x: tensor<4xf32>)
+        -> (tensor<4xi1>, tensor<4xi1>, tensor<4xui32>, tensor<4xf32>, tensor<4xi1>) {
+      %0 = stablehlo.multiply %b, %c : tensor<4xi1>
+      %1 = stablehlo.compare GT, %b, %c, UNSIGNED : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+      %2 = stablehlo.negate %n : tensor<4xui32>
+      %3 = stablehlo.sign %x : tensor<4xf32>
+      %4 = stablehlo.compare NE, %x, %x, FLOAT : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+      return %0, %1, %2, %3, %4 : tensor<4xi1>, tensor<4xi1>, tensor<4xui32>, tensor<4xf32>, tensor<4xi1>
+    }"""
+    b, c = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
+    n, x = np.array([0, 1, 65536, 2**32 - 1], np.uint32), np.array([-2, np.nan, 0, np.inf], np.float32)
+    found = run_on_host(import_stablehlo(program.encode(), "ends.mlir").mod, [b, c, n, x])
+    for value, wanted in zip(found, (b & c, b > c, -n, np.sign(x), np.isnan(x)), strict=True):
+        np.testing.assert_array_equal(value, wanted, strict=True)
+
+
 def test_quantised_types_become_qdq():
     imported = import_stablehlo(QUANTIZED, "m")
     assert imported.quantized
