@@ -21,6 +21,8 @@ from arm_ext.frontends.onnx.forms import like, reduce
 _SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))
 
 _DROPOUT_TELLS = 12
+_GROUP = 16
+"""Most inputs of one Sum, Max, Min or Mean."""
 
 _FOR_INFERENCE = "export the model for inference"
 
@@ -104,6 +106,25 @@ def function(e: Expansion) -> None:
     kind = helper.np_dtype_to_tensor_dtype(e.dtype(x))
     single = x if kind == TensorProto.FLOAT else e.emit("Cast", [x], to=TensorProto.FLOAT)
     e.emit("Cast", [FUNCTIONS[e.node.op_type](e, single)], e.node.output[0], to=kind)
+
+
+def many_inputs(e: Expansion) -> None:
+    """Replace Sum, Max, Min or Mean of many inputs by a tree of groups; leave those of few.
+
+    Upstream's converters make a chain as deep as there are inputs, which becomes the expressions of one kernel.
+    """
+    values = list(e.node.input)
+    if len(values) <= _GROUP:
+        return
+    mean = e.node.op_type == "Mean"
+    operator = "Sum" if mean else e.node.op_type
+    count = like(e, len(values), values[0]) if mean else ""
+    while len(values) > _GROUP:
+        values = [e.emit(operator, values[k : k + _GROUP]) for k in range(0, len(values), _GROUP)]
+    if mean:
+        e.emit("Div", [e.emit(operator, values), count], e.node.output[0])
+    else:
+        e.emit(operator, values, e.node.output[0])
 
 
 def celu(e: Expansion) -> None:

@@ -20,7 +20,6 @@ from arm_ext.frontends.onnx import (
 from arm_ext.frontends.onnx.converters import declare_custom
 from arm_ext.frontends.onnx.expansion import Expand, Expansion
 from arm_ext.frontends.onnx.functions import inline
-from arm_ext.frontends.onnx.many_inputs import grouped
 from arm_ext.frontends.onnx.recurrent import recurrent
 from arm_ext.frontends.onnx.resize import resize, upsample
 from arm_ext.frontends.onnx.roi_align import roi_align
@@ -59,7 +58,7 @@ _STANDARD: dict[str, Expand] = {
     **dict.fromkeys(_TABLES, elementwise.evaluate),
     **dict.fromkeys(elementwise.FUNCTIONS, elementwise.function),
     "BatchNormalization": elementwise.batch_norm,
-    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), grouped),
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), elementwise.many_inputs),
     "CastLike": elementwise.cast_like,
     "Celu": elementwise.celu,
     "Col2Im": rearrange.col2im,

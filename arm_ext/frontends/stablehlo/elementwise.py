@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise operators of StableHLO and CHLO.
 
-erfc is computed as 1 - erf, so with an error of some 2^-23 absolute.
+erfc is computed as 1 - erf, so with an error of some 2^-23 absolute. reduce_precision with float32's exponent rounds
+the bits: TVM computes bfloat16 in float32, and a cast there and back rounds nothing.
 """
 
 import math
@@ -11,13 +12,19 @@ from typing import Any
 from tvm import relax
 from tvm.ir import Call, Expr, Var
 
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common import maths
-from arm_ext.frontends.stablehlo.attributes import tensor_of, word
+from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
+from relay_passes.canonicalize.define_rounding import rounded
 
 Function = Callable[..., Expr]
 R = relax.op
+
+_EXPONENT, _MANTISSA = 8, 23
+"""Bits of float32."""
+_FLOAT16 = (5, 10)
 
 _COMPARE: dict[str, Function] = {
     "EQ": R.equal,
@@ -181,6 +188,19 @@ def _erfc(t: Translator, x: Expr) -> Expr:
     return R.add(t.number(1, x), t.emit(R.erf(negated(t, x))))
 
 
+def _reduce_precision(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    (x,), (exponent, mantissa) = operands, (ints(op, "exponent_bits")[0], ints(op, "mantissa_bits")[0])
+    if x.dtype == "float32" and (exponent, mantissa) == (_EXPONENT, _MANTISSA):
+        return operands
+    if x.dtype == "float32" and (exponent, mantissa) == _FLOAT16:
+        result = t.emit(R.astype(t.emit(R.astype(x.expr, "float16")), x.dtype))
+    elif x.dtype == "float32" and exponent == _EXPONENT and mantissa < _MANTISSA:
+        result = t.emit_kernel("rounded", lambda data: rounded(data, _MANTISSA - mantissa), x.expr)
+    else:
+        raise ModelError(f"it rounds {x.dtype} to {exponent} bits of exponent and {mantissa} of mantissa")
+    return [Held(result, x.shape, x.kept)]
+
+
 # Operator → what converts it.
 CONVERTERS: dict[str, Convert] = {
     "chlo.acos": composed(maths.acos),
@@ -226,6 +246,7 @@ CONVERTERS: dict[str, Convert] = {
     "stablehlo.or": logical(R.logical_or, R.bitwise_or),
     "stablehlo.popcnt": composed(maths.count_ones),
     "stablehlo.power": composed(maths.power),
+    "stablehlo.reduce_precision": _reduce_precision,
     "stablehlo.remainder": elementwise(R.mod),
     "stablehlo.round_nearest_afz": composed(maths.half_away),
     "stablehlo.round_nearest_even": elementwise(R.round),
