@@ -188,12 +188,14 @@ def accuracy(
     report = chain.report(board or HOST, len(feeds), judged)
     if agreement is not None:
         report = report.model_copy(update={"npu": agreement.link()})
-    if bisect is None or judged is None or report.metric is None or not isinstance(chain, SearchedChain):
+    stopped = count < len(feeds)  # and a search would take longer than what was left out
+    if bisect is None or judged is None or report.metric is None or stopped:
         return report
+    assert isinstance(chain, SearchedChain)  # by _check_bisect
     progress("bisect")
     aim = target or (default_target(board) if board else "arm")
     try:
-        mixed = _bisected(chain, feeds[:count], judged, bisect, aim, npu)
+        mixed = _bisected(chain, feeds, judged, bisect, aim, npu)
     except KeyboardInterrupt:  # before the search found anything: the comparison is told
         return report
     return report.model_copy(update={"mixed": mixed})

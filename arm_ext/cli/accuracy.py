@@ -19,6 +19,7 @@ from arm_ext.cli.model_options import (
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
+from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.errors import InternalError, ModelError, UsageError
 from arm_ext.shapes.given import Dim
 
@@ -129,6 +130,7 @@ def accuracy(
         raise UsageError("--bisect needs a bound that is to hold: give --max-drop or --min")
     metric = metric or (least[0] if least else None)
     load_tvm()
+    interrupt_on_signals()  # what was compared so far is told
     # Not above: they load TVM, for which --help need not wait.
     from arm_ext.api.accuracy import STEPS
     from arm_ext.api.accuracy import accuracy as measure

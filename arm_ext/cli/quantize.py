@@ -19,6 +19,7 @@ from arm_ext.cli.model_options import (
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
+from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.errors import InternalError, UsageError
 from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
 from arm_ext.shapes.given import Dim
@@ -137,6 +138,7 @@ def quantize(
     The model that is written is compiled like any other.
     """
     load_tvm()
+    interrupt_on_signals()  # the best choice of a search so far is written
     # Not above: they load TVM, for which --help need not wait.
     from arm_ext.api.quantize import STEPS
     from arm_ext.api.quantize import quantize as make

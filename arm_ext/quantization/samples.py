@@ -125,5 +125,8 @@ def _shaped(spec: TensorSpec, array: npt.NDArray[Any], what: str) -> npt.NDArray
     if str(array.dtype) != spec.dtype:
         raise UsageError(f"{what} for {spec.name}: dtype is {array.dtype}, the model takes {spec.dtype}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise UsageError(f"{what} for {spec.name}: some values are not finite")
+        first = next(n for n, sample in enumerate(array) if not np.isfinite(sample).all())
+        raise UsageError(
+            f"{what} for {spec.name}: some values are not finite, first in sample {first} (from 0)"
+        )
     return array
