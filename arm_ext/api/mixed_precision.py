@@ -89,8 +89,8 @@ def choose_precisions(
         judge: Measures the models.
         target: Profile that cycles are estimated for.
         bound: The bound in words, for messages.
-        fewest: Whether to search for the fewest layers, and to take those; else, and with an NPU, on which fewer layers
-            in float need not be faster, the fastest of the models that were measured is taken.
+        fewest: Whether to take the fewest layers; else, and with an NPU, on which fewer layers in float need not be
+            faster, the fastest model.
         npu: An Ethos-U that computes what it takes and what gains there. A layer that would leave it in int16 is not
             put there: it goes to float at once.
 
@@ -104,18 +104,18 @@ def choose_precisions(
     units = choices.units
     prices = _Prices(choices, resolve(target, None), npu)
     precisions = _Precisions.of(choices, prices)
+    fewest = fewest and npu is None
     search = Search(
         units, choices.build, judge, None if fewest else precisions.extra(prices), precisions.layers
     )
-    by_cycles = not fewest or npu is not None
     chosen = search.run()
     priced = {chosen: prices.of(chosen.raised)}
     try:
-        for trial in _shown(search, _CHEAPEST if by_cycles else 0):
+        for trial in _shown(search, 0 if fewest else _CHEAPEST):
             priced[trial] = prices.of(trial.raised)
     except KeyboardInterrupt:  # what there is, is kept
         search.complete = False
-    if by_cycles:
+    if not fewest:
         held = {trial: cost.cycles for trial, cost in priced.items() if trial.holds}
         chosen = min(held, key=lambda trial: (held[trial], len(trial.raised)))
     order = sorted(priced, key=lambda trial: (priced[trial].cycles, trial.drop))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import pkgutil
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import jsonschema
 import numpy as np
@@ -12,6 +14,8 @@ import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
 from arm_ext.api.npu_division import DividedEstimate
+from arm_ext.quantization.static import Quantizer
+from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.html import html
 from arm_ext.report.accuracy.record import AccuracyReport, accuracy_schema
 from arm_ext.report.accuracy.views import text
@@ -28,7 +32,16 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_is_written_is_compiled_and_compared(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@cache
+def plain() -> AccuracyReport:
+    """Return the report of uneven digits in int8, on the samples of `files`."""
+    with TemporaryDirectory() as folder:
+        onnx.save(uneven_digits(), f"{folder}/uneven.onnx")
+        data = {"inputs": digits.held_out()[0][:24], "labels": digits.held_out()[1][:24]}
+        return arm_ext.quantize(f"{folder}/uneven.onnx", data, f"{folder}/plain.onnx").accuracy
+
+
+def test_what_is_written_is_compared(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         cli.invoke(["quantize", FLOAT, "--data", "data.npz", "-o", "int8.onnx", "--calibration", "mse"]) == 0
     )
@@ -36,7 +49,6 @@ def test_what_is_written_is_compiled_and_compared(files: Path, capsys: pytest.Ca
     assert "int8 against digits_fp32, 24 samples" in told
     assert "No layer is to blame" in told
     onnx.checker.check_model("int8.onnx", full_check=True)
-    assert arm_ext.compile("int8.onnx", "host", "int8.armpkg").report.package is not None
 
 
 def test_nodes_that_are_kept_stay_in_float(files: Path) -> None:
@@ -81,9 +93,8 @@ def test_activations_of_int16_are_compared_layer_by_layer(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     onnx.save(uneven_digits(), "uneven.onnx")
-    reports = {}
+    reports = {"int8": plain()}
     for name, options in {
-        "int8": [],
         "some": ["--int16", "conv2/depthwise,conv2/pointwise"],
         "all": ["--activations", "int16"],
     }.items():
@@ -115,13 +126,12 @@ def test_activations_of_int16_are_compared_layer_by_layer(
 
 def test_rescaled_channels_are_compared_with_a_float_model_that_has_them(files: Path) -> None:
     onnx.save(uneven_digits(), "uneven.onnx")
-    plain = arm_ext.quantize("uneven.onnx", "data.npz", "plain.onnx").accuracy
     made = arm_ext.quantize("uneven.onnx", "data.npz", "equal.onnx", correct=["equalize", "bias"]).accuracy
-    assert made.reference == plain.reference == "uneven"
-    assert [layer.name for layer in made.layers] == [layer.name for layer in plain.layers]
-    assert min(layer.own.sqnr_db for layer in plain.layers) < 25
+    assert made.reference == plain().reference == "uneven"
+    assert [layer.name for layer in made.layers] == [layer.name for layer in plain().layers]
+    assert min(layer.own.sqnr_db for layer in plain().layers) < 25
     assert min(layer.own.sqnr_db for layer in made.layers) > 30
-    assert made.outputs[0].integers.sqnr_db > plain.outputs[0].integers.sqnr_db + 10
+    assert made.outputs[0].integers.sqnr_db > plain().outputs[0].integers.sqnr_db + 10
     # Against the model as it was, a layer goes from one tensor that was not rescaled to the next.
     against = arm_ext.accuracy("equal.onnx", "uneven.onnx", "data.npz")
     assert {"conv1", "conv2/depthwise", "conv3"} <= set(against.layers[1].nodes)
@@ -163,9 +173,16 @@ def test_layers_are_in_int16_or_float_where_a_bound_asks_for_it(
     # The list by hand makes the same model.
     mixed = report.mixed
     lists = {"--keep-float": mixed.nodes, "--int16": mixed.int16_nodes, "--float16": mixed.float16_nodes}
-    keep = [part for option, nodes in lists.items() if nodes for part in (option, ",".join(nodes))]
-    assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "hand.onnx", *keep]) == 0
-    assert Path("hand.onnx").read_bytes() == Path("mixed.onnx").read_bytes()
+    by_hand = Quantizer(
+        "uneven.onnx",
+        dict(np.load("data.npz")),
+        "minmax",
+        ({},),
+        keep_float=mixed.nodes,
+        int16=mixed.int16_nodes,
+        float16=mixed.float16_nodes,
+    )
+    assert by_hand.quantized({}).SerializeToString() == Path("mixed.onnx").read_bytes()
     assert all(f"{option} {','.join(nodes)}" in text(report) for option, nodes in lists.items() if nodes)
     assert "Layers in int16 and float" in html(report)
 
@@ -209,6 +226,24 @@ def test_the_npu_restricts_the_choice_and_is_priced_with_it(
     told = " ".join(text(report).split())
     assert "cortex-a53 at 800 MHz with ethos-u55-128 at 500 MHz" in told
     assert f"{100 * chosen.npu.mac_share:.1f} %" in told
+
+
+@pytest.mark.long
+def test_bisect_with_an_npu_finds_the_same_choice(files: Path) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    asked = {"metric": "cosine", "target": "cortex-a53", "npu": "ethos-u55-128"}
+    searched = arm_ext.quantize("uneven.onnx", "data.npz", "q.onnx", max_drop=0.001, **asked).accuracy.mixed
+    arm_ext.quantize("uneven.onnx", "data.npz", "int8.onnx")
+    bisected = arm_ext.accuracy(
+        "int8.onnx", "uneven.onnx", "data.npz", bisect=Gate(max_drop=0.001), **asked
+    ).mixed
+    assert searched is not None
+    assert bisected is not None
+    first, second = (
+        next((each.layers, each.int16) for each in mixed.choices if each.chosen)
+        for mixed in (searched, bisected)
+    )
+    assert first == second
 
 
 @pytest.mark.long
@@ -372,17 +407,18 @@ def without_products() -> onnx.ModelProto:
 
 
 def test_weights_alone_need_no_samples(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for options in (["--weights", "int8"], ["--weights", "int4", "--group", "16"]):
+    data = ["--data", "data.npz", "--metric", "top1"]
+    for options, samples, drop, least in (
+        (["--weights", "int8", *data], 24, 0.0, 40),
+        (["--weights", "int4", "--group", "16"], 1, None, 15),
+    ):
         assert cli.invoke(["quantize", FLOAT, "-o", "narrow.onnx", *options, "--json"]) == 0
         report = AccuracyReport.model_validate_json(capsys.readouterr().out)
         assert {layer.type for layer in report.layers} == {"float32"}
-        assert report.outputs[0].integers.sqnr_db > (40 if "int8" in options else 15)
+        assert report.outputs[0].integers.sqnr_db > least
         assert report.to_blame() == []
-    onnx.checker.check_model("narrow.onnx", full_check=True)
-    options = ["--weights", "int8", "--data", "data.npz", "--metric", "top1", "--json"]
-    assert cli.invoke(["quantize", FLOAT, "-o", "narrow.onnx", *options]) == 0
-    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
-    assert (report.samples, report.metric and report.metric.drop) == (24, 0.0)
+        assert (report.samples, report.metric and report.metric.drop) == (samples, drop)
+        onnx.checker.check_model("narrow.onnx", full_check=True)
 
 
 @pytest.mark.parametrize(
