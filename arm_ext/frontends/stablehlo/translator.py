@@ -22,6 +22,8 @@ Convert = Callable[["Translator", Any, list[Held]], list[Held]]
 
 # Constants of up to so many elements are computed at once: loops count with them.
 _FOLDED_ELEMENTS = 64
+# Stored type of quantised sums of products, which is wider than `relax.quantize` knows.
+_SUMS = "int32"
 
 
 class Translator(Values):
@@ -57,6 +59,7 @@ class Translator(Values):
         self._nodes = nodes
         self._resources = resources_of(module)
         self._calling: list[str] = []
+        self._sums: dict[Expr, Held] = {}
         self._depth = 0
 
     def function(self, symbol: str, params: Sequence[Var], convert: Callable[[], Sequence[Held]]) -> Callee:
@@ -181,13 +184,45 @@ class Translator(Values):
         """The numbers that integers of a quantised type stand for."""
         if tensor is None or tensor.uniform is None:
             return held
+        if tensor.uniform.stored == _SUMS:
+            known = self._sums.get(held.expr)
+            return self._real_sum(held, tensor.uniform) if known is None else known
         return self._rescaled(relax.op.dequantize, held, tensor.uniform, tensor.uniform.expressed)
 
     def _stored(self, held: Held, tensor: Tensor | None) -> Held:
         """Numbers as the integers of a quantised type."""
         if tensor is None or tensor.uniform is None:
             return held
+        if tensor.uniform.stored == _SUMS:
+            return self._stored_sum(held, tensor.uniform)
         return self._rescaled(relax.op.quantize, held, tensor.uniform, tensor.uniform.stored)
+
+    def _stored_sum(self, held: Held, uniform: Uniform) -> Held:
+        """Return the integers of sums of products; what is computed with them goes on from the numbers themselves."""
+        scale, zero = self._parameters(uniform, len(held.shape))
+        steps = self.emit(relax.op.round(self.emit(relax.op.divide(self.full(held), scale))))
+        sums = self.hold(relax.op.add(self.emit(relax.op.astype(steps, _SUMS)), zero))
+        self._sums[sums.expr] = held
+        return sums
+
+    def _real_sum(self, held: Held, uniform: Uniform) -> Held:
+        scale, zero = self._parameters(uniform, len(held.shape))
+        steps = self.emit(
+            relax.op.astype(self.emit(relax.op.subtract(self.full(held), zero)), uniform.expressed)
+        )
+        return self.hold(relax.op.multiply(steps, scale))
+
+    @staticmethod
+    def _parameters(uniform: Uniform, rank: int) -> tuple[Expr, Expr]:
+        """Return scales and zero points, broadcast along all other axes."""
+        sizes = [1] * rank if uniform.axis is not None else []
+        if uniform.axis is not None:
+            sizes[uniform.axis] = len(uniform.scales)
+        scales, zeros = (
+            np.array(uniform.scales, uniform.expressed),
+            np.array(uniform.zero_points, uniform.stored),
+        )
+        return relax.const(scales.reshape(sizes)), relax.const(zeros.reshape(sizes))
 
     def _rescaled(self, function: Callable[..., Expr], held: Held, uniform: Uniform, dtype: str) -> Held:
         scales, zeros = np.array(uniform.scales, np.float32), np.array(uniform.zero_points, uniform.stored)

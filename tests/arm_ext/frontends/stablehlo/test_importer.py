@@ -264,6 +264,30 @@ def test_quantised_types_become_qdq():
     assert np.array_equal(found, expected.astype(np.float32))
 
 
+def test_quantised_sums_are_int32():
+    """As StableHLO quantises a product: its sums have a type of their own, and are quantised again."""
+    i8, i32 = "!quant.uniform<i8:f32, 0.5:3>", "!quant.uniform<i32:f32, 0.125>"
+    narrow = "!quant.uniform<i8:f32, 2.0:-1>"
+    program = f"""
+    func.func @main(%x: tensor<3x7x{i8}>) -> (tensor<3x2x{i32}>, tensor<3x2x{narrow}>, tensor<3x2xf32>) {{
+      %w = stablehlo.constant dense<WEIGHTS> : tensor<7x2xf32>
+      %0 = stablehlo.uniform_quantize %w : (tensor<7x2xf32>) -> tensor<7x2x!quant.uniform<i8:f32, 0.25>>
+      %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0]
+        : (tensor<3x7x{i8}>, tensor<7x2x!quant.uniform<i8:f32, 0.25>>) -> tensor<3x2x{i32}>
+      %2 = stablehlo.uniform_quantize %1 : (tensor<3x2x{i32}>) -> tensor<3x2x{narrow}>
+      %3 = stablehlo.uniform_dequantize %1 : (tensor<3x2x{i32}>) -> tensor<3x2xf32>
+      return %1, %2, %3 : tensor<3x2x{i32}>, tensor<3x2x{narrow}>, tensor<3x2xf32>
+    }}"""
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(-128, 128, (3, 7)).astype(np.int8), rng.integers(-127, 128, (7, 2))
+    text = program.replace("WEIGHTS", str((w / 4).tolist())).encode()
+    sums, requantised, real = run_on_host(import_stablehlo(text, "sums.mlir").mod, [x])
+    wanted = (x.astype(int) - 3) @ w
+    np.testing.assert_array_equal(sums, wanted.astype(np.int32), strict=True)
+    np.testing.assert_array_equal(requantised, np.clip(np.round(wanted / 16) - 1, -128, 127))
+    np.testing.assert_array_equal(real, wanted / 8)
+
+
 def test_constants_of_all_forms():
     body = """
       %a = stablehlo.constant dense_resource<blob> : tensor<3xf32>
