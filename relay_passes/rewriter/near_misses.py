@@ -54,7 +54,7 @@ class Miss:
 
 
 @dataclass(frozen=True)
-class Fit:
+class PartialMatch:
     """A partial match: the subpatterns' values, the operators that match, and the misses."""
 
     bound: Mapping[DFPattern, Expr]
@@ -73,17 +73,17 @@ class Fit:
         """Sort key; a better partial match has a greater one."""
         return len(self.matched) - self.missing, -len(self.misses)
 
-    def with_match(self, value: Expr) -> "Fit":
+    def with_match(self, value: Expr) -> "PartialMatch":
         """Return the partial match with one more operator that matches."""
         return replace(self, matched=(*self.matched, value))
 
-    def missed(self, miss: Miss, missing: int = 0) -> "Fit | None":
+    def missed(self, miss: Miss, missing: int = 0) -> "PartialMatch | None":
         """Return the partial match with one more miss, which skips `missing` operators; None if there are too many."""
         if len(self.misses) == _MISSES_TRIED:
             return None
         return replace(self, misses=(*self.misses, miss), missing=self.missing + missing)
 
-    def or_missed(self, other: Miss) -> "Fit":
+    def or_missed(self, other: Miss) -> "PartialMatch":
         """Return the partial match with the expectation of `other` added to the last miss, if both are of one value."""
         *before, last = self.misses
         if (last.found, last.at) != (other.found, other.at):
@@ -92,9 +92,9 @@ class Fit:
         return replace(self, misses=(*before, both))
 
 
-def best_of(fits: Iterable[Fit | None]) -> Fit | None:
+def best_of(fits: Iterable[PartialMatch | None]) -> PartialMatch | None:
     """Return the partial match of the highest rank, the first of equal ones, with the expectations of them all."""
-    best: Fit | None = None
+    best: PartialMatch | None = None
     for fit in fits:
         if fit is None:
             continue
@@ -141,12 +141,12 @@ class _Walk:
         for binding in self._bindings:
             if isinstance(binding.value, Var):
                 continue  # matching looks through an alias, at what is bound elsewhere
-            fit = self._align(pattern, binding.value, Fit({}), ())
+            fit = self._align(pattern, binding.value, PartialMatch({}), ())
             if fit is not None and fit.is_near:
                 matched = sorted(fit.matched, key=lambda value: order.get(value.id_, 0))
                 yield _diagnostic(union(map(sources_of, matched)), fit.misses)
 
-    def _align(self, pattern: DFPattern, expr: Expr, fit: Fit, user: Names) -> Fit | None:
+    def _align(self, pattern: DFPattern, expr: Expr, fit: PartialMatch, user: Names) -> PartialMatch | None:
         """`fit`, and how `pattern` fits `expr`, an operand of nodes `user`; None if it has too many misses."""
         value = expr
         while isinstance(value, Var) and value in self._values:
@@ -163,7 +163,7 @@ class _Walk:
         result = self._partly(pattern, value, fit, at)
         return result and replace(result, bound={**result.bound, pattern: value})
 
-    def _partly(self, pattern: DFPattern, value: Expr, fit: Fit, at: Names) -> Fit | None:
+    def _partly(self, pattern: DFPattern, value: Expr, fit: PartialMatch, at: Names) -> PartialMatch | None:
         """Return a partial match of a pattern that does not match as a whole."""
         match pattern:
             case OrPattern():
@@ -190,7 +190,7 @@ class _Walk:
                 return inner.missed(Miss((wanted,), actual, at))
         return fit.missed(Miss(expected(pattern, self._names), found(value), at), self._size(pattern))
 
-    def _call(self, pattern: CallPattern, value: Call, fit: Fit, at: Names) -> Fit | None:
+    def _call(self, pattern: CallPattern, value: Call, fit: PartialMatch, at: Names) -> PartialMatch | None:
         other = Miss(expected(pattern, self._names), found(value), at)
         is_op = pattern.op.match(value.op)
         is_root = not fit.matched and not fit.misses
@@ -213,8 +213,10 @@ class _Walk:
             return result
         return fit.missed(other, self._size(pattern))  # nothing below fits either: one miss, not several
 
-    def _all(self, patterns: Iterable[DFPattern], exprs: Iterable[Expr], fit: Fit, user: Names) -> Fit | None:
-        result: Fit | None = fit
+    def _all(
+        self, patterns: Iterable[DFPattern], exprs: Iterable[Expr], fit: PartialMatch, user: Names
+    ) -> PartialMatch | None:
+        result: PartialMatch | None = fit
         for pattern, expr in zip(patterns, exprs, strict=False):
             result = result and self._align(pattern, expr, result, user)
         return result
