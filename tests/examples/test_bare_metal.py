@@ -34,6 +34,6 @@ def test_the_classifier_runs_without_an_operating_system(tmp_path: Path, cpu: st
     zig(["cc", *flags, *sources, "-o", program])
     machine = [QEMU, "-M", "virt", "-cpu", cpu, "-m", "64M", "-net", "none", "-nographic", "-semihosting"]
     done = subprocess.run(
-        [*machine, "-kernel", str(program)], capture_output=True, text=True, timeout=60, check=False
+        [*machine, "-kernel", str(program)], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "digits_int8: all outputs agree\n")

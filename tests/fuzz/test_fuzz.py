@@ -25,37 +25,11 @@ from tests.fuzz.quantized import quantized_cases
 
 SEED = 0
 QUICK = (
-    *(
-        2,
-        11,
-        23,
-        38,
-        43,
-        44,
-        47,
-        57,
-        58,
-        79,
-        81,
-        83,
-        84,
-        88,
-        90,
-        93,
-        95,
-        100,
-        103,
-        107,
-        111,
-        115,
-        118,
-        124,
-        127,
-    ),
-    *(128, 140, 147, 154),
+    *(23, 38, 43, 44, 47, 58, 79, 81, 83, 84, 88, 90, 93, 95, 100),
+    *(103, 111, 118, 124, 127, 128, 140, 154),
 )
-"""Of the first 160 graphs, few that provoke each rule twice and hold each operator against its definition: what
-`python scripts/fuzz.py --examples 160 --cover 2` prints."""
+"""Of the graphs that `python scripts/fuzz.py --examples 160 --cover 2` prints, the cheapest that provoke each rule, and
+hold each operator against its definition."""
 LEAST = 0.05
 """Of many graphs, the least share that provokes a rule."""
 
@@ -66,7 +40,7 @@ def test_random_graphs_compute_what_they_are_defined_to() -> None:
     # In this process, as another one takes as long to begin as for 10 graphs.
     total = run_shard(QUICK, SEED)
     assert isinstance(total, Tally), str(total)
-    _covers(total, 2)
+    _covers(total, 1)
 
 
 @pytest.mark.long

@@ -142,7 +142,7 @@ def test_what_was_measured_is_kept(
         os.killpg(processes_of(process.pid)[-1], signal.SIGKILL)
     else:
         process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == code, err
     report = ProfileReport.model_validate_json((tmp_path / "p.json").read_bytes())
     assert report.broken_off is not None

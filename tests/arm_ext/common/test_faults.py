@@ -30,7 +30,7 @@ def test_a_limit_on_addresses_is_told_before_libraries_are_loaded(megabytes, sai
         "sys.exit(invoke(['targets']) or invoke(['compile', '--target', 'host', '-o', '/dev/null/x']))"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
     )
     assert ended.returncode == 3, ended.stderr
     assert f"this shell allows a process {said} MB" in ended.stderr

@@ -49,7 +49,7 @@ def test_a_process_that_dies_costs_its_job_and_is_replaced(tmp_path: Path) -> No
 
 def test_a_process_that_hangs_is_ended_in_time(tmp_path: Path) -> None:
     # Not less, for "a" begins with a new process, on a machine that may be under load.
-    workers: Workers[str, str] = Workers(partial(Handler, tmp_path), 1, 8)
+    workers: Workers[str, str] = Workers(partial(Handler, tmp_path), 1, 20)
     try:
         assert _run(workers, "hang", "a") == ["timeout", "a done"]
     finally:
