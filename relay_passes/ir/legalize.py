@@ -9,9 +9,10 @@ is fused like any other injective operator: its rows are read as vectors where t
 
 TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
 number is NaN. Its loops that fill a tensor take neither infinity nor NaN, and it multiplies by -1 to negate, which no
-unsigned integer is.
+unsigned integer is. It has no power of bfloat16 and no erf of float64, which is libm's here.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -110,7 +111,44 @@ def _negative(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return builder.call_te(negated, x, primfunc_name_hint="negative")
 
 
+def _power(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    if str(call.ty.dtype) != "bfloat16":
+        return call.op.get_attr("FLegalize")(builder, call)
+
+    def of(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        return topi.cast(topi.power(topi.cast(x, "float32"), topi.cast(y, "float32")), "bfloat16")
+
+    return builder.call_te(of, *call.args, primfunc_name_hint="power")
+
+
+def _by_libm(of: Callable[[ir.Expr], ir.Expr], name: str) -> Legalize:
+    """Return the loops of a function of float64 that is libm's."""
+
+    def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+        (x,) = call.args
+        if str(x.ty.dtype) != "float64":
+            return call.op.get_attr("FLegalize")(builder, call)
+
+        def loops(x: te.Tensor) -> te.Tensor:
+            return te.compute(x.shape, lambda *at: of(x(*at)), f"T_{name}")
+
+        return builder.call_te(loops, x, primfunc_name_hint=name)
+
+    return legalized
+
+
+def _erf(x: ir.Expr) -> ir.Expr:
+    return tirx.call_pure_extern("float64", "erf", x)
+
+
+def _gelu(x: ir.Expr) -> ir.Expr:
+    return x * 0.5 * (_erf(x * math.sqrt(0.5)) + 1.0)
+
+
 _OURS: dict[str, Legalize] = {
+    "relax.power": _power,
+    "relax.erf": _by_libm(_erf, "erf"),
+    "relax.nn.gelu": _by_libm(_gelu, "gelu"),
     "relax.negative": _negative,
     _TAKE: _take,
     "relax.full": _full,

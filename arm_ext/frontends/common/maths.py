@@ -35,11 +35,12 @@ class Emitter(Protocol):
 
 
 def expm1(t: Emitter, x: Expr) -> Expr:
-    """(u - 1) x / log(u), u = exp(x): exact where u is rounded (Higham, Accuracy and Stability, 1.14.1)."""
+    """(u - 1) (x / log(u)), u = exp(x): exact where u is rounded (Higham, Accuracy and Stability, 1.14.1)."""
     one = t.number(1, x)
     u = t.emit(R.exp(x))
     less = t.emit(R.subtract(u, one))
-    ratio = t.emit(R.divide(t.emit(R.multiply(less, x)), t.emit(R.log(u))))
+    # In this order nothing overflows but u.
+    ratio = t.emit(R.multiply(less, t.emit(R.divide(x, t.emit(R.log(u))))))
     rounded = t.emit(
         R.logical_or(t.emit(R.equal(less, t.number(-1, x))), t.emit(R.equal(u, t.number(math.inf, x))))
     )
@@ -47,11 +48,11 @@ def expm1(t: Emitter, x: Expr) -> Expr:
 
 
 def log1p(t: Emitter, x: Expr) -> Expr:
-    """log(u) x / (u - 1), u = 1 + x."""
+    """log(u) (x / (u - 1)), u = 1 + x."""
     one = t.number(1, x)
     u = t.emit(R.add(one, x))
     less = t.emit(R.subtract(u, one))
-    ratio = t.emit(R.divide(t.emit(R.multiply(t.emit(R.log(u)), x)), less))
+    ratio = t.emit(R.multiply(t.emit(R.log(u)), t.emit(R.divide(x, less))))
     exact = t.emit(R.logical_or(t.emit(R.equal(u, one)), t.emit(R.equal(x, t.number(math.inf, x)))))
     return R.where(exact, x, ratio)
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
+
 import numpy as np
 import pytest
 from tvm import relax
@@ -44,6 +46,23 @@ def test_tensors_are_filled(value: float):
 
     mod = net.module([x], sums)
     np.testing.assert_array_equal(run(legalize(mod), *inputs_of(mod)), np.full((3, 7), 2 * value, np.float32))
+
+
+def test_functions_that_tvm_has_for_other_types_alone():
+    net, x = Net(), tensor("x", 3, 7)
+
+    def values() -> relax.Var:
+        wide, narrow, whole = (op.astype(x, dtype) for dtype in ("float64", "bfloat16", "uint32"))
+        half = relax.const(0.5, "bfloat16")
+        calls = op.erf(wide), op.nn.gelu(wide), op.power(op.abs(narrow), half), op.negative(whole)
+        return net.emit("stack", op.stack([op.astype(call, "float32") for call in calls]))
+
+    mod = net.module([x], values)
+    (data,) = np.floor(np.abs(inputs_of(mod)) * 4).astype(np.float32)
+    erf = np.vectorize(math.erf)
+    wanted = erf(data), data * (erf(data / math.sqrt(2)) + 1) / 2, np.sqrt(data), -data.astype(np.uint32)
+    for found, value in zip(run(legalize(mod), data), wanted, strict=True):
+        np.testing.assert_allclose(found, value.astype(np.float32), rtol=2**-8)
 
 
 def test_rows_by_constant_indices_are_fused():
