@@ -16,6 +16,7 @@ from arm_ext.api.profile import profile
 from arm_ext.board.model import LoadedModel
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.measure.profile import CountReport
+from arm_ext.package import Package
 from arm_ext.report.profile.record import ProfileReport
 from tests.arm_ext.board.processes import processes_of
 
@@ -26,9 +27,14 @@ def counted(digits_package: Path) -> ProfileReport:
 
 
 @pytest.fixture(scope="module")
-def timed(tmp_path_factory: pytest.TempPathFactory) -> ProfileReport:
+def for_host(tmp_path_factory: pytest.TempPathFactory) -> Package:
     folder = tmp_path_factory.mktemp("host") / "digits.armpkg"
-    return profile(arm_ext.compile(digits.model_path(), "host", folder), "local")
+    return arm_ext.compile(digits.model_path(), "host", folder).package
+
+
+@pytest.fixture(scope="module")
+def timed(for_host: Package) -> ProfileReport:
+    return profile(for_host, "local")
 
 
 def test_calls_sum_up_to_the_whole(counted: ProfileReport, digits_package: Path) -> None:
@@ -119,10 +125,9 @@ def test_a_real_board_gives_times(timed: ProfileReport) -> None:
     assert sorted([*told, *filter(None, absent)]) == ["clock", "core types", "governor", "temperature"]
 
 
-def test_an_inference_is_pinned_to_a_core(tmp_path: Path) -> None:
+def test_an_inference_is_pinned_to_a_core(for_host: Package) -> None:
     core = max(os.sched_getaffinity(0))
-    package = arm_ext.compile(digits.model_path(), "host", tmp_path / "digits.armpkg")
-    found = profile(package, "local", cores=[core])
+    found = profile(for_host, "local", cores=[core])
     assert found.conditions["cores"] == f"pinned to {core}"
     assert found.conditions["threads"] == "1"
 
@@ -139,9 +144,8 @@ def test_a_board_that_goes_away_in_the_middle_is_told(digits_package: Path) -> N
 
 
 def test_times_taken_before_a_board_goes_away_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    for_host: Package, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = arm_ext.compile(digits.model_path(), "host", tmp_path / "digits.armpkg")
     time_calls, batches = LoadedModel.time_calls, []
 
     def end_board_after_two(model: LoadedModel, *args: Any, **options: Any) -> Any:
@@ -153,7 +157,7 @@ def test_times_taken_before_a_board_goes_away_are_kept(
     monkeypatch.setattr(LoadedModel, "time_calls", end_board_after_two)
     kept: list[ProfileReport] = []
     with pytest.raises(EnvError, match="went away in the middle"):
-        profile(package, "local", keep=kept.append)
+        profile(for_host, "local", keep=kept.append)
     (report,) = kept
     assert report.broken_off is not None
     assert report.broken_off.text().startswith("50 of 100 inferences measured: board local went away")

@@ -45,7 +45,13 @@ CASES: dict[str, tuple[onnx.ModelProto, Sequence[Inputs]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# Of the two with an exit, and of the two loops that a value ends, one runs by default.
+LONG = ("quantised_exit", "doubling")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in CASES]
+)
 def test_both_sides_and_any_number_of_rounds(name: str, tmp_path: Path) -> None:
     model, cases = CASES[name]
     library = Library.of(model, tmp_path / name, "host", name=name)

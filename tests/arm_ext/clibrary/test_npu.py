@@ -323,6 +323,7 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> LibraryResult:
     return arm_ext.compile_library(paths, "host", folder / "heads", npu=MIXED)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("refused", [(), (1, 3)])
 @pytest.mark.parametrize("number", [0, 1])
 def test_each_of_several_models_has_regions_of_its_own(

@@ -125,7 +125,10 @@ def depthwise_and_more(channels: int, side: int) -> onnx.ModelProto:
     return model(nodes, {"x": [1, channels, side, side]}, ["y"], weights)
 
 
-@pytest.mark.parametrize(("channels", "side"), [(1, 7), (7, 8), (8, 9), (9, 5), (31, 4)])
+@pytest.mark.parametrize(
+    ("channels", "side"),
+    [(1, 7), (9, 5), (31, 4), *(pytest.param(*each, marks=pytest.mark.long) for each in ((7, 8), (8, 9)))],
+)
 def test_the_board_computes_int16_as_it_is_defined(channels: int, side: int, board: Board, tmp_path) -> None:
     matching = matched(depthwise_and_more(channels, side), normal(4, 1, channels, side, side))
     path = tmp_path / "m.onnx"

@@ -12,7 +12,7 @@ from tests.arm_ext.ethosu.tosa.networks import flip_target
 
 # Streams of U65 are those of U55 with other commands of the DMA.
 NPUS = ("ethos-u55-128", pytest.param("ethos-u65-512", marks=pytest.mark.long), "ethos-u85-512")
-FLIPS = 60
+FLIPS = 40
 
 
 def payload_of(npu: str) -> Payload:
