@@ -37,7 +37,7 @@ def _board(tracker: str) -> VirtualServer:
 def test_boards_of_a_tracker_share_the_work_and_one_that_dies_loses_nothing(
     tracker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_module, "Chain", RunnerOnEmulators)
+    monkeypatch.setattr(fleet_module, "CandidateRunner", RunnerOnEmulators)
     task = tasks()[0]
     batch = [(task, candidate) for candidate in space(task)[:8]]
     boards = [_board(tracker) for _ in range(3)]
