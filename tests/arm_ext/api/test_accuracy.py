@@ -599,7 +599,7 @@ def test_models_that_do_not_belong_together_are_refused() -> None:
         arm_ext.accuracy(source, source, data)
     with pytest.raises(UsageError, match="is quantised itself"):
         arm_ext.accuracy(quantized, quantized, data)
-    with pytest.raises(UsageError, match="have different outputs: logits, probabilities"):
+    with pytest.raises(UsageError, match="only one of them has logits, probabilities"):
         arm_ext.accuracy(quantized, digits.model_path("fp32"), data)
 
 
