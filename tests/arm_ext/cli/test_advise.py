@@ -3,31 +3,45 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 import yaml
+from onnx import helper
 
 from arm_ext import cli
 from arm_ext.api import advise_builds as api
 from arm_ext.api import digits
 from arm_ext.common.errors import EnvError
+from tests.arm_ext.models import model
 
 
-def test_what_is_recommended_can_be_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def convolution(tmp_path: Path) -> str:
+    """A convolution that fp16 makes faster: few kernels are built and counted."""
+    weights = np.random.default_rng(0).standard_normal((48, 48, 1, 1), dtype=np.float32) / 7
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="conv")
+    onnx.save(model([node], {"x": [1, 48, 8, 8]}, ["y"], {"w": weights}), tmp_path / "m.onnx")
+    return str(tmp_path / "m.onnx")
+
+
+def test_what_is_recommended_can_be_compiled(
+    convolution: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = tmp_path / "options.yaml"
-    model = str(digits.model_path("fp32"))
-    assert cli.invoke(["advise", model, "--target", "cortex-a76", "--apply", str(options)]) == 0
+    assert cli.invoke(["advise", convolution, "--target", "cortex-a76", "--apply", str(options)]) == 0
     said = capsys.readouterr().out
     assert "recommended: --precision fp16" in said
-    assert "conv3" in said
+    assert "conv" in said
     assert yaml.safe_load(options.read_text()) == {"target": "cortex-a76", "precision": "fp16"}
     package = str(tmp_path / "m.armpkg")
-    assert cli.invoke(["compile", model, "--config", str(options), "-o", package, "--json"]) == 0
+    assert cli.invoke(["compile", convolution, "--config", str(options), "-o", package, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)["report"]
     assert (report["target"], report["package"]["precision"]) == ("cortex-a76", "fp16")
 
 
 def test_a_board_that_is_gone_leaves_what_was_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    convolution: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real, calls = api.profile_package, []
 
@@ -38,7 +52,7 @@ def test_a_board_that_is_gone_leaves_what_was_measured(
         return real(*arguments, **options)
 
     monkeypatch.setattr(api, "profile_package", gone)
-    assert cli.invoke(["advise", str(digits.model_path("fp32")), "--target", "cortex-a76", "--json"]) == 3
+    assert cli.invoke(["advise", convolution, "--target", "cortex-a76", "--json"]) == 3
     said = capsys.readouterr()
     fp16, _ = json.loads(said.out)["alternatives"]
     assert (fp16["status"], fp16["note"]) == ("failed", "the board does not answer")

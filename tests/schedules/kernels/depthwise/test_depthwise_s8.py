@@ -52,7 +52,7 @@ def test_every_number_of_columns_gives_the_same(tmp_path: Path, board: Board):
     check(kernel, [(case, each) for case in cases for each in params], DOTPROD, board, tmp_path)
 
 
-@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize("threads", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_threads_give_the_same(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TVM_NUM_THREADS", str(threads))
     with open_board("virtual") as board:

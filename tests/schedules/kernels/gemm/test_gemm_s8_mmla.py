@@ -38,7 +38,7 @@ def test_every_tile_gives_the_same(step: int, tmp_path: Path, board: Board):
     check(kernel, [(case, p) for p in params], I8MM, board, tmp_path)
 
 
-@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize("threads", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_threads_give_the_same(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TVM_NUM_THREADS", str(threads))
     cases = [conv((1, 12, 9, 24), 40, (3, 3), pads=(1, 1, 1, 1)), linear((1,), 64, 200)]

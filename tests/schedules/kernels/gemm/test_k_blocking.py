@@ -10,7 +10,7 @@ from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm.gemm_f32 import Params
 from schedules.kernels.gemm.k_blocking import Depth, fewest, fits
 from tests.schedules.float_cases import Case, conv2d
-from tests.schedules.programs import BASELINE, assembly, linear, loops
+from tests.schedules.programs import BASELINE, assembly, first_of, linear, loops
 
 # Rows, columns and k with tails, the last block of k longer than the others, the last task with fewer panels.
 CASES = {
@@ -63,7 +63,7 @@ def test_blocks_are_points_where_a_cache_does_not_keep_a_panel(name: str):
     assert gemm_f32.space(short, core) == gemm_f32.candidates(short, core)
 
 
-@pytest.mark.parametrize("name", ["cortex-a53", "cortex-a55", "cortex-a76"])
+@pytest.mark.parametrize("name", first_of(["cortex-a53", "cortex-a55", "cortex-a76"]))
 def test_loops_over_a_block_of_k_have_no_stack_access(name: str):
     params = Params(6, 3, row_block=60, parallel=True, k_blocks=16, panels=16)
     inner = loops(assembly(gemm_f32.build(LONG, params), {**BASELINE, "mcpu": name}))

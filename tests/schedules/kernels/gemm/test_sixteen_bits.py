@@ -29,9 +29,10 @@ KERNELS = [
 def test_every_value_is_the_definitions(
     kernel: Kernel, core: Core, target: dict[str, Any], tmp_path: Path, board: Board
 ):
-    transposed = (integer_case(GEOMETRIES[name], SIXTEEN_BITS_SHIFTED) for name in ("2 by 2", "4 by 4"))
-    # The units differ in how they multiply and order data, not in what they add and store.
-    cases = [*SIXTEEN_BITS[kernel is gemm_s8_sdot :: 2], *transposed, largest()]
+    # The units differ in how they multiply and order data, not in what they add and store: each has a third.
+    unit = (gemm_s8_mlal, gemm_s8_sdot, gemm_s8_mmla).index(kernel)
+    transposed = integer_case(GEOMETRIES[("2 by 2", "4 by 4", "uneven")[unit]], SIXTEEN_BITS_SHIFTED)
+    cases = [*SIXTEEN_BITS[unit::3], transposed, largest()]
     check(kernel, [(case, kernel.default(case.workload, core)) for case in cases], target, board, tmp_path)
 
 
