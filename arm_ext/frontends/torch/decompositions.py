@@ -183,6 +183,11 @@ def _scatter_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
     """Leave out what was there before, and compute means as sums."""
+    if x.dtype == torch.bool:
+        bits = x.to(torch.int8).scatter_reduce(
+            dim, index, source.to(torch.int8), reduce, include_self=include_self
+        )
+        return bits.to(torch.bool)
     if include_self and reduce != "mean":
         return NotImplemented
     start = x if include_self else x.scatter(dim, index, _neutral(x.dtype, reduce))
