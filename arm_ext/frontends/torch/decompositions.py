@@ -22,8 +22,109 @@ def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 
 
 
 def _addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Of integers, which upstream multiplies with floats."""
-    return NotImplemented if x.is_floating_point() else x * beta + torch.mm(a, b) * alpha
+    """Of other types than float32, which is what upstream's products are."""
+    if x.dtype == torch.float32:
+        return NotImplemented
+    product = torch.mm(a, b)
+    return (x if beta == 1 else x * beta) + (product if alpha == 1 else product * alpha)
+
+
+def _baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+    if x.dtype == torch.float32:
+        return NotImplemented
+    product = torch.bmm(a, b)
+    return (x if beta == 1 else x * beta) + (product if alpha == 1 else product * alpha)
+
+
+def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -> Any:
+    """Add the bias to one of another type than float32, which is what upstream's sums are."""
+    if bias is None or x.dtype == torch.float32:
+        return NotImplemented
+    return _aten.convolution(x, weight, None, *others) + bias.reshape(-1, *[1] * (x.dim() - 2))
+
+
+# Types that TVM has norms of.
+_NORMED = (torch.float32, torch.float16)
+
+
+def _normalized(x: Tensor, axes: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return data less their mean in units of their deviation, the mean, and the unit's reciprocal."""
+    wide = x.to(torch.float32) if x.dtype == torch.bfloat16 else x
+    variance, mean = torch.var_mean(wide, axes, correction=0, keepdim=True)
+    factor = torch.rsqrt(variance + eps)
+    return (wide - mean) * factor, mean, factor
+
+
+def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor:
+    x = x if weight is None else x * weight
+    return (x if bias is None else x + bias).to(dtype)
+
+
+def _layer_norm(x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
+    if x.dtype in _NORMED:
+        return NotImplemented
+    result, mean, factor = _normalized(x, list(range(-len(shape), 0)), eps)
+    return _scaled(result, weight, bias, x.dtype), mean, factor
+
+
+def _group_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    samples: int,
+    channels: int,
+    elements: int,
+    groups: int,
+    eps: float,
+) -> Any:
+    if x.dtype in _NORMED:
+        return NotImplemented
+    grouped = x.reshape(samples, groups, channels // groups * elements)
+    result, mean, factor = _normalized(grouped, [-1], eps)
+    weight, bias = (_of_channels(v, x) for v in (weight, bias))
+    return _scaled(result.reshape(x.shape), weight, bias, x.dtype), mean.squeeze(-1), factor.squeeze(-1)
+
+
+def _instance_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Any:
+    if x.dtype in _NORMED or not use_input_stats:
+        return NotImplemented
+    result, _, _ = _normalized(x, list(range(2, x.dim())), eps)
+    return _scaled(result, _of_channels(weight, x), _of_channels(bias, x), x.dtype)
+
+
+def _of_channels(values: Tensor | None, x: Tensor) -> Tensor | None:
+    return None if values is None else values.reshape(-1, *[1] * (x.dim() - 2))
+
+
+def _place_of(operator: Any) -> Callable[..., Any]:
+    """Return the decomposition of argmax or argmin, which TVM has no code for in bfloat16."""
+
+    def place(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+        return operator(x.to(torch.float32), dim, keepdim) if x.dtype == torch.bfloat16 else NotImplemented
+
+    return place
+
+
+def _sorting(operator: Any) -> Callable[..., Any]:
+    """Return the decomposition of a sort or topk, which TVM compares as other numbers in bfloat16."""
+
+    def ordered(x: Tensor, *arguments: Any, **named: Any) -> Any:
+        if x.dtype != torch.bfloat16:
+            return NotImplemented
+        values, places = operator(x.to(torch.float32), *arguments, **named)
+        return values.to(x.dtype), places
+
+    return ordered
 
 
 def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
@@ -269,6 +370,16 @@ def _embedding_bag(
 _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.addbmm.default: _addbmm,
     _aten.addmm.default: _addmm,
+    _aten.baddbmm.default: _baddbmm,
+    _aten.convolution.default: _convolution,
+    _aten.native_layer_norm.default: _layer_norm,
+    _aten.native_group_norm.default: _group_norm,
+    _aten.instance_norm.default: _instance_norm,
+    _aten.argmax.default: _place_of(_aten.argmax.default),
+    _aten.argmin.default: _place_of(_aten.argmin.default),
+    _aten.sort.default: _sorting(_aten.sort.default),
+    _aten.sort.stable: _sorting(_aten.sort.stable),
+    _aten.topk.default: _sorting(_aten.topk.default),
     _aten.as_strided.default: _as_strided,
     _aten.angle.default: _angle,
     _aten.signbit.default: _signbit,

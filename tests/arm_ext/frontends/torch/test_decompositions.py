@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that are taken apart, against torch."""
 
+import numpy as np
+import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
-from tests.arm_ext.frontends.torch.compared import compare
+from arm_ext.pipeline.selftest import run_on_host
+from tests.arm_ext.frontends.torch.compared import compare, imported
 
 NAN, INF = torch.nan, torch.inf
 
@@ -88,6 +91,25 @@ def test_pools_and_bags():
         torch.tensor([1, 2, 2, 8, 0, 5]),
         torch.tensor([0, 2, 2, 5]),
     )
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [("float16", 1e-2), ("bfloat16", 4e-2), ("float64", 1e-5)])
+def test_networks_of_other_types_than_float32(dtype: str, bound: float):
+    """Biases of convolutions and products, and norms: upstream computes in float32, and TVM has norms of two types."""
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True), nn.LayerNorm(5)
+    model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(100, 3)).to(getattr(torch, dtype)).eval()
+
+    def function(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        x, n = (v.to(getattr(torch, dtype)) for v in (x, n))
+        return model(x).float(), n.argmax(1), n.argmin(), n.max(1)[1], n.topk(2)[1], n.sort(1)[1]
+
+    x, n = torch.randn(2, 3, 7, 7), torch.tensor([[3, -1, 2.5, -7, 0.5]])
+    values, *places = run_on_host(imported(function, x, n).mod, [x.numpy(), n.numpy()])
+    wanted, *wanted_places = function(x, n)
+    np.testing.assert_allclose(values, wanted.detach().numpy(), rtol=0, atol=bound)
+    for place, wanted_place in zip(places, wanted_places, strict=True):
+        np.testing.assert_array_equal(place, wanted_place.numpy(), strict=True)
 
 
 def test_copies():
