@@ -15,6 +15,7 @@ from tvm.relax import transform
 from relay_passes.canonicalize.define_division import define_division
 from relay_passes.canonicalize.define_rounding import define_rounding
 from relay_passes.canonicalize.define_shifts import define_shifts
+from relay_passes.canonicalize.define_sorts import define_sorts
 from relay_passes.canonicalize.fold_constants import fold_constants
 from relay_passes.canonicalize.keep_zeros import keep_zeros
 from relay_passes.canonicalize.merge_constants import merge_constants
@@ -93,12 +94,13 @@ STEPS: tuple[CanonicalizeStep, ...] = (
     CanonicalizeStep("define_division", define_division),
     CanonicalizeStep("define_shifts", define_shifts),
     CanonicalizeStep("define_rounding", define_rounding),
+    CanonicalizeStep("define_sorts", define_sorts),
     CanonicalizeStep("keep_zeros", keep_zeros),
     # Rules look for constants where importers leave calls of constants.
     CanonicalizeStep(
         "fold_constants",
         fold_constants,
-        needs=("define_division", "define_shifts", "define_rounding", "keep_zeros"),
+        needs=("define_division", "define_shifts", "define_rounding", "define_sorts", "keep_zeros"),
     ),
     # Rules look for operators where importers write kernels; their constants must be known.
     CanonicalizeStep("recognize_kernels", recognize_kernels, needs=("fold_constants",)),

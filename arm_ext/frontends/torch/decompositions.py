@@ -115,18 +115,6 @@ def _place_of(operator: Any) -> Callable[..., Any]:
     return place
 
 
-def _sorting(operator: Any) -> Callable[..., Any]:
-    """Return the decomposition of a sort or topk, which TVM compares as other numbers in bfloat16."""
-
-    def ordered(x: Tensor, *arguments: Any, **named: Any) -> Any:
-        if x.dtype != torch.bfloat16:
-            return NotImplemented
-        values, places = operator(x.to(torch.float32), *arguments, **named)
-        return values.to(x.dtype), places
-
-    return ordered
-
-
 def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
     """Take elements of data in their order."""
     if not x.is_contiguous():
@@ -377,9 +365,6 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.instance_norm.default: _instance_norm,
     _aten.argmax.default: _place_of(_aten.argmax.default),
     _aten.argmin.default: _place_of(_aten.argmin.default),
-    _aten.sort.default: _sorting(_aten.sort.default),
-    _aten.sort.stable: _sorting(_aten.sort.stable),
-    _aten.topk.default: _sorting(_aten.topk.default),
     _aten.as_strided.default: _as_strided,
     _aten.angle.default: _angle,
     _aten.signbit.default: _signbit,
