@@ -39,7 +39,7 @@ def test_boards_of_a_tracker_share_the_work_and_one_that_dies_loses_nothing(
 ) -> None:
     monkeypatch.setattr(fleet_module, "CandidateRunner", RunnerOnEmulators)
     task = tasks()[0]
-    batch = [(task, candidate) for candidate in space(task)[:8]]
+    batch = [(task, candidate) for candidate in space(task)[:6]]
     boards = [_board(tracker) for _ in range(3)]
     order: list[int] = []
 

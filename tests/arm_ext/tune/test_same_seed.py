@@ -13,7 +13,7 @@ from arm_ext.tune.search import tune
 from arm_ext.tune.task import Task
 from tests.arm_ext.tune.standins import A76, tasks
 
-_TRIALS = 5
+_TRIALS = 4
 
 
 class _Asked:
