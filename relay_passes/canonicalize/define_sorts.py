@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorts of bfloat16, which TVM's runtime takes for other numbers.
+"""Sorts and places of bfloat16, which TVM's runtime takes for other numbers, and of booleans, which it refuses.
 
     sort(x)       →    astype(sort(astype(x, float32)), bfloat16)
-    argsort(x)    →    argsort(astype(x, float32))
+    argsort(x)    →    argsort(astype(x, float32))    so argmax and argmin
 
-A binary32 holds every bfloat16, so that their order is the same. Both results of `topk` are those of an argsort, too:
+A binary32 holds all of them, so that their order is the same. Both results of `topk` are those of an argsort, too:
 
     topk(x, k)    →    (astype(topk(astype(x, float32), k, values), bfloat16), topk(astype(x, float32), k, indices))
 """
@@ -15,11 +15,12 @@ from tvm.ir import Call, Expr, Op
 from relay_passes.ir.rewrite_calls import rewrite_calls
 from relay_passes.ir.sources import sources_of, with_source
 
-_SORT, _ARGSORT, _TOPK = map(Op.get, ("relax.sort", "relax.argsort", "relax.topk"))
+_SORT, _TOPK = map(Op.get, ("relax.sort", "relax.topk"))
+_OTHERS = tuple(Op.get(f"relax.{name}") for name in ("argsort", "argmax", "argmin"))
 
 
 def define_sorts(mod: IRModule) -> IRModule:
-    """Rewrite sorts of bfloat16.
+    """Rewrite sorts, and searches of places, of bfloat16 and of booleans.
 
     Args:
         mod: Its Relax functions are in A-normal form.
@@ -28,8 +29,8 @@ def define_sorts(mod: IRModule) -> IRModule:
 
 
 def _is_narrow(value: Expr) -> bool:
-    is_sort = isinstance(value, Call) and any(value.op.same_as(op) for op in (_SORT, _ARGSORT, _TOPK))
-    return is_sort and str(value.args[0].ty.dtype) == "bfloat16"
+    is_sort = isinstance(value, Call) and any(value.op.same_as(op) for op in (_SORT, _TOPK, *_OTHERS))
+    return is_sort and str(value.args[0].ty.dtype) in ("bfloat16", "bool")
 
 
 def _rewritten(call: Call) -> Expr:
@@ -42,7 +43,7 @@ def _rewritten(call: Call) -> Expr:
         return emit(Call(call.op, [emit(relax.op.astype(call.args[0], "float32"))], attrs))
 
     def narrow(values: Call) -> Call:
-        return emit(relax.op.astype(values, "bfloat16"))
+        return emit(relax.op.astype(values, str(call.args[0].ty.dtype)))
 
     attrs = call.attrs
     if not call.op.same_as(_TOPK):

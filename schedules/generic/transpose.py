@@ -29,7 +29,8 @@ INTERLEAVED_LANES = 16
 def transposition(nest: Stage, along: Axis) -> Axis | None:
     """Return the axis along which all loads are contiguous, if they are not along `along`; else None."""
     found = loads(nest.value)
-    if all(step_of(load.indices[0], along.var) in {0, 1} for load in found):
+    # A vector of booleans has a bit for each of them, and memory a byte.
+    if element(nest.value) == "bool" or all(step_of(load.indices[0], along.var) in {0, 1} for load in found):
         return None
     for axis in reversed(nest.axes):
         steps = [step_of(load.indices[0], axis.var) for load in found]

@@ -43,6 +43,20 @@ def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -
     return _aten.convolution(x, weight, None, *others) + bias.reshape(-1, *[1] * (x.dim() - 2))
 
 
+def _sign(x: Tensor) -> Any:
+    return x.clone() if x.dtype == torch.bool else NotImplemented
+
+
+def _isinf(x: Tensor) -> Any:
+    return NotImplemented if x.is_floating_point() else torch.zeros_like(x, dtype=torch.bool)
+
+
+def _scatter_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
+    if x.dtype != torch.bool:
+        return NotImplemented
+    return x.to(torch.int32).scatter_add(dim, index, source.to(torch.int32)).to(torch.bool)
+
+
 # Types that TVM has norms of.
 _NORMED = (torch.float32, torch.float16)
 
@@ -104,15 +118,6 @@ def _instance_norm(
 
 def _of_channels(values: Tensor | None, x: Tensor) -> Tensor | None:
     return None if values is None else values.reshape(-1, *[1] * (x.dim() - 2))
-
-
-def _place_of(operator: Any) -> Callable[..., Any]:
-    """Return the decomposition of argmax or argmin, which TVM has no code for in bfloat16."""
-
-    def place(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-        return operator(x.to(torch.float32), dim, keepdim) if x.dtype == torch.bfloat16 else NotImplemented
-
-    return place
 
 
 def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
@@ -273,10 +278,8 @@ def _scatter_reduce(
 ) -> Any:
     """Leave out what was there before, and compute means as sums."""
     if x.dtype == torch.bool:
-        bits = x.to(torch.int8).scatter_reduce(
-            dim, index, source.to(torch.int8), reduce, include_self=include_self
-        )
-        return bits.to(torch.bool)
+        bits, others = x.to(torch.int32), source.to(torch.int32)
+        return bits.scatter_reduce(dim, index, others, reduce, include_self=include_self).to(torch.bool)
     if include_self and reduce != "mean":
         return NotImplemented
     start = x if include_self else x.scatter(dim, index, _neutral(x.dtype, reduce))
@@ -363,11 +366,12 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.native_layer_norm.default: _layer_norm,
     _aten.native_group_norm.default: _group_norm,
     _aten.instance_norm.default: _instance_norm,
-    _aten.argmax.default: _place_of(_aten.argmax.default),
-    _aten.argmin.default: _place_of(_aten.argmin.default),
     _aten.as_strided.default: _as_strided,
     _aten.angle.default: _angle,
     _aten.signbit.default: _signbit,
+    _aten.sign.default: _sign,
+    _aten.isinf.default: _isinf,
+    _aten.scatter_add.default: _scatter_add,
     _aten.copysign.Tensor: _copysign,
     _aten.fmax.default: _fmax,
     _aten.fmin.default: _fmin,

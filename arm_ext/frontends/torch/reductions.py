@@ -30,13 +30,8 @@ def extremum_and_place(reduce: Callable[..., relax.Expr], place: Callable[..., r
     """Return a converter of max.dim or min.dim, which return values and indices."""
 
     def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> list[relax.Expr]:
-        emit, x = importer.block_builder.emit, a["self"]
-        # TVM has no code for places in bfloat16.
-        found = emit(R.astype(x, "float32")) if str(x.ty.dtype) == "bfloat16" else x
-        return [
-            emit(operator(data, a["dim"], keepdims=a["keepdim"]))
-            for operator, data in ((reduce, x), (place, found))
-        ]
+        emit = importer.block_builder.emit
+        return [emit(operator(a["self"], a["dim"], keepdims=a["keepdim"])) for operator in (reduce, place)]
 
     return convert
 

@@ -126,6 +126,7 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Shapes]] = {
     ),
     "transpose": (op.permute_dims, [((37, 41), F32)]),
     "transpose of bytes": (lambda x: op.permute_dims(x, [0, 2, 1]), [((3, 37, 23), "int8")]),
+    "transpose of booleans": (lambda x: op.permute_dims(x, [0, 2, 1]), [((3, 37, 23), "bool")]),
     "transpose heads": (
         lambda x: op.permute_dims(op.reshape(x, (1, 9, 2, 20)), [0, 2, 3, 1]),
         [((1, 9, 40), F32)],

@@ -112,6 +112,14 @@ def test_networks_of_other_types_than_float32(dtype: str, bound: float):
         np.testing.assert_array_equal(place, wanted_place.numpy(), strict=True)
 
 
+def test_booleans():
+    def function(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+        reduced = [x.scatter_reduce(1, i, ~x, r, include_self=False) for r in ("sum", "amin")]
+        return *reduced, x.scatter_add(1, i, x), x.sign(), x.isinf(), x.T
+
+    compare(function, torch.tensor([[True, False, True], [False] * 3]), torch.tensor([[0, 2, 0], [1, 1, 2]]))
+
+
 def test_copies():
     def function(x: Tensor) -> tuple[Tensor, ...]:
         of_views = torch.permute_copy(x, (1, 0)), torch.view_copy(x, [7, 3]), torch.narrow_copy(x, 1, 2, 3)
