@@ -179,7 +179,8 @@ def test_unsupported_operators_are_listed():
 RANDOM = """
   %s = stablehlo.constant dense<0> : tensor<2xui64>
   %k, %r = stablehlo.rng_bit_generator %s, algorithm = DEFAULT : (tensor<2xui64>) -> (tensor<2xui64>, tensor<2x3xui32>)
-  return %x : tensor<2x3xf32>"""
+  %f = stablehlo.convert %r : (tensor<2x3xui32>) -> tensor<2x3xf32>
+  return %f : tensor<2x3xf32>"""
 
 
 def test_random_numbers_are_refused():
