@@ -55,7 +55,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(500_000)  # tests allocate much, and hold little of it
+        gc.set_threshold(50_000)  # tests allocate much, and hold little of it
         gc.enable()
 
 
