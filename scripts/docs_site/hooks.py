@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MkDocs hooks: pages of docs/reference get what is read from the code, in the place of a line `GENERATED`.
+"""MkDocs hooks: pages of docs/reference get what is read from the code, in the place of the line `MARK`.
 
 The command line comes from click, the fields of manifest and report from their JSON schemas, targets and limits from
 the tables that the compiler itself reads. So they are current whenever the site is built.
@@ -22,7 +22,7 @@ from arm_ext.target.npu import ACCELERATORS, DEFAULT_SYSTEM
 from arm_ext.target.profiles import PROFILES, Profile
 
 SCHEMAS = Path(arm_ext.__file__).parent / "report" / "schemas"
-MARK = "GENERATED"
+MARK = "(This part is made from the code when the site is built: see it by `scripts/docs.sh`.)"
 # One of a docstring's attributes, with the lines that continue it.
 _ATTRIBUTE = re.compile(r"^\s*(\w+): ((?:.|\n(?!\s*\w+: ))*)", re.MULTILINE)
 # Of a profile's features, those that decide which arithmetic instructions a model can use.
