@@ -11,8 +11,8 @@ from tests.fuzz import importing
 from tests.fuzz.damage import FORMATS, whole_files
 from tests.fuzz.importing import import_damaged
 
-FILES = {"pt2": 12, "stablehlo": 12}
-"""Number of damaged files of the formats whose import takes longest; 30 of the others."""
+FILES = {"pt2": 12}
+"""Number of damaged files of the format whose import takes longest; 30 of the others."""
 
 
 @pytest.mark.parametrize("kind", FORMATS)

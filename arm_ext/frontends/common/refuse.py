@@ -67,8 +67,11 @@ def failure_of(err: Exception) -> str:
     reason = reason_of(err)
     if _NO_SHAPE in reason:
         return "the shape of its result depends on values that only the run knows: make them constants of the model"
-    raised = traceback.extract_tb(err.__traceback__)[-1:]
-    is_ours = isinstance(err, ArmExtError) or any(_OURS in Path(frame.filename).parents for frame in raised)
+    # By the innermost call of a module of ours or of TVM's: what numpy raises is about what its caller gave it.
+    called = (Path(frame.filename) for frame in reversed(traceback.extract_tb(err.__traceback__)))
+    known = next((path for path in called if _OURS in path.parents or "tvm" in path.parts), None)
+    # That an index is out of bounds is about the model, whoever says it.
+    is_ours = isinstance(err, ArmExtError | IndexError) or (known is not None and _OURS in known.parents)
     return reason if is_ours else f"it has a form that is not supported; TVM's importer says: {reason}"
 
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import gc
 import os
 import platform
 import signal
@@ -16,7 +15,7 @@ from tvm import rpc
 from arm_ext.board import Board, open_board
 from arm_ext.board import session as session_module
 from arm_ext.board.model import LoadedModel
-from arm_ext.board.virtual import VirtualBoard, VirtualServer, emulated_cpu
+from arm_ext.board.virtual import VirtualBoard
 from arm_ext.common.errors import ArmExtError, EnvError, InternalError, UsageError
 from tests.arm_ext.board.models import COPY, CRASH, ILLEGAL, SLEEP, SPIN
 from tests.arm_ext.board.processes import processes_of
@@ -30,25 +29,6 @@ def _wait_at_most(seconds: float, model: LoadedModel) -> None:
 
 def _value(what: int) -> list[np.ndarray]:
     return [np.array([what], np.float32)]
-
-
-def test_sessions_that_nobody_freed_leave_room_for_others() -> None:
-    """More sessions than TVM allows per process, in reference cycles that only garbage collection frees."""
-    server = VirtualServer(emulated_cpu("cortex-a76"))
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        for _ in range(40):
-            session = session_module.Session(
-                session_module.Address("127.0.0.1", server.port, "", "virtual"), 60
-            )
-            cycle: list[object] = [session]
-            cycle.append(cycle)
-            session.close()
-    finally:
-        if was_enabled:
-            gc.enable()
-        server.close()
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ PRODUCTS = (
     linear((9,), 200, 40, quant=RESCALED[4]),
     conv((2, 9, 8, 3), 17, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0), quant=RESCALED[1]),
     conv((1, 11, 9, 17), 9, (3, 2), dilation=(2, 3), pads=(2, 1, 0, 1), quant=RESCALED[2]),
-    conv((2, 7, 7, 16), 24, (3, 3), groups=2, pads=(1, 1, 1, 1), quant=RESCALED[3]),
+    conv((2, 7, 7, 16), 24, (3, 3), groups=2, pads=(1, 1, 1, 1), quant=RESCALED[2]),
 )
 DEPTHWISE = (
     conv((1, 9, 7, 8), 8, (3, 3), groups=8, pads=(1, 1, 1, 1), quant=RESCALED[0]),

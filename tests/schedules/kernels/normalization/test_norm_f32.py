@@ -13,7 +13,7 @@ from arm_ext.board import Board
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import Match, lacking
 from schedules.kernels.normalization import norm_f32 as kernel
 from schedules.kernels.normalization.norm_f32 import Params
 from schedules.lowering.parse import parse
@@ -148,7 +148,8 @@ def test_near_misses_name_limit_and_actual():
         changed = dict(good.attributes) | attributes
         return dataclasses.replace(good, attributes=tuple(changed.items()))
 
-    assert refused(good, dataclasses.replace(CORE, neon=False)) == ("neon", CORE.name)
+    scalar = dataclasses.replace(CORE, neon=False)
+    assert kernel.matches(good, scalar) == lacking(kernel.NAME, "neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear"))[1] == "arm.linear"
     assert refused(having(axes="(0, 2)")) == ("[1, 2]", "[0, 2]")
     assert refused(having(scale="False")) == ("both", "one")

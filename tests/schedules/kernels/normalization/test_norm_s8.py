@@ -9,7 +9,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import Match, lacking
 from schedules.kernels.normalization import norm_s8 as kernel
 from schedules.kernels.normalization.norm_s8 import Params
 from schedules.numerics.qdq.norm import Norm, factors, norm
@@ -103,7 +103,8 @@ def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
     refused = refusals_of(kernel, CORE)
 
-    assert refused(good, dataclasses.replace(CORE, neon=False)) == ("neon", CORE.name)
+    scalar = dataclasses.replace(CORE, neon=False)
+    assert kernel.matches(good, scalar) == lacking(kernel.NAME, "neon", scalar)
     assert refused(dataclasses.replace(good, composite="arm.linear"))[1] == "arm.linear"
     assert refused(dataclasses.replace(good, output_dtype="int16")) == ("int8 or uint8", "uint8, int16")
     x = good.operands[0]
