@@ -30,5 +30,5 @@ def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def markdown_row(cells: Sequence[str]) -> str:
-    """Return a row of a table."""
+    """Return a row of a Markdown table."""
     return f"| {' | '.join(cells)} |\n"

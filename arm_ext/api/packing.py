@@ -149,20 +149,15 @@ class Packing:
         """Return the expected outputs of the package, and the inputs and outputs of its NPU regions."""
         if self.selftest is not None and offloaded is None and _is_of(self.selftest, variant.model):
             return self.selftest, []
-        with section("self-test"):
-            return with_fitting_inputs(
-                lambda inputs: self._selftest_of(variant, inputs, offloaded), variant.inputs, variant.given
-            )
-
-    def _selftest_of(
-        self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"
-    ) -> _Tested:
         references = variant.model.reference, variant.model.float_reference
-        selftest, values = self._expected(variant, inputs, offloaded)
-        variant.prepared = None
-        if not self.reused:
-            variant.release_weights()
-        return with_source(selftest, *references), values
+        with section("self-test"):
+            selftest, values = with_fitting_inputs(
+                lambda inputs: self._expected(variant, inputs, offloaded), variant.inputs, variant.given
+            )
+            variant.prepared = None
+            if not self.reused:
+                variant.release_weights()
+            return with_source(selftest, *references), values
 
     @staticmethod
     def _expected(variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None") -> _Tested:

@@ -91,7 +91,6 @@ class Session:
         except BoardLostError as error:
             if _TOO_MANY_SESSIONS not in str(error.__cause__):
                 raise
-            del error
             gc.collect()
             self._address = find()
             self._rpc = self._connect()

@@ -145,7 +145,7 @@ class Sources:
 
     @property
     def shared(self) -> Mapping[int, Shared]:
-        """Parts of the weights that other models read, too, by `TensorPlace.index`."""
+        """`TensorPlace.index` of each weight that other models of the library read, too → what they share."""
         return {} if self.group is None else self.group.shared
 
     @property

@@ -83,7 +83,8 @@ def with_fitting_inputs(
             reason = _indexed(err)
     what = "the inputs given" if given else "random inputs, and zeros"
     raise ModelError(
-        f"the self-test fails with {what}: {reason}; pass others as the argument `inputs` of arm_ext.compile"
+        f"the self-test fails with {what}: {reason}; pass others as the argument `inputs` of arm_ext.compile, or by "
+        "--inputs FILE.npz"
     )
 
 

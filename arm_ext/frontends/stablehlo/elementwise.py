@@ -23,7 +23,7 @@ Function = Callable[..., Expr]
 R = relax.op
 
 _EXPONENT, _MANTISSA = 8, 23
-"""Bits of float32."""
+"""Numbers of bits of the exponent and of the mantissa of float32."""
 _FLOAT16 = (5, 10)
 
 _COMPARE: dict[str, Function] = {

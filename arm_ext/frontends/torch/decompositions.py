@@ -21,26 +21,28 @@ def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 
     return x * beta + torch.bmm(a, b).sum(0) * alpha
 
 
-def _addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Of other types than float32, which is what upstream's products are."""
-    if x.dtype == torch.float32:
-        return NotImplemented
-    product = torch.mm(a, b)
-    return (x if beta == 1 else x * beta) + (product if alpha == 1 else product * alpha)
+def _added(multiply: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
+    """Return the decomposition of addmm or baddbmm for types other than float32, which TVM's importer computes in."""
+
+    def sum_of(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+        if x.dtype == torch.float32:
+            return NotImplemented
+        product = multiply(a, b)
+        return (x if beta == 1 else x * beta) + (product if alpha == 1 else product * alpha)
+
+    return sum_of
 
 
-def _baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
-    if x.dtype == torch.float32:
-        return NotImplemented
-    product = torch.bmm(a, b)
-    return (x if beta == 1 else x * beta) + (product if alpha == 1 else product * alpha)
+def _of_channels(values: Tensor | None, x: Tensor) -> Tensor | None:
+    """Return one value per channel in a shape that broadcasts to data of channels first."""
+    return None if values is None else values.reshape(-1, *[1] * (x.dim() - 2))
 
 
 def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -> Any:
-    """Add the bias to one of another type than float32, which is what upstream's sums are."""
+    """Add the bias apart for types other than float32, in which TVM's importer adds it."""
     if bias is None or x.dtype == torch.float32:
         return NotImplemented
-    return _aten.convolution(x, weight, None, *others) + bias.reshape(-1, *[1] * (x.dim() - 2))
+    return _aten.convolution(x, weight, None, *others) + _of_channels(bias, x)
 
 
 def _sign(x: Tensor) -> Any:
@@ -116,12 +118,8 @@ def _instance_norm(
     return _scaled(result, _of_channels(weight, x), _of_channels(bias, x), x.dtype)
 
 
-def _of_channels(values: Tensor | None, x: Tensor) -> Tensor | None:
-    return None if values is None else values.reshape(-1, *[1] * (x.dim() - 2))
-
-
 def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
-    """Take elements of data in their order."""
+    """Gather the elements by index, from data that lie in memory in their order."""
     if not x.is_contiguous():
         return NotImplemented
     places = torch.full((), storage_offset or 0, dtype=torch.int64)
@@ -131,7 +129,7 @@ def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: i
 
 
 def _angle(x: Tensor) -> Any:
-    """Of real numbers."""
+    """Return the angles of real numbers: 0, pi where negative, NaN where NaN."""
     if x.is_complex():
         return NotImplemented
     return torch.where(x < 0, math.pi, torch.where(x.isnan(), x, 0.0)).to(torch.result_type(x, 1.0))
@@ -177,7 +175,7 @@ def _trilinear(
 
 
 def _shifted(x: Tensor, step: int, dim: int, fill: Tensor) -> Tensor:
-    """Move all by `step` places along an axis."""
+    """Return data shifted by `step` places along an axis, with `fill` in the first places."""
     kept = x.narrow(dim, 0, x.shape[dim] - step)
     return torch.cat([fill.expand_as(x.narrow(dim, 0, step)), kept], dim)
 
@@ -232,7 +230,7 @@ def _searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Count the boundaries below a value; NaN is above all."""
+    """Count for each value the sorted boundaries below it, or not above it; NaN is above all numbers."""
     if sorter is not None:
         boundaries = boundaries.gather(-1, sorter)
     edges, values = boundaries.unsqueeze(-2), x.unsqueeze(-1)
@@ -276,7 +274,7 @@ def _neutral(dtype: torch.dtype, reduce: str) -> float:
 def _scatter_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """Leave out what was there before, and compute means as sums."""
+    """Replace `include_self=False` by a neutral start, and means by sums and counts."""
     if x.dtype == torch.bool:
         bits, others = x.to(torch.int32), source.to(torch.int32)
         return bits.scatter_reduce(dim, index, others, reduce, include_self=include_self).to(torch.bool)
@@ -308,7 +306,7 @@ def _index_reduce(
 
 
 def _adaptive_max_pool(x: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor]:
-    """Reduce windows along the last axis, then along those before; of equal ones the first counts."""
+    """Return the windows' maxima and their indices, reduced one axis after another, the last first."""
     rank = len(sizes)
     shape = x.shape[-rank:]
     places = torch.arange(math.prod(shape), device=x.device).reshape(shape).expand_as(x)
@@ -360,8 +358,8 @@ def _embedding_bag(
 
 _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.addbmm.default: _addbmm,
-    _aten.addmm.default: _addmm,
-    _aten.baddbmm.default: _baddbmm,
+    _aten.addmm.default: _added(torch.mm),
+    _aten.baddbmm.default: _added(torch.bmm),
     _aten.convolution.default: _convolution,
     _aten.native_layer_norm.default: _layer_norm,
     _aten.native_group_norm.default: _group_norm,

@@ -25,7 +25,7 @@ def scatter_add(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Argum
 
 
 def scatter_reduce(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert scatter_reduce.two, but means, which `decompositions` makes sums."""
+    """Convert scatter_reduce.two except for means, which `decompositions` replaces by sums."""
     return _scattered(importer, a, a["reduce"])
 
 

@@ -17,10 +17,10 @@ UNROLL = 4
 
 
 Plane = Callable[[ir.Expr], ir.Expr]
-"""Computes elements of a copy, as a vector or a scalar, from those of its source: all of each, or its high byte."""
+"""Function from elements of the source, a vector or a scalar, to those of a copy: the same, or their high bytes."""
 
 WHOLE: tuple[Plane, ...] = (lambda value: value,)
-"""One plane, of the elements as they are."""
+"""The planes of a plain copy: one, which holds the elements unchanged."""
 
 
 def pieces(count: int, largest: int) -> list[tuple[int, int]]:
