@@ -22,7 +22,7 @@ from arm_ext.ethosu.payload import Payload, areas_of
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
-from arm_ext.package.make_manifest import Compiled, make_manifest
+from arm_ext.package.make_manifest import ManifestContents, make_manifest
 from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics, PackageFile
 from arm_ext.pipeline.machine_code import CompiledProgram, make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs, with_source
@@ -193,7 +193,7 @@ class Packing:
         """Return the manifest; `files` are all others of the package or library."""
         main = self.merged.largest
         return make_manifest(
-            Compiled(
+            ManifestContents(
                 main.model,
                 self._calibrated(linked),
                 self.profile,

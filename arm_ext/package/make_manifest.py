@@ -34,7 +34,7 @@ from arm_ext.target.toolchain import LinkerRecord
 
 
 @dataclass(frozen=True)
-class Compiled:
+class ManifestContents:
     """The contents of a manifest.
 
     Attributes:
@@ -68,7 +68,7 @@ class Compiled:
     library: Library | None = None
 
 
-def make_manifest(compiled: Compiled, files: list[PackageFile]) -> Manifest:
+def make_manifest(compiled: ManifestContents, files: list[PackageFile]) -> Manifest:
     """Return the manifest; `files` are all others of the package."""
     model, profile = compiled.model, compiled.profile
     return Manifest(

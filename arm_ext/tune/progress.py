@@ -14,7 +14,7 @@ from arm_ext.tune.task import Task
 
 
 @dataclass
-class Row(search.Progress):
+class Row(search.SearchState):
     """A task so far, with its share.
 
     Attributes:

@@ -46,7 +46,7 @@ WINDOW = 3 * ROUND
 
 
 @dataclass
-class Progress:
+class SearchState:
     """State of the search for one task.
 
     Attributes:
@@ -90,7 +90,7 @@ class Progress:
 class _Search:
     """A task with the candidates not yet tried; `first` are those that other tasks' records suggest."""
 
-    progress: Progress
+    state: SearchState
     seed: int
     left: list[Point]
     first: list[Point]
@@ -104,7 +104,7 @@ class _Search:
         }
         found = (counterpart(candidate, list(points)) for candidate in likely(task, known))
         first = dict.fromkeys(points[candidate] for candidate in found if candidate is not None)
-        return cls(Progress(task), seed, [p for p in points.values() if p not in first], list(first))
+        return cls(SearchState(task), seed, [p for p in points.values() if p not in first], list(first))
 
     def propose(self, count: int, model: CostModel) -> list[Point]:
         """Return the next points, and remove them from those left."""
@@ -112,7 +112,7 @@ class _Search:
         order = list(np.argsort(model.predict(self.left), kind="stable"))
         chosen = order[: max(0, count - len(taken) - AT_RANDOM)]
         # A generator for each round, so that it matters to no task when its turn is.
-        random = np.random.default_rng([self.seed, int(self.progress.task.key, 16), self.progress.trials])
+        random = np.random.default_rng([self.seed, int(self.state.task.key, 16), self.state.trials])
         chosen += list(random.permutation(order[len(chosen) :]))[: count - len(taken) - len(chosen)]
         taken += [self.left[index] for index in chosen]
         self.left = [point for index, point in enumerate(self.left) if index not in chosen]
@@ -131,22 +131,22 @@ class _Run:
 
     def room(self) -> int:
         """Number of candidates that the next round may have."""
-        spent = sum(search.progress.trials for search in self.searches)
+        spent = sum(search.state.trials for search in self.searches)
         return 0 if self.until() else int(min(ROUND, self.trials - spent))
 
     def next(self) -> _Search | None:
         """The task of the next round; None if all spaces are exhausted, or given up."""
-        open_ = [each for each in self.searches if (each.first or each.left) and each.progress.gradient()]
-        return max(open_, key=lambda search: search.progress.gradient(), default=None)
+        open_ = [each for each in self.searches if (each.first or each.left) and each.state.gradient()]
+        return max(open_, key=lambda search: search.state.gradient(), default=None)
 
     def measure(self, batch: Sequence[tuple[_Search, Point]]) -> None:
         """Measures a round, and learns of it."""
-        asked = [(search.progress.task, point.candidate) for search, point in batch]
+        asked = [(search.state.task, point.candidate) for search, point in batch]
         learnt = []
         for (search, point), result in zip(batch, self.measurer.measure(asked), strict=True):
-            search.progress.note(point.candidate, result)
-            if result.cost is not None and search.progress.default:
-                learnt.append((point, result.cost / search.progress.default))
+            search.state.note(point.candidate, result)
+            if result.cost is not None and search.state.default:
+                learnt.append((point, result.cost / search.state.default))
         self.model.add(learnt)
 
 
@@ -163,7 +163,7 @@ def tune(
     trials: int | None = None,
     until: Callable[[], bool] = never,
     records: Sequence[Record] = (),
-) -> list[Progress]:
+) -> list[SearchState]:
     """Searches for the fastest candidate of each task.
 
     Args:
@@ -186,13 +186,13 @@ def tune(
     model.add(known)
     searches = [_Search.of(task, seed, known) for task in tasks]
     run = _Run(searches, model, measurer, math.inf if trials is None else trials, until)
-    waiting = [(each, _default(each.progress.task)) for each in searches]
+    waiting = [(each, _default(each.state.task)) for each in searches]
     while waiting and (count := run.room()):
         run.measure(waiting[:count])
         waiting = waiting[count:]
     while (count := run.room()) and (search := run.next()):
         run.measure([(search, point) for point in search.propose(count, model)])
-    return [search.progress for search in searches]
+    return [search.state for search in searches]
 
 
 def _default(task: Task) -> Point:
