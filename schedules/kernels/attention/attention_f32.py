@@ -49,7 +49,7 @@ class Params(fmla_tile.Params):
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes float32 or float16 attention along the last axis, with any mask that broadcasts."""
+    """Accept float32 or float16 attention along the last axis, with any mask that broadcasts."""
     heads = heads_f32.heads_of(workload, NAME)
     if isinstance(heads, Diagnostic):
         return heads
@@ -71,7 +71,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
+    """Return the cycles of one call on one core with all loads in L1."""
     heads = _heads(workload)
     vectors = -(-heads.keys.columns // LANES)
     total = heads.rows * vectors * sum(exponentials_f32.INSTRUCTIONS[params.sve]) / core.issue_width
@@ -106,7 +106,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     heads = _heads(workload)
     mask = workload.step("mask")
     constant = [mask.operand] if mask and mask.operand and mask.operand.kind == "constant" else []
@@ -173,7 +173,7 @@ class _Emitter:
         self.panels = [T.alloc_buffer((places * size,), "float32", layout=None) for size in self.sizes]
 
     def offsets(self, index: ir.Expr) -> list[ir.Expr]:
-        """Return the offset of each tensor for head `index`."""
+        """Return the offsets of q, k, v and the mask for head `index`."""
         return batch_axes.offsets(index, self.heads.lead, self.heads.steps, len(self.tensors))
 
     def pack(self, index: ir.Expr, place: ir.Expr) -> None:

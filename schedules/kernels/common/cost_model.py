@@ -12,19 +12,20 @@ from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, Form, Requantization
 
 TIE = 0.025
-"""Estimates closer than this rank nothing: the model leaves out latencies and the order of instructions."""
+"""Relative difference of two estimates below which they count as equal: the model leaves out latencies and the order of
+instructions."""
 
 LOOP_OVERHEAD = 4
 """Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
 
 WAITED_FOR = 0.5
-"""Share of that time that prefetching does not hide. Assumed: other ways to cut a product are taken where they still
-gain if half of it is hidden."""
+"""Share of the time that loads wait for L2 which prefetching does not hide. Assumed: other ways to divide a product are
+taken only where they gain even if half of it is hidden."""
 
 KEPT, LOST = 0.6, 1.1
-"""Shares of L1 that a block of weights may take, and that none of it survives: of blocks of 0.59, 0.67, 0.81, 0.86,
-0.95 and 1.2 an emulated cache (least recently used, as large as Neoverse N2's) fetched 3, 18, 30, 59, 55 and 100 %
-again."""
+"""Shares of L1: a block of weights up to `KEPT` stays there while it is used, and of one of `LOST` or more nothing
+does. Of blocks of 0.59, 0.67, 0.81, 0.86, 0.95 and 1.2 an emulated cache (least recently used, as large as Neoverse
+N2's) fetched 3, 18, 30, 59, 55 and 100 % again."""
 
 L2_BYTES_PER_CYCLE = 32.0
 """Bytes per cycle that a core reads from L2: half a line. Assumed, not measured."""
@@ -120,8 +121,8 @@ def requantization(outputs: float, form: Form, to: Requantization) -> Cost:
 def again(size: float, times: int, kept: float, core: Core) -> float:
     """Return the cycles of waiting for L2 when data that was read before is no longer in L1.
 
-    All of it is still there where what is read in between takes `KEPT` of L1, and nothing where it takes `LOST`; in
-    between as much as is proportional.
+    All of it is still there if the data read in between takes up to `KEPT` of L1, nothing if it takes `LOST` or more;
+    between these bounds the share is interpolated.
 
     Args:
         size: Bytes that are read again.

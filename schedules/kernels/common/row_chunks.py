@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel of a fixed number of rows becomes one of any number: it goes over them in chunks of as many.
+"""Kernels for any number of rows, made of a kernel for a fixed number, which is applied to chunks of that many rows.
 
     k(x: [8, K], w, y: [8, N])    →    k(x: [n, K], w, y: [n, N]): for i in ceil(n / 8):
                                                                      at = max(0, min(8 i, n - 8))

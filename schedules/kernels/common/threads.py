@@ -18,10 +18,12 @@ PARALLEL_CYCLES = 40_000
 them at 2.5 GHz. Measured on an x86-64 machine, where as on Arm the runtime's threads spin between calls."""
 
 PARALLEL_TASKS = 32
-"""Runs of tasks that a parallel call has, where there are as many tasks: the runtime gives each thread as many."""
+"""Number of runs of consecutive tasks that a parallel call is divided into, if it has as many tasks: the runtime gives
+each thread the same number of runs."""
 
 FEW_TASKS = 8
-"""Runs of a call of fewer tasks. Some may be empty: so that two, four and eight threads get even parts of the rest."""
+"""Number of runs of a call with fewer tasks than `PARALLEL_TASKS`. Some runs may be empty; two, four and eight threads
+still get even shares of the others."""
 
 SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
 """Number of threads → load imbalance (see `spread`) above which more tasks are made."""
@@ -99,11 +101,11 @@ def each_packed(
     """Emit packing and computation of `count` items; if parallel, threads share the parts of an item, packed once.
 
     Args:
-        count: How many things.
-        parts: Parts of the work on one.
-        parallel: Whether threads share it; else one is packed and worked on after the other.
-        pack: Emits packing: (which, place of what is packed). There are `count` places, or one.
-        work: Emits a part of the work: (which, place, part).
+        count: Number of items.
+        parts: Number of parts of the work on one item.
+        parallel: Whether threads share the work; else the items are packed and computed one after the other.
+        pack: Emits the packing of an item: (item, index of the buffer for it). There are `count` buffers, or one.
+        work: Emits a part of the work: (item, index of its buffer, part).
     """
     if parallel:
         each(count, count > 1, lambda index: pack(index, index))
@@ -149,8 +151,8 @@ def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int
     """Return the first option whose tasks balance within `SPREADS`, or else the best balanced one.
 
     Args:
-        options: The ways, fewest tasks first.
-        sizes: Sizes of the tasks that a way makes, in order.
+        options: Numbers that decide how many tasks there are, fewest tasks first.
+        sizes: Returns the sizes of an option's tasks, in order.
     """
     best, least = 0, float("inf")
     for option in options:
@@ -167,8 +169,8 @@ def parts_of(things: Sequence[float], steps: int) -> int:
     """Return the number of parts of an axis of `steps` that balances tasks, each a part of one of `things`.
 
     Args:
-        things: Size of each thing. The tasks of one part follow each other, so few things, or uneven ones, do
-            little harm.
+        things: Size of each thing, such as a panel or a group. The tasks of one part follow each other, so few things,
+            or uneven ones, do little harm.
         steps: Length of the axis, which is the same for all things.
     """
     return fewest(range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), things).ravel())
@@ -180,7 +182,7 @@ def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int
     Args:
         rows: Rows of the matrix; what is left of them after the last full tile goes with the last block.
         tile: Rows of a tile.
-        panels: Width of each, which is what the tasks of a block differ in.
+        panels: Width of each panel; the tasks of a block differ in it.
         most: Tiles that a block may have.
     """
     tiles = max(1, rows // tile)

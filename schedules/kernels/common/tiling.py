@@ -186,7 +186,7 @@ def by_group(values: Array, product: Product, width: int) -> Array:
 
 
 def _split(index: ir.Expr, inner: int, outer: int) -> tuple[ir.Expr, ir.Expr]:
-    """(index / inner, index % inner), where `outer` is the range of the first."""
+    """Return (index / inner, index % inner), where `outer` is the range of the first."""
     if outer == 1:
         return i64(0), index
     if inner == 1:

@@ -51,7 +51,7 @@ def is_wide(workload: Workload) -> bool:
 def matches(
     workload: Workload, core: Core, name: str, feature: str, *, wide: bool = False
 ) -> Match | Diagnostic:
-    """Takes small depthwise convolutions with one output a channel, on cores with a feature, or with NEON.
+    """Accept small depthwise convolutions with one output a channel, on cores with a feature, or with NEON.
 
     Args:
         workload: Any workload.
@@ -150,7 +150,7 @@ def bands(window: Window, parallel: bool, block: Callable[..., "BandEmitter"]) -
 def _by_kind(
     runs: Sequence[tuple[int, int, tuple[int, tuple[bool, ...]]]], image: ir.Expr, band: ir.Expr, emit: Emit
 ) -> None:
-    """Finds the kind of a band."""
+    """Emit the branches that select the code of a band by its kind."""
     first, count, (rows, valid) = runs[0]
     if len(runs) == 1:
         emit(image, band, rows, valid)
@@ -188,7 +188,7 @@ class BandEmitter(ABC):
         where: tuple[ir.Expr, ir.Expr],
         block: ir.Expr,
     ) -> None:
-        """See `bands` for what follows the buffers: data, weights, headers, output.
+        """Store what the code for eight channels of one band is emitted from.
 
         Args:
             product: The product, for its requantisation.
@@ -233,7 +233,7 @@ class BandEmitter(ABC):
         self.header.requantized(self._columns)
 
     def _columns(self, form: Form, m: list[ir.Expr], addends: Addends | None) -> None:
-        """Border columns are unrolled, inner ones in a loop that carries shared input columns."""
+        """Emit border columns as straight code, and inner ones as a loop that carries the shared input columns."""
         self._requantize = form, m, addends
         first, last = self.window.inner_columns()
         trips = (last - first) // self.unroll
@@ -244,7 +244,7 @@ class BandEmitter(ABC):
         self._unrolled(range(loop_end, self.window.output[1]))
 
     def _unrolled(self, outputs: range) -> None:
-        """Output columns as straight code; what lies outside of the data is a constant."""
+        """Emit output columns as straight code, with constants for inputs outside the data."""
         _, left, _, right = self.window.pads
         border, width = self.column(None), self.window.data[2]
         known = dict.fromkeys((*range(-left, 0), *range(width, width + right)), border)
@@ -252,14 +252,17 @@ class BandEmitter(ABC):
             self._outputs(i64(x), self._met(known, i64(0), x * self.window.strides[1] - left))
 
     def _met(self, known: dict[int, list[ir.Expr]], left: ir.Expr, first: int) -> Iterator[Sequence[ir.Expr]]:
-        """The input columns of one output, from `first` on, counted from `left`; the others are known."""
+        """Yield the input columns that one output reads, loading those that are not in `known`.
+
+        Columns are numbered from `first`, relative to position `left`; those that are loaded are added to `known`.
+        """
         for place in range(first, first + self.window.kernel[1]):
             if place not in known:
                 known[place] = self.column(left + place)
             yield known[place]
 
     def _loop(self, first: int, trips: int) -> None:
-        """`trips` iterations of `unroll` output columns from `first`."""
+        """Emit a loop of `trips` iterations, each of `unroll` output columns, from column `first`."""
         unroll, lanes, parts = self.unroll, self.lanes, self.parts
         stride, width = self.window.strides[1], self.window.kernel[1]
         carried = max(0, width - stride)

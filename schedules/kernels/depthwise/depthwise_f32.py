@@ -77,7 +77,7 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes depthwise convolutions of any multiplier, stride and dilation."""
+    """Accept depthwise convolutions of any multiplier, stride and dilation."""
     field = _field_or_why(workload)
     if isinstance(field, Diagnostic):
         return field
@@ -89,12 +89,12 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """The candidate with the fewest instructions."""
+    """Return the candidate with the fewest instructions."""
     return min(candidates(workload, core), key=lambda params: instructions(workload, params, core))
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Every patch whose accumulators, one row of input and one of weights fit the registers."""
+    """Return every patch whose accumulators, row of input and row of weights fit the registers together."""
     field = _field(workload)
     down, across = field.down, field.across
     free = REGISTERS - SPARE_OF.get(core.llvm_cpu, SPARE_REGISTERS)
@@ -112,18 +112,21 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def instructions(workload: Workload, params: Params, core: Core) -> float:
-    """Instructions of one call."""
+    """Return the number of instructions of one call."""
     return _patches(workload, params, core)[0].instructions
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1: the slowest of dispatch, vector pipes and sums."""
+    """Return the cycles of one call on one core with all loads in L1.
+
+    That is the slowest of dispatch, vector pipes and chains of sums.
+    """
     cost, waits = _patches(workload, params, core)
     return max(cost.cycles(core), waits)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights [block][tap][4 channels], bias and slopes, if any, [block][4 channels], flat, float32."""
+    """Return weights [block][tap][4 channels], bias and slopes, if any, [block][4 channels]; flat, float32."""
     field, full = _field(workload), _in_full(workload)
     w = constants[workload.operands[1].index].astype(np.float32)
     w, bias = w.reshape(w.shape[0], -1), product_float.bias_of(full, constants, w.shape[0])
@@ -133,7 +136,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     field = _field(workload).cut(params.rows, params.columns)
     blocks = len(field.blocks(LANES))
     _, height, width, _ = workload.operands[1].shape
@@ -155,7 +158,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 def _in_full(workload: Workload) -> Workload:
-    """The same in float32."""
+    """Return the same workload in float32."""
     return workload if workload.operands[0].dtype == "float32" else product_float.in_full(workload)
 
 
@@ -200,7 +203,7 @@ def _field(workload: Workload) -> Field:
 
 
 def _patches(workload: Workload, params: Params, core: Core) -> tuple[Cost, float]:
-    """(cost, cycles of one FMLA waiting for another on its accumulator) of one call."""
+    """Return the cost of all patches of one call, and the cycles that FMLAs wait for their accumulators."""
     field, dtype = _field(workload).cut(params.rows, params.columns), workload.operands[0].dtype
     # What a loop leaves out at the borders is what code of its own would.
     down, across = replace(field.down, late=False), field.across
@@ -303,7 +306,7 @@ class _Row:
         self._loaded: dict[int, ir.Expr] = {}
 
     def at(self, column: int) -> ir.Expr | None:
-        """Four channels as float32x4; None for the border."""
+        """Return four channels of a column as float32x4; None for the border."""
         if column not in self._inside:
             return None
         if column not in self._loaded:

@@ -50,8 +50,8 @@ class Params:
 
     Attributes:
         unroll: Output columns of one loop iteration.
-        reload: Whether what accumulators begin with is loaded for each of them, and not copied from registers: fewer
-            instructions, which LLVM's schedulers do not move loads across.
+        reload: Whether initial accumulators are loaded for each output instead of copied from registers: fewer
+            instructions, but LLVM's schedulers move no loads across them.
         parallel: Whether bands of rows are spread over the runtime's threads.
     """
 
@@ -61,12 +61,15 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes small depthwise convolutions with one output a channel, on cores with dotprod."""
+    """Accept small depthwise convolutions with one output a channel, on cores with dotprod."""
     return band_loops.matches(workload, core, NAME, FEATURE)
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Two columns where a 3 x 3 kernel carries as many, and its weights stay in registers with them; else one."""
+    """Return the parameters with two columns where the kernel allows it, else with one.
+
+    Two columns pay where the stride is 1 and the kernel is at most `KEPT_COLUMNS` wide: weights then stay in registers.
+    """
     kept = workload.operands[1].shape[2] <= KEPT_COLUMNS and Convolution.of(workload).strides[1] == 1
     unroll = 2 if kept else 1
     return next(params for params in candidates(workload, core) if params.unroll == unroll)
@@ -82,7 +85,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
+    """Return the cycles of one call on one core with all loads in L1."""
     return cost(workload, params).cycles(core)
 
 
@@ -102,7 +105,7 @@ def cost(workload: Workload, params: Params) -> Cost:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights [block][product][8 channels][4 rows] and the blocks' headers; both flat."""
+    """Return the weights [block][product][8 channels][4 rows] and the blocks' headers; both flat."""
     product, window = _read(workload, params)
     channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
     # [block][8 channels][row][column]
@@ -114,7 +117,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     product, window = _read(workload, params)
     blocks = len(starts_of(window))
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
@@ -129,7 +132,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Block(BandEmitter):
-    """See `band_loops.BandEmitter`."""
+    """Emitter of eight channels of one band by SDOT."""
 
     lanes = VECTOR
 
@@ -145,7 +148,7 @@ class _Block(BandEmitter):
         self.parts = HALVES * len(self.used)
 
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
-        """The groups of one input column, interleaved: two vectors each."""
+        """Return the groups of rows of one input column, interleaved for SDOT: two vectors for each group."""
         loaded: dict[int, ir.Expr] = {}
 
         def row(index: int) -> ir.Expr:
@@ -162,7 +165,7 @@ class _Block(BandEmitter):
         return found
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """See `band_loops.BandEmitter`."""
+        """Emit the accumulators of each row, from an iterator over the input columns."""
         totals = self.header.starts_of(self.rows)
         for column, values in enumerate(columns):
             for row in range(self.rows):
@@ -177,7 +180,7 @@ class _Block(BandEmitter):
 
 
 def _headers(product: IntegerProduct, params: Params) -> Headers:
-    """Headers whose accumulators are loaded for two rows at once, unless they are copied."""
+    """Return the headers, whose initial accumulators serve two rows at once if they are reloaded."""
     return headers_of(product, 2 if params.reload else 1)
 
 

@@ -70,7 +70,7 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes small depthwise convolutions with one output a channel, of int16 too, on every core with NEON."""
+    """Accept small depthwise convolutions with one output a channel, of int16 too, on every core with NEON."""
     return band_loops.matches(workload, core, NAME, "neon", wide=True)
 
 
@@ -88,18 +88,18 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1; a single pipe multiplies 16 bits."""
+    """Return the cycles of one call on one core with all loads in L1; a single pipe multiplies 16 bits."""
     return max(cost(workload, params).cycles(core), _wide_products(workload))
 
 
 def _wide_products(workload: Workload) -> float:
-    """Number of instructions that multiply int16 data."""
+    """Return the number of instructions that multiply int16 data."""
     taps = math.prod(workload.operands[1].shape[1:3])
     return math.prod(workload.output_shape) / LANES * taps if is_wide(workload) else 0.0
 
 
 def cost(workload: Workload, params: Params) -> Cost:
-    """Instructions of one call: of each column and eight channels loads, products, sums, requantisation, stores."""
+    """Return the cost of one call: for each column and eight channels loads, products, sums, requantisation, stores."""
     product, window = _read(workload, params)
     rows, columns = window.output
     (height, width), (down, across) = window.kernel, window.strides
@@ -117,7 +117,7 @@ def cost(workload: Workload, params: Params) -> Cost:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights [block][tap][8 channels], taps column by column, and the blocks' headers; both flat.
+    """Return the weights [block][tap][8 channels], taps column by column, and the blocks' headers; both flat.
 
     Raises:
         ValueError: Two weights of -128 meet, and `params.chain` is 2.
@@ -132,7 +132,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     product, window = _read(workload, params)
     size = len(starts_of(window)) * CHANNELS
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
@@ -157,7 +157,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Block(BandEmitter):
-    """See `band_loops.BandEmitter`."""
+    """Emitter of eight channels of one band by SMULL and SMLAL."""
 
     lanes = CHANNELS
 
@@ -168,12 +168,12 @@ class _Block(BandEmitter):
         self.weights = [load(self.w, (where[-1] * taps + tap) * CHANNELS, CHANNELS) for tap in range(taps)]
 
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
-        """The rows of one input column, int8x8 each."""
+        """Return the rows of one input column, int8x8 each."""
         rows = (self.row(place, row) for row in range(self.parts))
         return [T.Bind(flip(value, self.product.flipped)) for value in rows]
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """See `band_loops.BandEmitter`."""
+        """Emit the accumulators of each row, from an iterator over the input columns."""
         (height, width), chain = self.window.kernel, self.engine.group
         # For each column (2 LDP of 157 instructions): kept over the loop, a vector goes to the stack on Cortex-A53.
         totals, data = [self.header.offsets()] * self.rows, []
@@ -191,17 +191,17 @@ class _Block(BandEmitter):
 
 
 class _WideBlock(_Block):
-    """The same of 16-bit data and weights."""
+    """Emitter of eight channels of one band with data and weights of 16 bits."""
 
     dtype = "int16"
 
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
-        """The rows of one input column, int16x8 each."""
+        """Return the rows of one input column, int16x8 each."""
         rows = (self.row(place, row) for row in range(self.parts))
         return [T.Bind(tirx.Cast(f"int16x{CHANNELS}", value)) for value in rows]
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """See `band_loops.BandEmitter`."""
+        """Emit the accumulators of each row, from an iterator over the input columns."""
         height, stride = self.window.kernel[0], self.window.strides[0]
         totals = self.header.starts_of(self.rows)
         for column, values in enumerate(columns):

@@ -41,7 +41,7 @@ from schedules.tir.emit import kernel_function, load
 NAME = "depthwise_s8_patch"
 
 PATCHES = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1), (8, 1), (1, 6))
-"""Outputs along the axis that groups are cut of, and along the other."""
+"""Sizes of a patch worth considering: outputs along the axis that groups are cut of, and along the other axis."""
 
 SPARE_REGISTERS = 4
 """Registers for weights, and for rows before they are interleaved."""
@@ -58,7 +58,8 @@ class Params:
         down: Outputs of a patch along the axis that groups are cut of.
         across: Outputs along the other.
         engine: Instructions that sum products: a key of `ENGINES`.
-        ordered: Whether sums stay as they are written, in few registers, or LLVM moves them, for cores in order.
+        ordered: Whether sums are pinned to their order, which needs few registers; else LLVM may move them, as cores
+            that issue in order want.
         reload: Whether constants that instructions overwrite are loaded for each of them, not copied from registers.
         parallel: Whether bands of patches are spread over the runtime's threads.
     """
@@ -72,7 +73,7 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
+    """Accept depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
     product = product_s8.product_of(workload, NAME)
     if isinstance(product, Diagnostic):
         return product if is_depthwise(workload) else replace(product, unfit=True)
@@ -86,12 +87,12 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """The cheapest patch."""
+    """Return the cheapest patch."""
     return cheapest(candidates(workload, core), lambda params: cost(workload, params), core)
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Every patch whose accumulators, and the columns that pass, fit the registers."""
+    """Return every patch whose accumulators and columns in use fit the registers."""
     engine = "sdot" if sdot.FEATURE in core.features else f"mlal{chain_of(workload)}"
     field = _field(workload)
     options = [
@@ -115,12 +116,12 @@ def _fits(field: Field, engine: Engine, down: int, across: int) -> bool:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
+    """Return the cycles of one call on one core with all loads in L1."""
     return cost(workload, params).cycles(core)
 
 
 def cost(workload: Workload, params: Params) -> Cost:
-    """Instructions of one call: of each patch and eight channels loads, products, requantisation, stores."""
+    """Return the cost of one call: for each patch and eight channels loads, products, requantisation, stores."""
     product, field, engine = _requantized(workload, params), _cut(workload, params), ENGINES[params.engine]
     groups = _groups(field, engine)
     taps = [taps for row in range(groups.band) for _, taps in groups.cover(row)]
@@ -141,7 +142,7 @@ def cost(workload: Workload, params: Params) -> Cost:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights as the engine reads them, [block][product], and the blocks' headers; both flat.
+    """Return the weights as the engine reads them, [block][product], and the blocks' headers; both flat.
 
     Raises:
         ValueError: The engine's sums do not hold for these weights.
@@ -157,7 +158,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     field, engine = _cut(workload, params), ENGINES[params.engine]
     size = len(field.blocks(CHANNELS)) * CHANNELS
     weights = len(_groups(field, engine).products(field.across.kernel)) * engine.group * size
@@ -183,7 +184,7 @@ class _Emitter:
         self.x = prepared(buffers[0], self.field, self.product.pad.value if self.product.pad else 0)
 
     def patch(self, rows: Span, columns: Span, place: PatchPosition) -> None:
-        """Eight channels of one patch."""
+        """Emit eight channels of one patch."""
         across, groups = self.field.across, self.groups
         header = Header(headers_of(self.product), self.headers, place.block, 0, self.reload)
         start = header.starts if self.engine.overwrites else header.offsets
@@ -238,7 +239,7 @@ def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Diagno
 
 
 def _is_turned(workload: Workload) -> bool:
-    """Whether the kernel is one row."""
+    """Whether the kernel has a single row, so that groups are cut along its columns."""
     _, height, width, _ = workload.operands[1].shape
     return height == 1 < width
 

@@ -117,7 +117,7 @@ def field_of(
     Args:
         of: The depthwise convolution.
         lanes: Lanes of a vector.
-        turned: Whether bands are cut along the columns.
+        turned: Whether bands go along the columns instead of the rows.
         border: Greatest reach of the kernel beyond the data for which borders get code of their own instead
             of a padded copy.
     """
@@ -159,7 +159,7 @@ def prepared(x: tirx.Buffer, field: Field, border: float) -> tirx.Buffer:
 
 
 def _repeated(source: tirx.Buffer, count: int, times: int) -> tirx.Buffer:
-    """Emits a copy of a flat buffer in which each element stands some times."""
+    """Emit a copy of a flat buffer in which each element occurs `times` times in succession."""
     lanes = REGISTER // np.dtype(str(source.dtype)).itemsize
     target = T.alloc_buffer((count * times,), source.dtype, scope="global", layout=None)
 

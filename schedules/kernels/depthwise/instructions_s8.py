@@ -77,15 +77,15 @@ class Sdot(Engine):
     overwrites: bool = True
 
     def loading(self, flipped: bool) -> Cost:
-        """See `Engine`."""
+        """Return the cost of loading four rows, and of interleaving them in `column`."""
         return scalar(GROUP) + arithmetic(GROUP + HALVES * flipped)
 
     def adding(self, taps: Taps) -> Cost:
-        """See `Engine`."""
+        """Return the cost of `add`: one SDOT for four channels."""
         return arithmetic(HALVES)
 
     def pack(self, w: Array, taps: Taps) -> Array:
-        """See `Engine`."""
+        """Pack the weights of one product, [block, 8 channels, kernel rows], to [block, 8 channels * 4 rows]."""
         packed = np.zeros((*w.shape[:2], GROUP), np.int8)
         for row, tap in enumerate(taps):
             if tap is not None:
@@ -93,18 +93,18 @@ class Sdot(Engine):
         return packed.reshape(len(w), -1)
 
     def column(self, rows: Sequence[ir.Expr], flipped: bool) -> list[ir.Expr]:
-        """See `Engine`."""
+        """Emit four rows of one column interleaved to [channel][4 rows]: two int8x16."""
         upper, lower = (T.Bind(_zip(rows[i], rows[i + 1])) for i in (0, 2))
         return [T.Bind(flip(v, flipped)) for v in zip_halves(upper, lower, "int16x8")]
 
     def weights(self, w: tirx.Buffer, at: ir.Expr) -> list[ir.Expr]:
-        """See `Engine`."""
+        """Load the weights of one product: two int8x16."""
         return [load(w, at + VECTOR * v, VECTOR) for v in range(HALVES)]
 
     def add(
         self, total: Sequence[ir.Expr], weights: Sequence[ir.Expr], column: Sequence[ir.Expr], taps: Taps
     ) -> list[ir.Expr]:
-        """See `Engine`."""
+        """Emit two SDOT, which add one product to the accumulators of eight channels."""
         return [T.Bind(sdot(total[v], weights[v], column[v])) for v in range(HALVES)]
 
 
@@ -120,19 +120,19 @@ class Mlal(Engine):
 
     @property
     def registers(self) -> int:  # type: ignore[override] # as many as rows
-        """See `Engine`."""
+        """Number of registers that hold one column of a group: one a row."""
         return self.group
 
     def loading(self, flipped: bool) -> Cost:
-        """See `Engine`."""
+        """Return the cost of loading the rows, and of flipping uint8 data to int8 in `column`."""
         return scalar(self.group) + arithmetic(self.group * flipped)
 
     def adding(self, taps: Taps) -> Cost:
-        """See `Engine`."""
+        """Return the cost of `add`: a product a tap, and two widening additions."""
         return arithmetic(HALVES + sum(tap is not None for tap in taps))
 
     def pack(self, w: Array, taps: Taps) -> Array:
-        """See `Engine`."""
+        """Pack the weights of one product, [block, 8 channels, kernel rows], to [block, rows * 8 channels]."""
         packed = np.zeros((len(w), self.group, CHANNELS), np.int8)
         for row, tap in enumerate(taps):
             if tap is not None:
@@ -142,17 +142,17 @@ class Mlal(Engine):
         return packed.reshape(len(w), -1)
 
     def column(self, rows: Sequence[ir.Expr], flipped: bool) -> list[ir.Expr]:
-        """See `Engine`."""
+        """Emit the rows of one column as int8x8."""
         return [T.Bind(flip(row, flipped)) for row in rows]
 
     def weights(self, w: tirx.Buffer, at: ir.Expr) -> list[ir.Expr]:
-        """See `Engine`."""
+        """Load the weights of one product: int8x8 for each row."""
         return [load(w, at + CHANNELS * row, CHANNELS) for row in range(self.group)]
 
     def add(
         self, total: Sequence[ir.Expr], weights: Sequence[ir.Expr], column: Sequence[ir.Expr], taps: Taps
     ) -> list[ir.Expr]:
-        """See `Engine`."""
+        """Emit SMULL, SMLAL and SADDW, which add one product to the accumulators of eight channels."""
         products = None
         for row, tap in enumerate(taps):
             if tap is not None:
@@ -165,6 +165,6 @@ ENGINES: dict[str, Engine] = {"sdot": Sdot(), "mlal1": Mlal(1), "mlal2": Mlal(PA
 
 
 def _zip(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """8 + 8 bytes, alternating."""
+    """Interleave the bytes of two int8x8."""
     order = [index for lane in range(CHANNELS) for index in (lane, lane + CHANNELS)]
     return tirx.Shuffle([a, b], order)

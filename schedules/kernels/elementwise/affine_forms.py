@@ -39,7 +39,7 @@ CHUNK = 4096
 
 @dataclass(frozen=True)
 class Stay:
-    """A function of a tensor and a broadcast operand, whose elements stay the same for a run of the tensor's.
+    """A function of a tensor and a broadcast operand, each element of which meets a run of the tensor's elements.
 
     Attributes:
         op: The binary function.
@@ -61,15 +61,15 @@ class Stay:
         return "float32"
 
     def every(self, b: Per) -> Array:
-        """Return the number for each of the 256 values of an 8-bit broadcast operand, in ascending order."""
+        """Return the dequantised value of each of the 256 values of an 8-bit broadcast operand, in ascending order."""
         return dequantize(every_value(b.dtype), b)
 
     def real(self, stays: Array) -> Reals:
-        """Return the real numbers that the operator is applied to."""
+        """Return the broadcast operand's numbers in binary64."""
         return stays.astype(np.float64).ravel()
 
     def pair(self, b: Per) -> Binary:
-        """Return the function as one of two run-time tensors."""
+        """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast one."""
         return Binary(self.op, *self.ordered(self.x, b), self.y, *self.limits)
 
     def ordered(self, own: Any, other: Any) -> tuple[Any, Any]:
@@ -115,12 +115,12 @@ class RescaledStay(Stay):
         return every_value(b.dtype)
 
     def real(self, stays: Array) -> Reals:
-        """Return the rescaled integers that the operator is applied to."""
+        """Return the rescaled integers of the broadcast operand."""
         whole = stays.astype(np.int64).ravel() - self.term.zero_point
         return rescale(whole, self.term.scale.multiplier, self.term.scale.shift).astype(np.float64)
 
     def pair(self, b: Per) -> Binary:
-        """Return the function as one of two run-time tensors."""
+        """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast one."""
         scales = (*self.ordered(self.own, self.term.scale), self.result)
         return Rescaled(self.op, *self.ordered(self.x, b), self.y, *self.limits, scales)
 
@@ -184,7 +184,7 @@ def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
 
 
 def _intervals(stay: Stay, numbers: Array, nearest: Ints, lift: int, shift: int) -> tuple[Ints, Ints] | None:
-    """M and k of each number, or None if one has none."""
+    """Return the multiplier m and the constant k for each number, or None if some number has none."""
     q, a = stay.values(numbers), every_value(stay.x.dtype).astype(np.int64) << lift
     m, k, left = nearest.copy(), np.zeros_like(nearest), np.arange(len(q))
     for neighbour in NEIGHBOURS:

@@ -63,7 +63,7 @@ class Per:
 
     Attributes:
         scale: Real size of a step; exact in binary32.
-        zero_point: Which value stands for 0.
+        zero_point: The quantised value of 0.
         dtype: "int8" or "uint8".
     """
 
@@ -211,7 +211,7 @@ def _linear(what: Binary, q: Ints) -> Linear | None:
 def _terms(
     total: Ints, shift: int, q: Ints, rising: npt.NDArray[np.bool_], falling: npt.NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """The least and the greatest constant with which sums of pairs, shifted, give their values `q`."""
+    """Return the least and the greatest constant with which all sums, shifted, give their values `q`."""
     least = np.max((q << shift) - total, where=rising, initial=-(1 << 62))
     most = np.min(((q + 1) << shift) - 1 - total, where=falling, initial=1 << 62)
     # The word itself: what wraps would come back with the other sign.

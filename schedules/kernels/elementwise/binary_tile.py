@@ -111,7 +111,7 @@ def affine16(
 
 
 def _shifted(total: Sequence[ir.Expr], shift: int, to: Requantization) -> ir.Expr:
-    """Four int32x4 shifted right by 17 to 24, rounding down, as 16 values, saturated."""
+    """Emit four int32x4 shifted right by 17 to 24, rounding down, as 16 values, saturated."""
     halves = []
     for i in (0, 2):
         upper = tirx.reinterpret("int16x8", unzip(total[i], total[i + 1], "int16x8")[1])
@@ -147,7 +147,7 @@ def _exact(what: Binary, form: Exact, a: ir.Expr, b: ir.Expr, to: Requantization
 
 
 def real_words(q: ir.Expr, per: Per) -> list[ir.Expr]:
-    """Dequantise 16 bytes to four float32x4."""
+    """Dequantise 16 bytes by the quantisation `per`, to four float32x4."""
     return [fmulx(tirx.Cast("float32x4", word), _splat(per.scale)) for word in _words(q, per.zero_point)]
 
 
@@ -179,7 +179,7 @@ def real16(
 
 
 def _words(x: ir.Expr, zero_point: int = 0) -> list[ir.Expr]:
-    """16 bytes less the zero point as four int32x4; the difference in 16 bits, by widening additions."""
+    """Emit 16 bytes minus the zero point as four int32x4; the difference fits 16 bits."""
     halves = [tirx.Cast("int16x8", low(x)), tirx.Cast("int16x8", high(x))]
     if zero_point:
         halves = [half - tirx.Broadcast(tirx.IntImm("int16", zero_point), 8) for half in halves]

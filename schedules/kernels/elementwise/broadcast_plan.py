@@ -123,7 +123,7 @@ def read(workload: Workload) -> BroadcastPlan | Diagnostic:
 
 
 def _without_form(plan: BroadcastPlan) -> BroadcastPlan | Diagnostic:
-    """A plan that is computed step by step, if that is exact."""
+    """Return the plan without an affine form, whose function is computed step by step, or why that is not exact."""
     if not isinstance(plan.stay, RescaledStay):
         return plan
     if plan.other is None:
@@ -147,7 +147,7 @@ def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, in
 
 
 def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
-    """The function for operand `whole`, and how the other one is quantised."""
+    """Return the function for operand `whole`, and the quantisation of the other operand; None for a constant."""
     attributes, other = dict(workload.attributes), None
     # A constant is read after the tensor, whichever comes first in the function.
     quantised = [name for name in "ab" if f"{name}_zero_point" in attributes]
@@ -168,7 +168,7 @@ def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
 
 
 def _axes(shape: Sequence[int], other: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], int, int]:
-    """`BroadcastPlan.outer`, `repeats` and `inner`."""
+    """Return `outer`, `repeats` and `inner` of a `BroadcastPlan` for the shapes of both operands."""
     groups: list[tuple[int, bool]] = []
     for extent, own in zip(shape, other, strict=True):
         if extent == 1:

@@ -3,9 +3,9 @@
 
     a [N, H, W, C] * b [N, 1, 1, C],  a [N, S, C] + b [S, C],  a * scalar, ...
 
-What is computed with each element of a run, from b, is made once and read along with a: the constants of an `Affine`
-form, or b itself where there is none, as for ties. Short runs stand in it several times, one after the other, so that
-vectors are whole, and 16 elements more, so that the last vector, which ends with a, may begin anywhere.
+A table holds, for each element of a run of b, the constants of an `Affine` form, or b itself where there is no such
+form, as for ties; it is read alongside a. It repeats short runs, so that vectors are whole, and has 16 elements more,
+so that the last vector, which ends with a, may begin anywhere.
 """
 
 import math
@@ -37,7 +37,7 @@ def tables_of(
 
     Args:
         plan: Plan of the broadcast.
-        other: The operand that stays; None for a constant.
+        other: The broadcast operand; None for a constant.
         constants: The constant, or M and k of all values of the operand.
         at: Offset of the operand's run.
     """
@@ -61,7 +61,7 @@ def tables_of(
 
 
 def _repeat(table: tirx.Buffer, run: int, period: int) -> None:
-    """Fills a table, of 16 elements more than `period`, with its first `run` elements over and over."""
+    """Fill a table of `period` + 16 elements with its first `run` elements over and over."""
     if run < VECTOR:
         whole = run * (VECTOR // math.gcd(run, VECTOR))
         with T.serial(i64(0), i64(whole - run)) as index:
@@ -99,7 +99,7 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes functions of two tensors of which one has the output's shape and the other less, or is a constant."""
+    """Accept functions of two tensors of which one has the output's shape and the other less, or is a constant."""
     if not core.neon:
         return lacking(NAME, "neon", core)
     plan = read(workload)
@@ -115,12 +115,12 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """The default: there is nothing to tune."""
+    """Return the default: there is nothing to tune."""
     return (default(workload, core),)
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core: instructions at the rate of dispatch, all loads in L1."""
+    """Return the cycles of one call on one core: instructions at the rate of dispatch, all loads in L1."""
     plan = _plan(workload)
     if plan.form:
         each, made = AFFINE[plan.form[1]], GATHER
@@ -131,7 +131,10 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """M and k of all values of b, or of all runs of a constant; what another form computes with."""
+    """Return m and k for each value of b, or the runs of a constant (or of its m and k), repeated as loops read them.
+
+    Without an affine form, a tensor b has the constants of its other form, or one 0.
+    """
     plan = _plan(workload)
     form = plan.affine(constants) if plan.form else None
     if plan.other:
@@ -145,7 +148,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     plan = _plan(workload)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     numbers = 256 if plan.other else _constant_rows(plan) * (plan.period + VECTOR)
@@ -165,7 +168,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 class _Code:
-    """The loops of one kernel."""
+    """Emitter of the loops of one kernel."""
 
     def __init__(
         self,
@@ -180,7 +183,7 @@ class _Code:
         self.run = plan.repeats * plan.inner
 
     def emit(self, parallel: bool) -> None:
-        """Emits the loops over all runs, in parallel or not."""
+        """Emit the loops over all runs, in parallel or not."""
         count = math.prod(extent for extent, _ in self.plan.outer)
         shared = parallel and count >= self.run // self.plan.period
 
@@ -197,7 +200,7 @@ class _Code:
             each(count, shared, one)
 
     def _runs(self, start: ir.Expr, at: ir.Expr, parallel: bool) -> None:
-        """All runs for which one run of the other operand, from `at`, stays."""
+        """Emit all runs of the tensor that use the same run of the other operand, which begins at `at`."""
         period = self.plan.period
         tables, first = tables_of(self.plan, self.other, self.constants, at)
         periods, rest = divmod(self.run, period)
@@ -220,7 +223,7 @@ class _Code:
             store(self.output, value, begin, VECTOR)
 
     def _vectors(self, start: ir.Expr, length: int, tables: Sequence[tirx.Buffer], first: ir.Expr) -> None:
-        """`length` elements, a vector or more."""
+        """Emit `length` elements, at least one vector."""
         step = UNROLL * VECTOR
         trips = length // step if length // step > 1 else 0
 
@@ -250,7 +253,7 @@ class _Code:
         return binary_tile.affine16(plan.form, values, m, k, plan.to)
 
     def _exact(self, values: ir.Expr, table: tirx.Buffer, place: ir.Expr) -> ir.Expr:
-        """16 results by another form."""
+        """Emit 16 results by a form that is not affine."""
         plan = self.plan
         if plan.other is None:
             reals = (

@@ -53,7 +53,7 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes functions of two tensors of one shape, and `arm.table_s8`, on cores with NEON."""
+    """Accept functions of two tensors of one shape, and `arm.table_s8`, on cores with NEON."""
     if workload.composite not in (*BINARY, TABLE):
         limit = ", ".join((*BINARY, TABLE))
         return declined(
@@ -85,7 +85,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Two vectors an iteration; on threads where the call is long enough."""
+    """Return two vectors an iteration, on threads where the call is long enough."""
     return candidates(workload, core)[0]
 
 
@@ -96,7 +96,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
+    """Return the cycles of one call on one core with all loads in L1."""
     if workload.composite == TABLE:
         each, inputs = table_lookup.INSTRUCTIONS, 1
     else:
@@ -106,7 +106,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """The table in the order of its indexes; the constants of a `Linear` form, or one 0."""
+    """Return the table in the order of its indexes; or the constants of a `Linear` form; or, for other forms, one 0."""
     if workload.composite == TABLE:
         return (table_lookup.pack(constants[0], workload.operands[0].dtype),)
     form = form_of(binary_of(workload))
@@ -114,7 +114,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     if workload.composite == TABLE:
         arguments.append(((table_lookup.SIZE,), workload.output_dtype))
@@ -159,7 +159,7 @@ def _run(
     params: Params,
     prepare: Callable[[], Sixteen],
 ) -> None:
-    """Emits the function over `count` elements."""
+    """Emit the function over `count` elements."""
     step = VECTOR * params.unroll
     trips = count // step
     tasks = min(PARALLEL_TASKS, trips) if params.parallel else 1

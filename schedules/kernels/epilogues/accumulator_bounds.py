@@ -21,7 +21,8 @@ PANEL = 8
 """Columns of the narrowest panels."""
 
 MOST = 0.5
-"""The branch costs an unproven panel about as many instructions as the fused form saves a proven one."""
+"""Share of panels with a proven fused form above which kernels have code for that form. The branch costs an unproven
+panel about as many instructions as the form saves a proven one."""
 
 BYTE_SPAN = 255
 """Greatest difference of two 8-bit values."""
@@ -51,7 +52,7 @@ def magnitude(
 def _magnitude(
     sums: Sequence[Array], column_axis: int, data: tuple[int, int], offset: Array | None, multiplier: Array
 ) -> Magnitude:
-    """The greatest bounds of several sums."""
+    """Return bounds that hold for several sums of the same data."""
     others = tuple(axis for axis in range(sums[0].ndim) if axis != column_axis)
     low = high = np.zeros((), np.int64)
     for weights in sums:
@@ -109,7 +110,7 @@ def magnitude_of(
 
 
 def _gains_fused(found: Magnitude, steps: Sequence[Step], multiplier: Array) -> bool:
-    """Whether most of the panels of `PANEL` columns have a fused form: each other pays for the choice."""
+    """Whether more than `MOST` of the panels of `PANEL` columns have a fused form."""
     step = next(step for step in steps if step.name == "requantize")
     if multiplier.dtype != np.float32 or 1 << found.accumulator > BIASED_LIMIT:
         return False
@@ -120,7 +121,7 @@ def _gains_fused(found: Magnitude, steps: Sequence[Step], multiplier: Array) -> 
 
 
 def _multiplier(steps: Sequence[Step], constants: Sequence[Array]) -> Array:
-    """The real multipliers of the step that requantises; integers stand for parts of 2**shift."""
+    """Return the real multipliers of the step that requantises; integer ones are divided by 2**shift."""
     step = next(step for step in steps if step.name == "requantize")
     assert step.operand is not None
     shift = int(dict(step.parameters).get("shift", 0))
@@ -128,7 +129,7 @@ def _multiplier(steps: Sequence[Step], constants: Sequence[Array]) -> Array:
 
 
 def _column_axis(anchor: ir.Call) -> int | None:
-    """The axis of the weights that is not summed over."""
+    """Return the axis of the weights that is not summed over; None for an anchor that is no such product."""
     match str(anchor.op.name):
         case "relax.nn.conv1d" | "relax.nn.conv2d":
             return str(anchor.attrs.kernel_layout).index("O")
@@ -200,5 +201,5 @@ def magnitude_of_dynamic(weights: Array) -> Magnitude:
 
 
 def _power_above(bound: float) -> int:
-    """The least p with bound < 2 ** p."""
+    """Return the least p with bound < 2 ** p."""
     return math.frexp(bound)[1] if bound >= 1 else 0

@@ -48,7 +48,7 @@ ERF_Q = (
     7.333444e-05,
     1.1795987e-06,
 )
-"""Q of the same."""
+"""Q of erf(x / sqrt 2) = x P(x^2) / Q(x^2), constant term first."""
 
 ERF_LIMIT = 5.6
 """|x| from which on erf(x / sqrt 2) is 1 in float32; there, the ratio is exactly 1."""
@@ -66,23 +66,23 @@ EXP_LOW, EXP_HIGH = -88.0, 128 * math.log(2)
 
 
 def one_plus_exp(v: Vector, x: ir.Expr) -> ir.Var:
-    """1 + exp(x) for any x."""
+    """Emit 1 + exp(x) for any x."""
     scale, rest = reduced(v, v.minimum(v.maximum(x, EXP_LOW), EXP_HIGH), base_e=True)
     return v.fma(scale, rest + v.const(1), v.const(1))
 
 
 def sigmoid(v: Vector, x: ir.Expr) -> ir.Expr:
-    """1 / (1 + exp(-x))."""
+    """Emit 1 / (1 + exp(-x))."""
     return v.const(1) / one_plus_exp(v, -x)
 
 
 def silu(v: Vector, x: ir.Expr) -> ir.Expr:
-    """SiLU, x / (1 + exp(-x))."""
+    """Emit SiLU, x / (1 + exp(-x))."""
     return x / one_plus_exp(v, -x)
 
 
 def tanh(v: Vector, x: ir.Expr) -> ir.Expr:
-    """-t / (2 + t) with t = expm1(-2 |x|), and the sign of x."""
+    """Emit tanh as -t / (2 + t) with t = expm1(-2 |x|), and the sign of x."""
     near = T.Bind(v.minimum(v.absolute(x), TANH_LIMIT) * v.const(-2))
     scale, rest = reduced(v, near, base_e=True, minus_one=True)
     t = v.fma(scale, rest, scale - v.const(1))
@@ -90,7 +90,7 @@ def tanh(v: Vector, x: ir.Expr) -> ir.Expr:
 
 
 def gelu(v: Vector, x: ir.Expr) -> ir.Expr:
-    """GELU, x / 2 (1 + erf(x / sqrt 2))."""
+    """Emit GELU, x / 2 (1 + erf(x / sqrt 2))."""
     near = v.minimum(v.maximum(x, -ERF_LIMIT), ERF_LIMIT)
     square = T.Bind(near * near)
     erf = T.Bind(near * v.polynomial(square, ERF_P) / v.polynomial(square, ERF_Q))
@@ -99,19 +99,19 @@ def gelu(v: Vector, x: ir.Expr) -> ir.Expr:
 
 
 def gelu_tanh(v: Vector, x: ir.Expr) -> ir.Expr:
-    """GELU by tanh, x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): x sigmoid of twice that argument."""
+    """Emit GELU by tanh, x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as x sigmoid of twice that argument."""
     square = T.Bind(x * x)
     factor = v.fma(square, v.const(-GELU_TANH_CUBIC), v.const(-GELU_TANH_LINEAR))
     return x / one_plus_exp(v, T.Bind(x * factor))
 
 
 def hard_sigmoid(v: Vector, x: ir.Expr) -> ir.Expr:
-    """clip(x / 6 + 1 / 2, 0, 1)."""
+    """Emit clip(x / 6 + 1 / 2, 0, 1)."""
     return v.minimum(v.maximum(v.fma(x, v.const(1 / 6), v.const(0.5)), 0), 1)
 
 
 def hard_swish(v: Vector, x: ir.Expr) -> ir.Expr:
-    """The product x hard_sigmoid(x)."""
+    """Emit x hard_sigmoid(x)."""
     return x * hard_sigmoid(v, x)
 
 

@@ -59,7 +59,7 @@ def slopes_at(slopes: tirx.Buffer | None, column: ir.Expr) -> Slopes | None:
 
 
 def instructions(steps: Sequence[Step]) -> float:
-    """Instructions of the epilogue for a vector of four outputs."""
+    """Return the number of instructions of the epilogue for a vector of four outputs."""
     return STORE + sum(INSTRUCTIONS[step.name] for step in steps)
 
 
@@ -80,7 +80,7 @@ def finish(
     *,
     sve: bool = False,
 ) -> None:
-    """Applies all steps to one row of a tile and stores it.
+    """Apply all steps to one row of a tile and store it.
 
     Args:
         steps: The workload's epilogue.
@@ -94,7 +94,7 @@ def finish(
         sve: Whether to take instructions of SVE, inside of `sve.functions`.
 
     Raises:
-        ValueError: A step has no meaning here.
+        ValueError: The epilogue has no such step.
     """
     for at, lanes in _pieces(columns):
         vector = acc.vload([i64(row + at - at % LANES)], "float32x4")
@@ -134,7 +134,7 @@ def _apply(
 
 
 def _pieces(columns: int) -> list[tuple[int, int]]:
-    """Cuts columns into stores of 4, then 2, then 1 lanes: (first column, lanes)."""
+    """Divide columns into stores of 4, then 2, then 1 lanes: (first column, lanes)."""
     pieces, at = [], 0
     for lanes in (LANES, LANES // 2, 1):
         while columns - at >= lanes:

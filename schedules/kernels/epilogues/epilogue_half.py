@@ -27,7 +27,7 @@ ROUNDING = 1.0
 
 
 def instructions(steps: Sequence[Step], dtype: str) -> float:
-    """Instructions of the epilogue for a vector of four outputs, the scale or bias of its column included."""
+    """Return the instructions of the epilogue for four outputs, the scale or bias of their columns included."""
     return 1 + epilogue_f32.instructions(_own(steps)) + (ROUNDING if dtype != "float32" else 0)
 
 
@@ -40,7 +40,7 @@ def cost(steps: Sequence[Step], dtype: str, core: Core) -> Cost:
 
 
 def _own(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps without those that the kernel itself takes."""
+    """Return the steps without those that the product's kernel itself computes."""
     return [step for step in steps if step.name not in (CAST, SCALE)]
 
 
@@ -56,7 +56,7 @@ def finish(
     *,
     sve: bool = False,
 ) -> None:
-    """Applies all steps to one row of a tile and stores it; see `epilogue_f32.finish`.
+    """Apply all steps to one row of a tile and store it; see `epilogue_f32.finish`.
 
     Args:
         steps: The workload's epilogue.
@@ -88,5 +88,5 @@ def finish(
 
 
 def _rounded(x: ir.Expr, dtype: str) -> ir.Expr:
-    """float32x8 to nearest even; bfloat16 as int16."""
+    """Emit float32x8 rounded to nearest even to float16x8, or to bfloat16 as int16x8."""
     return tirx.Cast("float16x8", x) if dtype == "float16" else bfloat.rounded(x)

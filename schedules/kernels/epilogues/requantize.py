@@ -48,11 +48,11 @@ BIASED_LIMIT = 1 << 22
 """|acc| below this keeps MAGIC + acc between 2**23 and 2**24."""
 
 ODD_UPPER = MAGIC_BITS // HALF + 1
-"""The upper 16 bits of sums for odd zero points."""
+"""The upper 16 bits of every sum (value plus constant) for odd zero points."""
 
 MAGIC_LIMIT = ODD_UPPER - 1
-"""|acc * m| + |zp| below this fits the 16 bits that are kept: signed ones for even zero points, and for odd ones lower
-halves from 0 to 2**16 - 1, which are the value less `ODD_UPPER` modulo 2**16."""
+"""Limit of |acc * m| + |zp| below which the value is in the 16 bits that are kept: signed ones for even zero points;
+for odd ones lower halves from 0 to 2**16 - 1, which are the value minus `ODD_UPPER` modulo 2**16."""
 
 INSTRUCTIONS: dict[Form, float] = {
     "fused": 0.75,
@@ -173,12 +173,12 @@ def addend_of(zero_point: int) -> int:
 
 
 def _lower(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The lower halves of eight int32."""
+    """Return the lower 16 bits of eight int32, as int16x8."""
     return tirx.Cast("int16x8", combine(a, b))
 
 
 def _sums(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Lower and upper halves of eight int32, added."""
+    """Return the lower plus the upper 16 bits of each of eight int32, as int16x8."""
     return addp16(*(tirx.reinterpret("int16x8", each) for each in (a, b)))
 
 

@@ -140,7 +140,7 @@ def constants_of(
 
 
 def _bits(base: int) -> int:
-    """The bits of `base` as binary32, an integer from 2**23 to 2**24."""
+    """Return the bits of `base` as binary32; it is an integer from 2**23 to 2**24."""
     return _LEAST_BASE_BITS + base - LEAST_BASE
 
 
@@ -158,7 +158,10 @@ def decompose(m: npt.NDArray[np.float32]) -> tuple[Ints, Ints]:
 
 
 def _first_accumulators(m: npt.NDArray[np.float32], values: Ints) -> Ints:
-    """The least acc with rne(fl(acc * m)) >= v, [channels, values]; one beyond 2**22 where that is beyond 2**22."""
+    """Return the least acc with rne(fl(acc * m)) >= v for each channel and v: [channels, values].
+
+    Where that is beyond 2**22, the result is any number beyond 2**22.
+    """
     exact = (values - 0.5) / m.astype(np.float64)[:, None]
     # fl(acc * m) is off by 2**-24 of itself at most: a quarter of a step of acc below 2**22.
     nearest = np.clip(np.ceil(exact), -LEAST_BASE, LEAST_BASE).astype(np.float32)
@@ -170,7 +173,7 @@ def _first_accumulators(m: npt.NDArray[np.float32], values: Ints) -> Ints:
 
 
 def _errors(significand: Ints, exponent: Ints, begins: Ints, values: Ints, bound: int) -> tuple[Ints, Ints]:
-    """Least and greatest error of each channel that keeps all its values where they begin, in units of 2**-e.
+    """Return the range of errors with which each value of a channel begins at its accumulator, in units of 2**-e.
 
     v begins at the tie v - 1/2 itself where v is even, right above it where v is odd.
     """
@@ -189,7 +192,10 @@ def _errors(significand: Ints, exponent: Ints, begins: Ints, values: Ints, bound
 
 
 def _base(significand: int, period: int, window: tuple[int, int], bound: int) -> int | None:
-    """The least S with S - bound and S + bound in [2**23, 2**24] and S * M, modulo `period`, in the window."""
+    """Return the least S for which S * M modulo `period` is in the window; None if there is none.
+
+    S - bound and S + bound must be in [2**23, 2**24].
+    """
     first, last = LEAST_BASE + bound, 2 * LEAST_BASE - bound
     least = (window[0] - first * significand) % period
     steps = _first_multiple(significand % period, period, least, least + window[1] - window[0])
@@ -197,7 +203,7 @@ def _base(significand: int, period: int, window: tuple[int, int], bound: int) ->
 
 
 def _first_multiple(a: int, period: int, least: int, most: int) -> int | None:
-    """The least j >= 0 with a * j modulo `period` in [least, most], by Euclid's algorithm.
+    """Return the least j >= 0 with a * j modulo `period` in [least, most], by Euclid's algorithm.
 
     Args:
         a: The factor, below `period`.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addition of an 8-bit tensor to a requantised product, as residual networks have behind a convolution.
 
-What is added is the product requantised, as if it had been stored: the definition has both roundings. `binary_tile`
-adds, in the form that is proven for the pair of quantisations.
+The product is requantised before the addition, as if it had been stored: the definition has both roundings.
+`binary_tile` adds, in the form that is proven for the pair of quantisations.
 
-Instructions and cycles by llvm-mca of ResNet-50 at 64 x 64, sums by kernels of their own against these: 17.83 M and
-6.65 M against 17.77 M and 6.62 M on Neoverse N2. Beside SMLAL's tiles of 16 outputs they take more.
+ResNet-50 at 64 x 64 on Neoverse N2 (llvm-mca) takes 17.83 M instructions and 6.65 M cycles with additions in kernels of
+their own, and 17.77 M and 6.62 M with this. For SMLAL's tiles of 16 outputs it takes more.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ from schedules.kernels.elementwise.binary_workload import binary_of, overflow
 STEP = "residual"
 
 SPILLS = 15
-"""Instructions of a tile that load its constants, and bring back accumulators that wait from the stack: 14 to 20 are
-counted with short sums over k on SMMLA, SDOT and SMLAL."""
+"""Additional instructions of a tile: loads of its constants, and reloads of accumulators that are spilled meanwhile. 14
+to 20 are counted with short sums over k on SMMLA, SDOT and SMLAL."""
 
 TOSA = "y_shift"
-"""A parameter that steps of the numerics `tosa` have."""
+"""A parameter that only steps of the numerics `tosa` have."""
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,11 @@ class PanelParams:
 
 
 Multiply = Callable[[PanelTilePosition, int, int], tirx.Buffer]
-"""Emits the sum over k of a tile: (where, rows, width) to float32 [rows][width], flat, with the bias."""
+"""Emits the sum over k of a tile, bias included: (position, rows, width) → float32 [rows][width], flat."""
 
 BeginTask = Callable[[ir.Expr, int], Multiply]
-"""Emits the beginning of a task, given its panel: (first column among all groups' padded columns, width)."""
+"""Emits the beginning of a task for a panel, given its first column (counted through all groups' padded columns) and
+its width; returns the function that emits the sum of a tile."""
 
 
 class RegisterTile(NamedTuple):
@@ -107,7 +108,7 @@ class PanelUnit(Unit[P, Product]):
 
     @abstractmethod
     def cycles(self, tile: RegisterTile, params: P, after: Cost, core: Core) -> float:
-        """Return the cycles of one tile with all loads in L1, what comes `after` its sum included."""
+        """Return the cycles of one tile with all loads in L1, including the cost `after` of what follows its sum."""
 
     @abstractmethod
     def instructions(self, tile: RegisterTile, params: P, core: Core) -> float:
@@ -231,7 +232,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
     def _register_tiles(
         self, workload: Workload, cuts: Sequence[PanelTiling], core: Core
     ) -> Iterator[tuple[RegisterTile, Cost, int]]:
-        """The kinds of register tile, with what comes after the sum, and how many."""
+        """Yield each size of register tile, the cost of what follows its sum, and the number of such tiles."""
         of_vector = self.unit.epilogue_cost(workload, core)
         for cut in cuts:
             for rows, width, count in cut.register_tiles():
@@ -241,7 +242,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
 
 
 def panels(workload: Workload, constants: Sequence[Array], product: Product, order: Array) -> Array:
-    """Return the weights [groups, k in that order, columns]."""
+    """Return the weights packed into panels, [groups, k in the given order, columns]."""
     return reordered(weights_by_column(workload, constants, product), order).transpose(0, 2, 1)
 
 

@@ -67,7 +67,7 @@ class Ready(NamedTuple):
         source: Buffer that they are read from.
         starts: Offset of each row.
         sums: Sum of each row's elements, int32x4 per row or pair of rows, if the kernel needs it.
-        held: Whether `source` is the kernel's own, in registers: a vector for each load.
+        held: Whether `source` is a buffer that LLVM keeps in registers, with one vector for each load.
     """
 
     source: tirx.Buffer
@@ -93,7 +93,7 @@ class RowTilePosition(NamedTuple):
 
 
 EmitTile = Callable[[Ready, ir.Expr, RowTilePosition], None]
-"""Emits a register tile and stores what becomes of its sums: (rows, number of the panel of columns, where)."""
+"""Emits a register tile and the stores of its outputs: (rows, number of the column panel, position)."""
 
 
 class RowUnit(Unit[R, Q]):
@@ -207,7 +207,7 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
 def _tile_costs(
     unit: RowUnit[Any, Any], workload: Workload, product: Product, params: Any, core: Core
 ) -> list[tuple[int, Cost, Cost]]:
-    """Return how many full tiles and how many of the last rows there are: number, cost of rows, and of columns."""
+    """Return (number of tiles, cost of `ready`, `tile_cost`) for full tiles and for the tile of the last rows."""
     full, rest = divmod(product.rows.count, params.tile.rows)
     return [
         (tiles, unit.ready_cost(product, rows), unit.tile_cost(workload, product, params, rows, core))

@@ -54,7 +54,7 @@ def gather(
 
 
 def _gathered(rows: ImplicitRows) -> list[list[Byte | None]]:
-    """The bytes of each k step: as many steps as can be from one segment, then what is left of all of them."""
+    """Return the bytes of each k step: first steps within one segment, then steps of the segments' remainders."""
     steps: list[list[Byte | None]] = []
     left: list[Byte | None] = []
     for segment, (_, length) in enumerate(rows.segments):
@@ -75,7 +75,7 @@ def _sources(step: Sequence[Byte | None]) -> list[int]:
 
 
 def _permuted(vectors: Sequence[ir.Expr], step: Sequence[Byte | None], pixel: int) -> ir.Expr:
-    """The bytes of a step of both rows; a row's neighbour lies `pixel` bytes behind it."""
+    """Emit the bytes of one k step for a pair of rows, the second of which lies `pixel` bytes behind the first."""
     sources = _sources(step)
     wanted = [None if b is None else (b[0], b[1] + row * pixel) for row in range(BLOCK) for b in step]
     value = vectors[sources[0]]

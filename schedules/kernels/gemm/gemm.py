@@ -231,7 +231,7 @@ class Gemm(ABC, Generic[P, Q]):
         return taken(self.unit.products(workload), workload)
 
     def _data(self, workload: Workload, products: Sequence[Q], inputs: Sequence[tirx.Buffer]) -> tirx.Buffer:
-        """Emits a copy of the data in planes, with its border or a register of slack behind it, where one is needed."""
+        """Return the data, or emit a copy in planes, with its border or a vector of slack, if one is needed."""
         data, pad = workload.operands[0], products[0].pad
         x, shape, planes = inputs[data.index], data.shape, self.unit.planes(products[0])
         if pad is not None:

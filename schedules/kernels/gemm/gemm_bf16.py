@@ -113,7 +113,7 @@ class _Bfmmla(RowUnit[Params, Product]):
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: Product, params: Params
     ) -> tuple[Array, ...]:
-        """Panels, bfloat16 as int16; the bias by column in the order of the accumulators' lanes, and a 0."""
+        """Return the panels, bfloat16 as int16, and the biases in the order of the accumulators' lanes, then a 0."""
         order = bfmmla_tile.order(product.rows.segments)
         weights = reordered(weights_by_column(workload, constants, product), order)
         width = self.column_tiles(product, params) * params.tile.columns

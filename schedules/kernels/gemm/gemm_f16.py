@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fp16 linear layers and convolutions with constant weights: register tiles of FMLA on eight lanes, epilogue inside.
 
-Rows are read where they lie; see `by_panels`. What the sums are worth stands in `fmla_f16_tile`; bias, activation and
+Rows are read where they lie; see `by_panels`. `fmla_f16_tile` bounds the error of the sums; bias, activation and
 residual are added in binary32, and the result rounded once.
 
 int8 weights stay that in memory: each task widens the panel that it reads, and their scale meets the binary32 sum.
@@ -119,7 +119,10 @@ class _Float16(PanelUnit[Params]):
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: Product, params: Params
     ) -> tuple[Array, ...]:
-        """B in panels, each column times its power of two; by column what undoes that, and the bias; and a 0."""
+        """Return B in panels, each column scaled by its power of two; then one array of columns.
+
+        That array holds, for each column, the inverse of its scale, then for each its bias, then a 0.
+        """
         cut, b = self.cut(product, params), panels(workload, constants, product, self.order(product))
         scale: Array
         if workload.composite == WEIGHT_ONLY:

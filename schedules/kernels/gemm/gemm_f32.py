@@ -152,14 +152,14 @@ class _Float32(FmlaUnit[Params]):
     def start(
         self, call: Call[Params, Product], cut: PanelTiling, place: PanelTilePosition, width: int
     ) -> list[ir.Expr]:
-        """The bias of each vector of columns."""
+        """Load the bias of each vector of columns, which the accumulators start from."""
         bias = cut.place_of(place) + call.before[1]
         return [load(call.packed[1], bias + LANES * v, LANES) for v in range(width // LANES)]
 
     def panel(
         self, call: Call[Params, Product], cut: PanelTiling, place: PanelTilePosition
     ) -> tuple[tirx.Buffer, ir.Expr]:
-        """The panel of B."""
+        """Return the buffer of B's panels and the offset of one panel."""
         return call.packed[0], cut.place_of(place) * call.product.rows.depth + call.before[0]
 
 
@@ -175,7 +175,7 @@ class _Gemm(ByPanels[Params]):
         return super().estimate(workload, whole, core) + self._by_blocks(workload, params, core)
 
     def _by_blocks(self, workload: Workload, params: Params, core: Core) -> float:
-        """Cycles that blocks of k add to a tile's estimate: below 0 where the default's panels come from L2 again."""
+        """Return the cycles that K blocking adds to the estimate; negative if it saves waiting for L2."""
         (cut,), (usual,) = (self.cuts(workload, each) for each in (params, _default(self, workload, core)))
         k = Depth(cut.product.rows.segments, params.k_blocks).longest
         reading = k_blocking.rereading(cut, k, core)

@@ -114,18 +114,18 @@ class _Int4Weights(NarrowWeights):
 
 
 def _blocks(product: Product) -> int:
-    """Blocks of four rows in a panel, the last of which may be padded."""
+    """Return the number of blocks of four rows in a panel, the last of which may be padded."""
     return -(-product.rows.depth // LANES)
 
 
 def _packed(blocks: Array) -> Array:
-    """The bytes of blocks [blocks, halves, two rows]."""
+    """Pack 4-bit blocks [blocks, halves, ...], two values in each byte: the first half in the low bits."""
     held: Array = ((blocks[:, 0] & 15) | (blocks[:, 1] << 4)).ravel()
     return held
 
 
 def _every_block(product: Product, widened: Callable[[ir.Expr, ir.Expr], None]) -> None:
-    """Emit what widens each block: its number in the panel, and the first k of its rows; see `fmla_tile.order`."""
+    """Emit `widened` for each block: its number in the panel, and the first k of its rows; see `fmla_tile.order`."""
     parts, trips = fmla_tile.unrolled(product.rows.depth)
     if trips:
         with T.serial(i64(0), i64(trips)) as trip:

@@ -71,7 +71,7 @@ class NarrowWeights(gemm_f32.FmlaUnit[Params]):
         return Params(tile)
 
     def tiles(self, workload: Workload, core: Core) -> Sequence[Params]:
-        """Return those of the float32 product."""
+        """Return the register tiles of the float32 product."""
         return [Params(tile) for tile in gemm_f32.UNIT.tiles(self.full(workload), core)]
 
     def epilogue_cost(self, workload: Workload, core: Core) -> Cost:

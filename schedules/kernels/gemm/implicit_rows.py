@@ -90,7 +90,7 @@ def convolution(
 
 
 def _joined(segments: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Neighbouring segments as one, such as the rows of a kernel as wide as the data."""
+    """Merge neighbouring segments, such as the rows of a kernel as wide as the data."""
     joined = segments[:1]
     for start, length in segments[1:]:
         last, size = joined[-1]

@@ -104,9 +104,9 @@ class Emit:
 
     Attributes:
         a: A, flat float32.
-        row: Offset in it of a row: (group, row).
-        panel: B and the offset of a panel.
-        start: Start values of the accumulators of a row: (buffer offset, width).
+        row: Returns the offset in `a` of a row: (group, row).
+        panel: Returns B and the offset of a panel.
+        start: Returns the start values of a row's accumulators: (buffer offset, width).
         finish: Emits what follows the sum: (where, rows, width, columns, accumulators).
     """
 
@@ -169,7 +169,7 @@ class _Task:
             self.cut.panel(self.group, self.block, panel, lambda _column, _width: self.tile(k, sums))
 
     def copy(self, k: ir.Expr | int) -> None:
-        """Copies the block of each row: its parts one after the other."""
+        """Emit the copy of a block of each row, its parts one after the other."""
         depth, (segment, trip) = self.depth, self.depth.begin(k)
         length, distance = depth.trips_of(k) * LANES, fmla_tile.unrolled(depth.run[3])[1] * LANES
         with T.serial(i64(0), self.rows) as row:
@@ -179,7 +179,7 @@ class _Task:
                 copies.copy(self.emit.a, source + part * distance, self.data, to + part * length, length)
 
     def tile(self, k: ir.Expr | int, sums: ir.Expr) -> Tile:
-        """Emits tiles of one block of k."""
+        """Return the function that emits a tile's share of one block of k."""
         begins, ends = (isinstance(k, int) and k == edge for edge in (0, self.depth.blocks - 1))
 
         def one(place: PanelTilePosition, rows: int, width: int, columns: int) -> None:
@@ -202,7 +202,7 @@ class _Task:
     def multiply(
         self, k: ir.Expr | int, place: PanelTilePosition, own: ir.Expr, rows: int, acc: tirx.Buffer
     ) -> None:
-        """The sum over one block of a tile's k; `own` is the tile's first row in the task."""
+        """Emit the sum over one block of a tile's k; `own` is the tile's first row within the task."""
         depth, trips = self.depth, self.depth.trips_of(k)
         first, _, count, length = depth.run
         b, panel = self.emit.panel(place)

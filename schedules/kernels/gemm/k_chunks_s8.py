@@ -68,12 +68,15 @@ class Reading:
 
     @classmethod
     def in_vectors(cls, rows: ImplicitRows, unit: int, *, may_gather: bool = False) -> "Reading":
-        """Staged where a segment is shorter than a vector and no multiple of the unit.
+        """Return the plan for a matrix: rows are staged or gathered if a segment is short, else loaded as they lie.
+
+        A segment is short if it is less than a vector and no multiple of the unit.
 
         Args:
             rows: The matrix.
             unit: Bytes of k that a lane of the product's instruction sums over.
-            may_gather: Whether there is a vector behind the data: such segments of one length are gathered.
+            may_gather: Whether a vector may be loaded past the end of the data; short segments of one length are then
+                gathered.
         """
         lengths = {length for _, length in rows.segments}
         short = any(length < VECTOR and length % unit for length in lengths)
@@ -119,7 +122,7 @@ class Reading:
         return held, [i64(row * pitch) for row in range(len(starts))]
 
     def _gather(self, x: tirx.Buffer, start: ir.Expr) -> list[ir.Expr]:
-        """A row's vectors, one for each chunk."""
+        """Emit a row's vectors, one for each chunk."""
         loaded = {at: load(x, start + at, VECTOR) for at, _ in self.rows.segments}
         found, (chunks,) = [], self.chunks()
         for chunk in chunks:

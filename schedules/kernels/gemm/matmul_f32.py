@@ -90,7 +90,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
+    """Return the cycles of one call on one core with all loads in L1."""
     product, of_vector = _product(workload), epilogue_f32.cost(workload.epilogue)
     b, total = product.b, 0.0
     full, rest = divmod(product.rows, params.rows)
@@ -116,7 +116,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     product, held, bias = _product(workload), _constants(workload), _bias(workload)
     arguments = [(operand.shape, operand.dtype) for operand in (*workload.inputs, *held)]
     if bias is not None:
@@ -232,7 +232,7 @@ def _product(workload: Workload) -> BatchedProduct:
 
 
 def _parsed(workload: Workload) -> BatchedProduct | Diagnostic:
-    """The batch of products of a workload, or why it is none."""
+    """Return the batch of products of a workload, or why it is none."""
     if workload.composite != COMPOSITE:
         return declined(
             NAME, "composite is no float product of run time", COMPOSITE, workload.composite, unfit=True

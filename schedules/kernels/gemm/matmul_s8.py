@@ -9,8 +9,8 @@ instruction a packed vector: with the sums of columns weighted by za, and of row
 
     sum of (a - za) * (b - zb) = K * za * zb - za * sum of b - zb * sum of a + sum of a * b
 
-and the accumulators start from the first three. What SMLSL adds to these, see `run_time_instructions_s8`, falls out
-with them.
+and the accumulators start from the first three. The terms that SMLSL adds (see `run_time_instructions_s8`) cancel in
+these.
 """
 
 import math
@@ -48,7 +48,7 @@ TILES = {
     "sdot": ((3, 2), (2, 2), (1, 4), (1, 2)),
     "smlsl": ((2, 8),),
 }
-"""(vectors of rows, vectors of columns) of the register tiles worth considering, 8 or 16 columns."""
+"""(vectors of rows, vectors of columns) of the register tiles worth considering, each of 8 or 16 columns."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """The candidate with the lowest estimate."""
+    """Return the candidate with the lowest estimate."""
     return min(candidates(workload, core), key=lambda params: estimate(workload, params, core))
 
 
@@ -108,7 +108,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1."""
+    """Return the cycles of one call on one core with all loads in L1."""
     product, unit = _product(workload), UNITS[params.unit]
     steps = -(-product.a.depth // unit.step)
     column_tiles = -(-product.columns // params.columns)
@@ -138,7 +138,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     product = _product(workload)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     held = [zero for zero in product.zeros or () if zero.kind == "constant"]
@@ -182,7 +182,7 @@ class _Emitter:
         self.starts = T.alloc_buffer((tiles * params.column_vectors * LANES,), "int32", layout=None)
 
     def pack(self, index: ir.Expr, place: ir.Expr) -> None:
-        """Packs the columns of matrix `index`."""
+        """Emit the packing of the columns of matrix `index`."""
         self.load_zeros()
         product, params = self.product, self.params
         _, b = run_time_product_s8.offsets(index, product)
@@ -196,7 +196,7 @@ class _Emitter:
         tiling.column_tiles(product.columns, params.columns, (i64(0), 1), columns)
 
     def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
-        """Multiplies each tile of a part of the rows of matrix `index` by its columns."""
+        """Emit the products of a part of the rows of matrix `index` by its columns."""
         self.load_zeros()
         product, params = self.product, self.params
         a = T.Bind(run_time_product_s8.offsets(index, product)[0])
@@ -227,7 +227,7 @@ class _Emitter:
         return self.steps * self.params.column_vectors * VECTOR
 
     def pack_columns(self, packer: Packer, start: ir.Expr, tile: ir.Expr, count: int) -> None:
-        """Packs a tile of columns, and keeps what its accumulators start from."""
+        """Emit the packing of a tile of columns, and stores of the initial accumulators."""
         product, vectors = self.product, self.params.column_vectors
         sums = packer.pack(start, count, tile * self.panel_size)
         offset = (
@@ -242,7 +242,7 @@ class _Emitter:
             store(self.starts, value, (tile * vectors + vector) * LANES, LANES)
 
     def row_tile(self, a: ir.Expr, output: ir.Expr, count: int) -> None:
-        """Packs `count` rows that begin at `a`, and multiplies them by every panel of columns."""
+        """Emit the packing of `count` rows from `a`, and their products by every panel of columns."""
         product, params, unit = self.product, self.params, self.unit
         vectors = -(-count // unit.lines)
         panel = T.alloc_buffer((self.steps * vectors * VECTOR,), "int8", layout=None)

@@ -55,7 +55,7 @@ class Headers:
 
     @property
     def bytes(self) -> int:
-        """Bytes of one panel's header."""
+        """Size of one panel's header in bytes."""
         return self.at(HEADER + self.product.shifted)
 
     def at(self, number: int) -> int:

@@ -16,7 +16,7 @@ from schedules.tir.emit import converted, i64, load, store
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix B in a flat buffer; `k` or `column` is 1.
+    """A matrix B in a flat buffer, contiguous along one of its axes: `k` or `column` is 1.
 
     Attributes:
         depth: Size of the matrix along k.
@@ -59,7 +59,7 @@ def pack(
     Args:
         source: Flat, float32 or float16.
         start: Offset of the panel's first column in the source.
-        b: How the matrix lies.
+        b: Layout of the matrix in `source`.
         columns: Columns of the panel that the matrix has; the others repeat the last, or are zero.
         width: Columns of the panel, a multiple of four.
         panels: Flat float32 buffer.
@@ -69,7 +69,7 @@ def pack(
     parts, trips = fmla_tile.unrolled(b.depth)
 
     def vector(at: ir.Expr, place: ir.Expr, count: int) -> None:
-        """Four k, or the last `count`, from `at`, into the panel's rows from `place`."""
+        """Emit four k from `at`, or the last `count`, into the panel's rows from `place`."""
         put(
             source,
             start + at * b.k,
@@ -94,7 +94,7 @@ Place = Callable[[int, int], tuple[tirx.Buffer, ir.Expr]]
 def _across(
     source: tirx.Buffer, at: ir.Expr, b: Matrix, columns: int, width: int, count: int, place: Place
 ) -> None:
-    """Copies rows: columns are contiguous."""
+    """Emit copies of rows: columns are contiguous."""
     for row in range(count):
         target, to = place(row, 0)
         copies.copy(source, at + row * b.k, target, to, columns)
@@ -104,7 +104,7 @@ def _across(
 def _along(
     source: tirx.Buffer, at: ir.Expr, b: Matrix, columns: int, width: int, count: int, place: Place
 ) -> None:
-    """Transposes blocks of four by four: k is contiguous."""
+    """Emit transpositions of blocks of four by four: k is contiguous."""
     for first in range(0, width, LANES):
         lines = [at + min(first + c, columns - 1) * b.column for c in range(LANES)]
         if count == LANES:

@@ -26,12 +26,12 @@ UNROLL = 4
 """Steps of one iteration that packs contiguous lines: of all, LLVM would make straight code that spills."""
 
 MANY_LINES = 4
-"""Lines of a vector whose permutations, of several vectors at once, LLVM puts on the stack on some cores."""
+"""Number of lines of a vector for which LLVM, on some cores, spills the permutations of several vectors."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A matrix [lines, depth] in a flat buffer; `line` or `k` is 1.
+    """A matrix [lines, depth] in a flat buffer, contiguous along one of its axes: `line` or `k` is 1.
 
     Attributes:
         depth: Size of the matrix along k.
@@ -61,14 +61,17 @@ class Packer:
         vectors: int,
         rows: bool,
     ) -> None:
-        """Packs `lines` of `source`, flat, for `unit` into `panel`, flat int8, `vectors` a k step; rows or columns."""
+        """Set up the packing of lines of `source`, flat, into `panel`, flat int8, for an instruction.
+
+        A k step of the panel has `vectors` vectors. The lines are rows of A if `rows`, else columns of B.
+        """
         self.unit, self.lines, self.source, self.panel, self.vectors = unit, lines, source, panel, vectors
         self._line_sums = SUMS[unit]
         self._sum = self._line_sums.row if rows else self._line_sums.column
         self._rows = rows
         known = isinstance(lines.zero, int)
         self.sums = not known or bool(lines.zero) or (rows and self._line_sums.extra > 0)
-        """Whether there are sums."""
+        """Whether the sums of lines are computed."""
 
     def pack(self, start: ir.Expr, count: int, to: ir.Expr) -> tirx.Buffer:
         """Emit the packing of `count` lines.
@@ -101,7 +104,7 @@ class Packer:
             store(sums, self._sum(total, value, weights), i64(vector * LANES), LANES)
 
     def _along_k(self, start: ir.Expr, count: int, to: ir.Expr, sums: tirx.Buffer) -> None:
-        """Packs lines whose k is contiguous: 16 k of the lines of a vector are as many vectors, one a step."""
+        """Emit the packing of lines whose k is contiguous: 16 k of each of a vector's lines become a vector a step."""
         unit, lines = self.unit, self.lines
         whole, rest = divmod(lines.depth, VECTOR)
         element = f"int{8 * unit.step}x{unit.lines}"
@@ -133,7 +136,7 @@ class Packer:
             chunk(stage, lambda line: i64(line * VECTOR), i64(whole * per), -(-rest // unit.step))
 
     def _across_k(self, start: ir.Expr, count: int, to: ir.Expr, sums: tirx.Buffer) -> None:
-        """Packs contiguous lines: a step's k of up to 16 lines are as many vectors as there are k, or parts."""
+        """Emit the packing of contiguous lines: the k of a step, of up to 16 lines, are permuted into vectors."""
         unit, lines = self.unit, self.lines
         whole, rest = divmod(lines.depth, unit.step)
 
@@ -164,5 +167,5 @@ class Packer:
             block(i64(whole), rest)
 
     def _part(self, at: ir.Expr, count: int, lanes: int) -> ir.Expr:
-        """`lanes` elements of the source, of which only the first `count` may be read."""
+        """Load `lanes` elements of the source, of which only the first `count` may be read from memory."""
         return T.Bind(flip(load_part(self.source, at, count, lanes), self.lines.flipped))

@@ -86,7 +86,7 @@ def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, start
     source, starts = reading.source(x, starts)
 
     def pack(chunk: Chunk, later: ir.Expr) -> None:
-        """A chunk, `later` vectors of k behind its place."""
+        """Emit the packing of a chunk, shifted by `later` vectors of k."""
         offset = later * VECTOR + chunk.offset
         step = later * (VECTOR // K_STEP) + chunk.at // K_STEP
         for pair in range(pairs):

@@ -35,7 +35,7 @@ def blocked(
 ) -> Option:
     """Return a tile's parameters with `row_block` and `parallel` chosen.
 
-    A block's rows take half of L2 at most, and are fewer where threads need more tasks, or L1 gains.
+    A block's rows take at most half of L2, and less where threads need more tasks or where L1 then holds the block.
 
     Args:
         params: Parameters of a tile, of a class that has these fields.

@@ -31,7 +31,7 @@ FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
 
 
 def check_registers(unit: Instruction, rows: int, columns: int) -> None:
-    """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    """Raise ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
     needed = rows * unit.accumulators * columns + rows + STREAMING_PAIR
     check_tile(f"a {unit.name} tile of {rows} x {columns} vectors", (rows, columns), needed)
 
@@ -44,7 +44,7 @@ def cycles(unit: Instruction, rows: int, columns: int, steps: int, core: Core) -
 
 
 def in_accumulator(unit: Instruction, total: int | ir.Expr) -> ir.Expr:
-    """Return an int32x4 initial accumulator whose outputs each start from `total`, of int32 if it is no constant."""
+    """Return an int32x4 initial accumulator whose outputs each start from `total`, an integer or int32 expression."""
     own = tirx.IntImm("int32", total) if isinstance(total, int) else total
     if not unit.partial:
         return tirx.Broadcast(own, LANES)
@@ -70,7 +70,8 @@ def multiply(
         vectors: Vectors of rows, of columns.
         steps: Steps of k.
         start: int32x4 that accumulator (row vector, which, column vector) starts from.
-        none: 0 that LLVM does not know to be it: it unrolls loops of few trips, and then spills accumulators.
+        none: An int64 expression of value 0 that LLVM cannot fold: otherwise it unrolls loops of few trips, and spills
+            accumulators.
 
     Returns:
         The accumulators, int32 [row vector][which][column vector][4], flat.

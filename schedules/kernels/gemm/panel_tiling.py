@@ -17,10 +17,12 @@ from schedules.kernels.gemm.product import Product
 from schedules.tir.emit import i64
 
 Tile = Callable[["PanelTilePosition", int, int, int], None]
-"""Emits one register tile: (where, rows, width, columns), of whose width that many columns are part of the result."""
+"""Emits one register tile: (position, rows, width, columns); only the first `columns` of its `width` are part of the
+result."""
 
 Begin = Callable[[ir.Expr, int], Tile]
-"""Emits the beginning of a task, given its panel: (first column among all groups' padded columns, width)."""
+"""Emits the beginning of a task for a panel, given its first column (counted through all groups' padded columns) and
+its width; returns the function that emits a tile."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class PanelTiling:
         product: The product that is tiled.
         tile_rows: Rows of a full tile.
         width: Columns of a full panel.
-        row_block: Rows that a task multiplies by one panel, a multiple of `tile_stores`.
+        row_block: Rows that a task multiplies by one panel, a multiple of `tile_rows`.
         lanes: The width of a group's last panel is a multiple of this.
     """
 
@@ -171,7 +173,7 @@ class PanelTiling:
                 rows(*kinds[1])
 
     def _rows(self, place: PanelTilePosition, width: int, columns: int, tile: Tile) -> None:
-        """The tiles of the block that `place.row` counts."""
+        """Emit the tiles of the block of rows whose number is `place.row`."""
         block_tiles, block = self.row_block // self.tile_rows, place.row
         if self.tiles:
             first = block * block_tiles

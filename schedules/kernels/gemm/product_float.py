@@ -171,7 +171,7 @@ def scales_of(workload: Workload, constants: Sequence[Array], columns: int) -> A
 
 
 def _misfit(workload: Workload) -> Misfit | None:
-    """Why a workload is no float32 product."""
+    """Return why a workload is no float32 product, or None."""
     x, w = workload.operands
     dtypes = {x.dtype, w.dtype, workload.output_dtype}
     if dtypes != {"float32"}:

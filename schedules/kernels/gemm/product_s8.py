@@ -233,7 +233,7 @@ def _convolution(workload: Workload) -> Product:
 
 
 def _requantized(workload: Workload, product: Product) -> IntegerProduct:
-    """A product with the workload's requantisation."""
+    """Return a product with the workload's requantisation."""
     to, form = requantize_step.quantization(workload)
     fused = form == "biased" and workload.magnitude is not None and workload.magnitude.fused
     # No transposed convolution was measured in the fused form.
@@ -252,7 +252,7 @@ def _dynamic(workload: Workload, kernel: str, *, wide: bool) -> IntegerProduct |
 def _of_data(
     workload: Workload, product: Product, to: Requantization, form: Form, *, fused: bool = False
 ) -> IntegerProduct:
-    """A product of the workload's data."""
+    """Return the integer product for a product and the requantisation of its sums."""
     x, w = workload.operands[0], workload.operands[-1]
     data = (product.rows.count, product.rows.depth) if len(w.shape) == 2 else x.shape
     return IntegerProduct(

@@ -6,8 +6,8 @@ partial sums of one output. Two products of any int8 fit 16 bits where one is su
 
     |a[0:8] * b[0:8] - a[8:16] * ~b[8:16]| <= 128 * 128 + 128 * 127 < 2**15
 
-That is, as ~b = -b - 1, the sum of both products and of a[8:16]. So columns are packed with their second eights
-inverted; what is of A alone falls out against the product with a column of zero points, inverted alike:
+As ~b = -b - 1, this is the sum of both products and of a[8:16]. So columns are packed with their second eights
+inverted. The term a[8:16] cancels, as the product with a column of zero points, inverted alike, is subtracted:
 
     (a * b + a[8:16]) - (a * zb + a[8:16]) = a * (b - zb)
 """
@@ -30,13 +30,13 @@ from schedules.kernels.tiles.tile_stores import HALF
 
 
 def _pairs(total: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The partial sums and a * b + a[8:16], for columns b as they are packed; exact for any int8."""
+    """Emit partial sums plus a * b + a[8:16], for columns b as they are packed; exact for any int8."""
     products = smlsl(smull(low(a), low(b)), high(a), high(b))
     return pinned(sadalp(total, products))
 
 
 def _inverted(b: ir.Expr) -> ir.Expr:
-    """The second eight of 16 bytes inverted."""
+    """Return 16 bytes of which the second eight are inverted."""
     words = [tirx.IntImm("int64", word) for word in (0, -1)]
     mask = tirx.reinterpret("int8x16", tirx.Shuffle(words, [0, 1]))
     return T.Bind(b ^ mask)
@@ -53,13 +53,13 @@ def _as_it_is(value: ir.Expr) -> ir.Expr:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of lines by an instruction, by which the zero points of run-time matrices are taken into account.
+    """How an instruction sums the lines of a packed matrix, which zero points of run-time matrices need.
 
     Attributes:
-        row: (sum, vector of rows, weights) to the sum.
-        column: (sum, vector of columns, weights) to the sum.
-        of_row: (sums of a vector of rows, which) to what belongs to the lanes of accumulator `which`.
-        packed: What is stored of a vector of columns.
+        row: Adds a vector of rows to a sum: (sum, vector of rows, weights) → sum.
+        column: Adds a vector of columns to a sum: (sum, vector of columns, weights) → sum.
+        of_row: Selects the sums for the lanes of accumulator `which`: (sums of a vector of rows, which) → int32x4.
+        packed: Returns the form in which a vector of columns is stored.
         extra: k of a step that count twice in the sums of columns, and with weight 1 in those of rows.
     """
 

@@ -129,7 +129,7 @@ def _step_misfit(workload: Workload, kernel: str) -> Diagnostic | None:
 
 
 def _lines(operand: Operand, axes: tuple[int, int], zero: int) -> Lines:
-    """The last two axes of an operand, (lines, k), weighted by the other's zero point."""
+    """Return the last two axes of an operand, (lines, k), whose sums are weighted by the other's zero point."""
     strides, shape = operand.strides, operand.seen
     line, k = (strides[axis] for axis in axes)
     # An axis of one element is as contiguous as any.

@@ -88,7 +88,7 @@ def weights_of(w: Array, kernels: Kernels) -> Array:
 
 
 def _runs(phases: tuple[Phase, ...]) -> Iterator[list[Phase]]:
-    """Phases that meet the same inputs and follow each other."""
+    """Yield runs of consecutive phases that meet the same inputs."""
     run: list[Phase] = []
     for phase in phases:
         if run and _inputs(phase) != _inputs(run[0]):

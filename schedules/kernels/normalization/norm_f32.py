@@ -3,9 +3,9 @@
 
     y = (x - mean) * rate * gamma + beta      rate = 1 / sqrt(variance + epsilon)
 
-L1 holds a row. The mean comes first, then the squares of what is left, which is exact enough where the mean is large;
-the order of both sums depends on the length alone. With eps = 2**-24 and k = length / 16 + 8 roundings that a value
-goes through in a sum, the error is at most
+L1 holds a row. The mean is computed first, then the squares of the differences, which is accurate where the mean is
+large; the order of both sums depends on the length alone. With eps = 2**-24 and k = length / 16 + 8 roundings that a
+value goes through in a sum, the error is at most
 
     2 k eps |gamma| rate (|x - mean| + mean |x|) + 2 eps |beta|
 
@@ -53,7 +53,7 @@ class NormRows:
     Attributes:
         count: Number of rows.
         length: Elements of each row.
-        centred: Whether the mean is taken off.
+        centred: Whether the mean is subtracted.
         epsilon: Added to the variance.
     """
 
@@ -72,7 +72,7 @@ def _cycles(workload: Workload, rows: NormRows, params: Params, core: Core) -> f
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Four elements of gamma, then four of beta if there is one, for each vector of a row."""
+    """Return four elements of gamma, then four of beta if there is one, for each vector of a row."""
     rows = _KERNEL.rows(workload)
     padded = np.zeros((len(constants), max(LANES, rows.length)), np.float32)
     padded[:, : rows.length] = [constant.ravel() for constant in constants]
@@ -82,7 +82,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     rows = _KERNEL.rows(workload)
     sides = len(workload.operands) - 1
     x, size = workload.operands[0], len(row_vectors.starts(rows.length, LANES)) * sides * LANES
@@ -109,13 +109,13 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 
 def _left(source: tirx.Buffer, at: ir.Expr, mean: ir.Expr | None) -> ir.Expr:
-    """Four elements with the mean, if there is one, taken off."""
+    """Load four elements and subtract the mean, if there is one."""
     values = load(source, at, LANES)
     return values if mean is None else T.Bind(values - tirx.Broadcast(mean, LANES))
 
 
 def _statistics(source: tirx.Buffer, start: ir.Expr, rows: NormRows) -> tuple[ir.Expr | None, ir.Expr]:
-    """(mean, rate) of a row; no mean in an RMS norm."""
+    """Emit (mean, rate) of a row; the mean is None in an RMS norm."""
     length = tirx.FloatImm("float32", float(rows.length))
 
     def plain(part: ir.Expr, at: ir.Expr, count: int) -> ir.Expr:

@@ -110,9 +110,9 @@ class NormRows:
         count: Number of rows.
         length: Elements of each row.
         dtype: Dtype of the data.
-        centred: Whether the mean is taken off.
-        spread: What is added to n**2 times the variance.
-        zero: What the definition takes off each value.
+        centred: Whether the mean is subtracted.
+        spread: The constant b of the definition, which is added to n**2 times the variance.
+        zero: The number that the definition subtracts from each value.
         zero_point: Zero point of the result.
     """
 
@@ -132,7 +132,7 @@ def _cycles(workload: Workload, rows: NormRows, params: Params, core: Core) -> f
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """16 elements of g, then the same of h, for each vector of a row."""
+    """Return 16 elements of g, then the same of h, for each vector of a row."""
     rows = _KERNEL.rows(workload)
     pair = np.zeros((2, max(VECTOR, rows.length)), np.float32)
     pair[:, : rows.length] = [constant.ravel() for constant in constants]
@@ -140,7 +140,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     rows = _KERNEL.rows(workload)
     x = workload.operands[0]
     factors = ((len(_starts(rows)) * 2 * VECTOR,), "float32")
@@ -195,7 +195,7 @@ def _results(
     output: tirx.Buffer,
     to: ir.Expr,
 ) -> None:
-    """Normalises a row and stores it."""
+    """Emit the normalisation of a row and its stores."""
     mean, rate = (tirx.Broadcast(value, LANES) for value in statistics)
     count = min(VECTOR, rows.length)
 
@@ -212,7 +212,7 @@ def _results(
 
 
 def _narrowed(words: Sequence[ir.Expr], rows: NormRows, dtype: str) -> ir.Expr:
-    """Four int16x4 with the zero point added, as 16 values."""
+    """Emit four int16x4, with the zero point added, narrowed to 16 values."""
     halves = [combine(words[0], words[1]), combine(words[2], words[3])]
     if rows.zero_point:
         zero_point = tirx.Broadcast(tirx.IntImm("int16", rows.zero_point), 2 * LANES)

@@ -104,7 +104,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     layer = _layer(workload)
     width = width_of(layer, params.vectors)
     held: list[TensorSpec] = [
@@ -204,14 +204,14 @@ class _Emitter(Emitter):
 
 
 def _vector(element: Callable[[int], ir.Expr], count: int, dtype: str = "int16") -> ir.Expr:
-    """The vector of `count` elements and zeros."""
+    """Emit a vector of `count` elements, filled up with zeros."""
     elements = [T.Bind(element(lane)) for lane in range(count)]
     zeros = [tirx.IntImm(dtype, 0)] * (LANES - count)
     return T.Bind(tirx.Shuffle([*elements, *zeros], list(range(LANES))))
 
 
 def _load(buffer: tirx.Buffer, at: ir.Expr, count: int) -> ir.Expr:
-    """The vector of `count` elements from an offset, and zeros."""
+    """Load a vector of `count` elements from an offset, filled up with zeros."""
     if count == LANES:
         return load(buffer, at, LANES)
     return _vector(lambda lane: load(buffer, at + lane, 1), count, str(buffer.dtype))

@@ -116,7 +116,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core, with weights in L2."""
+    """Return the cycles of one call on one core, with weights in L2."""
     layer = _layer(workload)
     weights = 4 * layer.cell.gates * layer.hidden**2
     full, rest = divmod(layer.batch, params.rows)
@@ -128,7 +128,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def _step_cycles(layer: Layer, rows: int, params: Params, core: Core) -> float:
-    """Cycles of a step of a tile of rows."""
+    """Return the cycles of a step of a tile of rows."""
     total, segments = 0.0, ((0, layer.hidden),)
     activations = activation_instructions(layer.cell)
     for gates in layer.passes:
@@ -154,7 +154,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     layer = _layer(workload)
     size = layer.hidden * width_of(layer, params.vectors)
     arguments = arguments_of(workload, FIRST, [((size,), "float32")])

@@ -134,7 +134,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     integers = _integers(workload)
     width = width_of(integers.layer, params.vectors)
     by_column: list[TensorSpec] = [

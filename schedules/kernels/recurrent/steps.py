@@ -112,7 +112,7 @@ def packed(layer: Layer, most: int, columns: Array) -> Array:
 
     Args:
         layer: The layer.
-        most: See `Layer.blocks`.
+        most: Largest number of vectors of columns in a block, as for `Layer.blocks`.
         columns: Values, [..., gates * hidden].
     """
     lead = columns.shape[:-1]
@@ -125,7 +125,7 @@ def packed(layer: Layer, most: int, columns: Array) -> Array:
 
 
 def width_of(layer: Layer, most: int) -> int:
-    """Return the number of columns after `packed`."""
+    """Return the number of columns after `packed`, padding included."""
     return sum(len(gates) * block.vectors * LANES for gates, block, _ in columns_of(layer, most))
 
 
@@ -205,7 +205,7 @@ class Emitter(ABC):
 
         Args:
             layer: The layer.
-            most: See `Layer.blocks`.
+            most: Largest number of vectors of columns in a block, as for `Layer.blocks`.
             buffers: Flat buffers of the data, the states and the operands after them.
             output: Flat buffer of the output.
         """
@@ -235,7 +235,7 @@ class Emitter(ABC):
 
         Args:
             rows: Rows of a tile.
-            begin: Emits what each step computes of the whole state, before its tiles of rows.
+            begin: Emits what each step computes from the whole state before its tiles of rows.
         """
         full, rest = divmod(self.layer.batch, rows)
         self.begin_states(i64(0), self.layer.batch)

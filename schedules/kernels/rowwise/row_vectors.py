@@ -17,7 +17,8 @@ from schedules.kernels.common import copies
 from schedules.tir.emit import i64, load, store
 
 PARTS = 4
-"""Vectors on the way in a reduction: the latency of FADD and FMAX over their throughput (2 to 4 cycles, two pipes)."""
+"""Number of partial results of a reduction, each in a vector: the latency of FADD and FMAX over their throughput (2 to
+4 cycles, two pipes)."""
 
 
 def starts(length: int, lanes: int) -> tuple[int, ...]:
@@ -31,7 +32,7 @@ def staged(
 ) -> tuple[tirx.Buffer, ir.Expr]:
     """Return a buffer and offset from which whole vectors of a row can be read; a short row is filled with `rest`.
 
-    It is copied if it is short, or if `dtype` is another than the data's.
+    The row is copied if it is shorter than a vector, or if `dtype` differs from the data's.
     """
     if length >= lanes and dtype in ("", str(data.dtype)):
         return data, at
@@ -68,8 +69,8 @@ def each(
         unroll: Vectors of an iteration.
         step: Emits the work on a vector.
         apart: Vectors of an iteration after which nothing is kept in registers, nor from one iteration or pass to the
-            next; 0 where LLVM may do as it likes. Of short loops it makes straight code, and of a row that it keeps
-            from pass to pass a part would be on the stack.
+            next; 0 for no such limit. LLVM unrolls short loops wholly, and would spill a row that it keeps from pass to
+            pass.
     """
     whole = max(1, length // lanes)
     trips = whole // unroll
@@ -104,7 +105,7 @@ def reduced(
         step: Returns a part combined with one more vector, given (part, first element, number of lanes that
             no earlier vector had).
         join: Combines two parts.
-        apart: See `each`.
+        apart: Vectors of an iteration after which nothing is kept in registers, as for `each`.
     """
     vectors = len(starts(length, LANES))
     used = min(PARTS, vectors)

@@ -18,7 +18,7 @@ INSTRUCTIONS = {False: (1.5, 18.0), True: (1.5, 12.5)}
 the power (half an LDP, FSUB, eleven and four copies of coefficients, or nine and one of them, FADD, half an STP)."""
 
 PAIR = 2
-"""Vectors of powers on the way: with more of them, LLVM has constants of the powers on the stack for some cores."""
+"""Vectors of powers that are computed at a time: with more, LLVM spills constants on some cores."""
 
 
 def greatest(source: tirx.Buffer, at: ir.Expr, vectors: int) -> ir.Expr:
@@ -71,5 +71,5 @@ def powers(
 
 
 def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The greater of float32x4, NaN if either is: FMAX."""
+    """Emit FMAX: the greater of each pair of float32x4 lanes, NaN if either is."""
     return tirx.call_llvm_pure_intrin("float32x4", "llvm.maximum.v4f32", a, b)

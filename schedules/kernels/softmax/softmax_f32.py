@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax of float32 or float16 rows: maximum, exponentials of the distances from it, their sum, one division.
 
-A row whose length 4 does not divide, or of float16, goes through a copy in float32, filled up with what has no share;
-a float16 result is rounded once, 2**-11 of it or, below 2**-14, 2**-25. With eps = 2**-24 and d the
-distance from the greatest value, the error relative to a share is at most
+A row whose length 4 does not divide, or of float16, goes through a copy in float32, filled up with values whose result
+is 0; a float16 result is rounded once, 2**-11 of it or, below 2**-14, 2**-25. With eps = 2**-24 and d the distance from
+the greatest value, the error relative to a share is at most
 
     d eps + 2 ERROR + (length / 16 + 11) eps
 
@@ -66,12 +66,12 @@ def _cycles(workload: Workload, rows: SoftmaxRows, params: Params, core: Core) -
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """There are no constants."""
+    """Return no arrays: there are no constants."""
     return ()
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     rows, x = _KERNEL.rows(workload), workload.operands[0]
     length, arguments = rows.length, [(x.shape, x.dtype), (x.shape, workload.output_dtype)]
     with kernel_function("arm_softmax_f32", arguments) as function:
@@ -104,7 +104,7 @@ def _copies(workload: Workload) -> bool:
 
 
 def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, ir.Expr]:
-    """A copy of a row in float32, filled up to whole vectors."""
+    """Emit a copy of a row in float32, filled up to whole vectors."""
     pitch = -(-length // LANES) * LANES
     stage = T.alloc_buffer((pitch,), "float32", layout=None)
     copies.copy(data, at, stage, i64(0), length)

@@ -36,7 +36,7 @@ UNROLL = 8
 
 
 def _vectors(data: tirx.Buffer, at: ir.Expr, length: int, step, rest: float) -> None:  # type: ignore[no-untyped-def]
-    """Emits `step` for every 16 values of a row: (their vector, offset in the row, how many are real)."""
+    """Emit `step` for every 16 values of a row: (their vector, offset in the row, how many are real)."""
     whole, left = divmod(length, VECTOR)
     if whole:
         with T.serial(i64(0), i64(whole)) as outer:
@@ -107,7 +107,7 @@ def entries(
 def _gathered(
     distances: tirx.Buffer, count: int, table: tirx.Buffer, entries: tirx.Buffer, total: tirx.Buffer
 ) -> None:
-    """The entries of the first `count` values, a multiple of four, and their sum."""
+    """Emit the table entries of the first `count` values, a multiple of four, and their sum."""
     sums = T.alloc_buffer((LANES,), "int64", layout=None)
     store(sums, tirx.Broadcast(i64(0), LANES), i64(0), LANES)
 
@@ -146,8 +146,8 @@ LOOKED_UP = {False: 3.5 + 5 / UNROLL, True: (3.5 + 5 / UNROLL) / LANES}
 addition, and what closes the loop."""
 
 SHARED = 41 / VECTOR
-"""Instructions of one result: load, SCVTF, five of the quotient, FCVTNS, SQXTN of four; SQADD and SQXTN of eight; a
-store of 16."""
+"""Instructions of one result. For each four: load, SCVTF, five of the quotient, FCVTNS, SQXTN; for each eight SQADD and
+SQXTN; for 16 a store."""
 
 
 @dataclass(frozen=True)
@@ -188,12 +188,12 @@ def _cycles(workload: Workload, rows: SoftmaxRows, params: Params, core: Core) -
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """The tables as they are: exponentials, and reciprocals of the numerics `tosa`."""
+    """Return the tables as they are: exponentials, and the reciprocals of the numerics `tosa`."""
     return tuple(constants)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     rows = _KERNEL.rows(workload)
     x = workload.operands[0]
     tables = [((SIZE,), "int32") for operand in workload.operands if operand.kind == "constant"]
@@ -224,7 +224,10 @@ Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
 
 
 def _sixteen(total: ir.Expr, rows: SoftmaxRows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:
-    """Emits what a row has in common; `others` are the tables beside that of exponentials."""
+    """Emit the code that a row's results share; return the function that emits 16 results.
+
+    `others` are the tables beside that of exponentials.
+    """
     if isinstance(rows.scale, Scale):
         low, high = RANGES[dtype]
         to = Requantization(rows.zero_point, low, high, dtype, rows.scale.shift)
@@ -235,7 +238,7 @@ def _sixteen(total: ir.Expr, rows: SoftmaxRows, others: Sequence[tirx.Buffer], d
 def _shares(
     entries: tirx.Buffer, sixteen: Sixteen, rows: SoftmaxRows, output: tirx.Buffer, at: ir.Expr
 ) -> None:
-    """Divides a row's entries and stores them requantised."""
+    """Emit the division of a row's entries by their sum, and stores of the requantised results."""
 
     def step(first: ir.Expr, count: int) -> None:
         value = T.Bind(sixteen([load(entries, first + v, LANES) for v in range(0, VECTOR, LANES)]))

@@ -56,17 +56,20 @@ def order(segments: Segments) -> Array:
 
 
 def steps_of(segments: Segments) -> int:
-    """K steps of a packed row."""
+    """Return the number of k steps of a packed row."""
     return len(order(segments)) // K_STEP
 
 
 def unroll_of(steps: int) -> int:
-    """K steps of a loop iteration."""
+    """Return the number of k steps of a loop iteration."""
     return next(unroll for unroll in UNROLL if steps % unroll == 0)
 
 
 def packing_instructions(segments: Segments) -> tuple[float, float]:
-    """Instructions to pack a pair of rows: all, and those on vector registers; a load, a ZIP and a store a vector."""
+    """Return the instructions that pack a pair of rows: all, and those on vector registers.
+
+    Each vector takes a load, a ZIP and a store.
+    """
     vectors = BLOCK * steps_of(segments) // STEPS
     staged = (
         BLOCK * sum(len(copies.pieces(length, LANES)) for _, length in segments) if is_staged(segments) else 0
@@ -75,17 +78,20 @@ def packing_instructions(segments: Segments) -> tuple[float, float]:
 
 
 def instructions(row_pairs: int, column_pairs: int, steps: int) -> tuple[float, float]:
-    """Instructions of the k loop: all, and those on vector registers."""
+    """Return the number of instructions of the k loop: all, and those on vector registers."""
     return mmla_tile.instructions(row_pairs, column_pairs, steps, unroll_of(steps))
 
 
 def pack_columns(b: Array, column_pairs: int) -> Array:
-    """B, bfloat16 [n, k] with n a multiple of 2 * column_pairs and k of 4, as panels of int16 [panels, elements]."""
+    """Pack B, bfloat16 [n, k], into panels of int16 [panels, elements].
+
+    n is a multiple of 2 * column_pairs, and k of 4.
+    """
     return mmla_tile.pack_columns(np.ascontiguousarray(b).view(np.int8), column_pairs).view(np.int16)
 
 
 def pack_rows(segments: Segments, x: tirx.Buffer, panel: tirx.Buffer, starts: Sequence[ir.Expr]) -> None:
-    """Emits the packing of a tile of rows.
+    """Emit the packing of a tile of rows.
 
     Args:
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
@@ -114,7 +120,10 @@ def pack_rows(segments: Segments, x: tirx.Buffer, panel: tirx.Buffer, starts: Se
 def _staged(
     segments: Segments, x: tirx.Buffer, starts: Sequence[ir.Expr], pitch: int
 ) -> tuple[tirx.Buffer, list[ir.Expr]]:
-    """The rows' segments side by side, with zeros behind them: a NaN times a weight of zero is one."""
+    """Emit a copy of the rows' segments side by side, with zeros behind them.
+
+    Without zeros, a NaN beyond k times a weight of zero would be one.
+    """
     stage = T.alloc_buffer((pitch * len(starts),), x.dtype, layout=None)
     for row, start in enumerate(starts):
         at = row * pitch
@@ -134,14 +143,15 @@ def multiply(
     unroll: int,
     start: Sequence[ir.Expr],
 ) -> tirx.Buffer:
-    """Emits the sum over k of one tile.
+    """Emit the sum over k of one tile.
 
     Args:
         a: Flat int16: the panel of A.
         b: Flat int16.
         b_panel: Offset of the panel in `b`.
         pairs: Pairs of rows, of columns.
-        steps: K / 4, a multiple of `unroll` that LLVM does not know: of few it makes straight code, and spills.
+        steps: K / 4, a multiple of `unroll`, as an expression that LLVM cannot fold: it unrolls loops of few steps, and
+            then spills.
         unroll: Steps of one loop iteration.
         start: float32x4 for each column pair, c0 c1 c0 c1: what the accumulators start from.
 

@@ -70,7 +70,7 @@ def order(segments: Sequence[tuple[int, int]]) -> Array:
 
 
 def column_powers(b: Array) -> Array:
-    """The power of two of each column, float32 [..., n], of B [..., k in its order, n]."""
+    """Return the power of two that scales each column, float32 [..., n], of B [..., k in its order, n]."""
     magnitudes = np.cumsum(np.abs(b.astype(np.float64)), axis=-2)
     windows = magnitudes.copy()
     windows[..., CHUNK:, :] -= magnitudes[..., :-CHUNK, :]
@@ -99,7 +99,10 @@ def _to_binary32(chunks: int, core: Core, *, widening: bool) -> Cost:
 def cycles(
     rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: Cost, core: Core, *, widening: bool
 ) -> float:
-    """Cycles of one tile with all loads in L1: the slowest of dispatch, vector pipes and FMLA chains; then `after`."""
+    """Return the cycles of one tile with all loads in L1, then those of `after`.
+
+    The sum over k takes the slowest of dispatch, vector pipes and FMLA chains.
+    """
     chains = len(order(segments)) * FMLA_LATENCY
     return max(cost(rows, vectors, segments, core, widening=widening).cycles(core), chains) + after.cycles(
         core
@@ -126,7 +129,7 @@ def multiply(
     *,
     widening: bool,
 ) -> list[ir.Expr]:
-    """Emits the sum over k of one tile.
+    """Emit the sum over k of one tile.
 
     Args:
         a: Flat float16.
@@ -135,9 +138,9 @@ def multiply(
         b: Flat float16; a panel is [k in its order][8 * vectors].
         b_panel: Offset in `b` of the panel.
         vectors: Vectors of eight columns.
-        sums: Scratch, of all tiles of a task: what is taken for each costs 3 % of the instructions.
-        zero: An int64 0 that LLVM does not know of. Of loops with few iterations it makes straight code, and goes
-            through that one accumulator after the other, with all of B in registers, or rather on the stack.
+        sums: Scratch memory that all tiles of a task share; allocating it for each tile costs 3 % of the instructions.
+        zero: An int64 expression of value 0 that LLVM cannot fold. Otherwise it unrolls loops of few iterations, and
+            reorders them by accumulator, with all of B on the stack.
         widening: Whether the core has FMLAL.
 
     Returns:
@@ -163,7 +166,7 @@ def multiply(
 
 
 class _Tile:
-    """One tile while it is summed up; `added` counts the binary16 sums that were added to those in binary32."""
+    """Emitter of one tile; `added` counts the binary16 sums that were added to those in binary32."""
 
     def __init__(
         self,
@@ -184,12 +187,12 @@ class _Tile:
         self.added: ir.Expr = i64(0)
 
     def clear(self) -> None:
-        """The binary32 sums are zero, and used."""
+        """Set the binary32 sums to zero; from here on they are used."""
         self._sums.clear(self._size)
         self._binary32 = True
 
     def chunk(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int, chunk: ir.Expr) -> None:
-        """The binary16 sums of one chunk of a segment."""
+        """Emit the binary16 sums of one chunk of a segment."""
         for at in range(0, self._size, LANES):
             store(self._acc, splat(0.0, "float16", LANES), i64(at), LANES)
         steps, width = steps_of(length), self._vectors * LANES
@@ -208,7 +211,7 @@ class _Tile:
                 self._step(values, lane, place + lane * width)
 
     def flush(self) -> None:
-        """Adds the binary16 sums to those in binary32."""
+        """Add the binary16 sums to those in binary32."""
         to = Sums.copy(self.added + 1)
         for first in range(0, self._size, BATCH * LANES):
             batch = range(first, min(first + BATCH * LANES, self._size), LANES)
@@ -223,7 +226,7 @@ class _Tile:
         ]
 
     def _totals(self, places: Sequence[int], *, pending: bool) -> list[ir.Expr]:
-        """The binary32 sums of some vectors, with the binary16 sums where these are `pending`."""
+        """Return the binary32 sums of some vectors, plus the binary16 sums where these are `pending`."""
         halves = [(at, half) for at in places for half in range(2)]
         if self._binary32:
             copy = Sums.copy(self.added)

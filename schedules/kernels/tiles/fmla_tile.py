@@ -42,7 +42,7 @@ def fits(rows: int, vectors: int, core: Core) -> bool:
 
 
 def check_registers(rows: int, vectors: int) -> None:
-    """Raises ValueError if the registers of a tile are more than the register file."""
+    """Raise ValueError if the registers of a tile are more than the register file."""
     check_tile(f"a tile of {rows} x {vectors} vectors", (rows, vectors), registers(rows, vectors))
 
 
@@ -72,7 +72,7 @@ class Params:
 
 
 def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]]) -> float:
-    """Instructions of one tile, from the start of its accumulators to the end of the sum over k."""
+    """Return the instructions of one tile, from the start of its accumulators to the end of the sum over k."""
     total = float(rows * vectors)
     for _, length in segments:
         a_loads = -(-length // LANES) if length >= LANES else length
@@ -105,7 +105,7 @@ def order(segments: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: Cost, core: Core) -> float:
-    """Cycles of one tile with all loads in L1.
+    """Return the cycles of one tile with all loads in L1.
 
     The sum over k takes the maximum of dispatch, FMLA pipes and FMLA chains; what is around it takes dispatch or pipes.
 

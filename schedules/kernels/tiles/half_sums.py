@@ -19,7 +19,7 @@ class Sums:
     """The double-buffered binary32 sums of one tile."""
 
     def __init__(self, size: int) -> None:
-        """Emits the buffers of `size` sums."""
+        """Emit the buffers of `size` sums."""
         self._sizes = [min(PART, size - at) for at in range(0, size, PART)]
         self._buffers = [T.alloc_buffer((2 * part,), "float32", layout=None) for part in self._sizes]
 

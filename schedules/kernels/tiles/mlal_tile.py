@@ -29,7 +29,9 @@ from schedules.kernels.tiles.tile_stores import HALF
 from schedules.tir.emit import i64, load, store
 
 STREAMING_REGISTERS = 12
-"""Registers inside a tile for B, of this group of columns and the next, and for the 16-bit sums in flight."""
+"""Registers inside a tile for B (this group of columns and the next) and for the 16-bit sums that are being
+computed.
+"""
 
 IN_FLIGHT = 4
 """Sums that are computed together while the next columns are loaded: SMULL, SMLAL and SADALP of one sum are four cycles
@@ -43,14 +45,14 @@ LEAST = -128
 
 
 def check_registers(rows: int, columns: int) -> None:
-    """Raises ValueError if a tile's accumulators, its vectors of A and what streams exceed the register file."""
+    """Raise ValueError if a tile's accumulators, its vectors of A and what streams exceed the register file."""
     check_tile(
         f"a tile of {rows} x {columns}", (rows, columns), rows * columns + UNROLL * rows + STREAMING_REGISTERS
     )
 
 
 def cost(rows: int, columns: int, segments: Sequence[Sequence[Chunk]], chain: int) -> Cost:
-    """The sum over k: products, widening, loads in pairs, loops; the sum of lanes."""
+    """Return the cost of a tile's sum over k: products, widening, loads in pairs, loops, and the sum of lanes."""
     chunks = [chunk for segment in segments for chunk in segment]
     eights = sum(chunk.size for chunk in chunks) // HALF
     widened = len(chunks) if chain > 1 else eights
@@ -71,7 +73,7 @@ def pairs_fit(weights: Array, segments: Sequence[Sequence[Chunk]]) -> bool:
 
 
 def pack_columns(b: Array, columns: int, segments: Sequence[Sequence[Chunk]]) -> Array:
-    """B, int8 [n, packed depth] with n a multiple of `columns`, as panels [n / columns, bytes]."""
+    """Pack B, int8 [n, packed depth] with n a multiple of `columns`, into panels [n / columns, bytes]."""
     blocks = b.reshape(len(b) // columns, columns, -1)
     parts = [
         blocks[:, :, chunk.at : chunk.at + chunk.size].reshape(len(blocks), -1)
@@ -91,7 +93,7 @@ def multiply(
     chain: int,
     flipped: bool,
 ) -> tirx.Buffer:
-    """Emits the sum over k of one tile.
+    """Emit the sum over k of one tile.
 
     Args:
         a: Flat int8, or uint8 if `flipped`.
@@ -111,7 +113,7 @@ def multiply(
     acc = T.alloc_buffer((len(a_rows) * columns * LANES,), "int32", layout=None)
 
     def take(chunks: Sequence[Chunk], later: ir.Expr, first: bool) -> None:
-        """Chunks that lie `later` vectors of k behind their place; the first of all starts the accumulators."""
+        """Emit products of chunks, shifted by `later` vectors of k; the `first` ones start the accumulators."""
         rows = [
             [
                 T.Bind(flip(load(a, row + (later * VECTOR + chunk.offset), chunk.size), flipped))
@@ -157,7 +159,7 @@ def sums(acc: tirx.Buffer, columns: int, row: int, first: int) -> ir.Expr:
 
 
 def _add(total: ir.Expr | None, a: ir.Expr, b: ir.Expr, size: int, chain: int) -> ir.Expr:
-    """int32x4: the total, or 0, and the products of 8 or 16 k."""
+    """Emit the total (0 if None) plus the products of 8 or 16 k, int32x4."""
     if size == HALF:
         products = [smull(a, b)]
     elif chain > 1:

@@ -20,13 +20,13 @@ from schedules.tir.emit import i64, store
 
 
 def check_registers(row_pairs: int, column_pairs: int) -> None:
-    """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    """Raise ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
     needed = row_pairs * column_pairs + row_pairs + STREAMING_PAIR
     check_tile(f"a tile of {row_pairs} x {column_pairs} pairs", (row_pairs, column_pairs), needed)
 
 
 def instructions(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> tuple[float, float]:
-    """Instructions of the k loop, and of the loads that accumulators start from: all, and those on vector pipes."""
+    """Return the instructions of the k loop and the loads of initial accumulators: all, and those on vector pipes."""
     products = row_pairs * column_pairs
     loads = steps * (row_pairs + column_pairs) / 2 + products / 2
     vector = steps * products
@@ -34,7 +34,10 @@ def instructions(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> 
 
 
 def pack_columns(b: Array, column_pairs: int) -> Array:
-    """B, int8 [n, k] with n a multiple of 2 * column_pairs and k of 8, as panels [n / (2 * column_pairs), bytes]."""
+    """Pack B, int8 [n, k], into panels [n / (2 * column_pairs), bytes].
+
+    n is a multiple of 2 * column_pairs, and k of 8.
+    """
     n, k = b.shape
     blocks = b.reshape(n // (BLOCK * column_pairs), column_pairs, BLOCK, k // K_STEP, K_STEP)
     return np.ascontiguousarray(blocks.transpose(0, 3, 1, 2, 4)).reshape(len(blocks), -1)
@@ -55,7 +58,7 @@ def multiply(
     unroll: int,
     start: Callable[[int], Sequence[ir.Expr]],
 ) -> tirx.Buffer:
-    """Emits the sum over k of one tile.
+    """Emit the sum over k of one tile.
 
     Args:
         a: Flat int8.
@@ -65,7 +68,7 @@ def multiply(
         pairs: Pairs of rows, of columns.
         steps: K / 8.
         unroll: Steps of one loop iteration.
-        start: Makes int32x4 for each column pair, what the accumulators of a row pair start from.
+        start: Returns the initial accumulators of a row pair, int32x4 for each column pair.
 
     Returns:
         The accumulators, int32 [row pair][column pair][4], flat.

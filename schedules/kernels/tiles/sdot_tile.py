@@ -23,47 +23,50 @@ from schedules.kernels.gemm.product_s8 import flip
 from schedules.tir.emit import i64, load, store
 
 UNROLL = ((20, 4), (0, 2))
-"""(at least as many accumulators, vectors of k of one loop iteration), where registers are left for a second vector of
+"""(least number of accumulators, vectors of k of one loop iteration), where registers are left for a second vector of
 each row; elsewhere one, or LLVM loads ahead of what the register file holds. B's panel is then in reach of one LDP."""
 
 STREAMED = 2
-"""Vectors of k of one loop iteration where B is streamed, and needs no offsets."""
+"""Vectors of k of one loop iteration where B is streamed: the stream's address needs no offsets."""
 
 REACHED = 8
 """Vectors of columns up to which one or two vectors of k are within the offset range of LDP; beyond, only one is."""
 
 STRAIGHT_CHUNKS = 2
-"""LLVM makes straight code of loops over as many vectors of k, and mixes it with the requantisation behind it."""
+"""Number of vectors of k up to which LLVM unrolls the loop wholly, and mixes its code with the requantisation after
+it.
+"""
 
 STRAIGHT_TILE = 8
-"""Accumulators that leave registers for both there, where constants are in registers, too."""
+"""Number of accumulators that leave registers for both product and requantisation in such code, where constants are in
+registers, too."""
 
 STRAIGHT_REGISTERS = 6
-"""Registers of such code beside accumulators and rows of few vectors, which LLVM loads once for all panels of columns:
-whole ones, or of rows that are staged each lane, in all lanes of a register."""
+"""Registers in such code beside accumulators and rows, which LLVM loads once for all panels of columns. A row takes a
+register for each vector; a staged row one for each lane, which LLVM keeps in all lanes of a register."""
 
 GATHERED_REGISTERS = 12
 """Registers beside accumulators and gathered rows: four vectors of B, of multipliers, and of addends or initial
 accumulators."""
 
 SPILL = 4
-"""Cost of each further register in such code: stack accesses, and as many stall cycles."""
+"""Stack accesses for each register that such code lacks, and as many stall cycles."""
 
 
 def check_registers(rows: int, vectors: int) -> None:
-    """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    """Raise ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
     check_tile(
         f"a tile of {rows} x {vectors} vectors", (rows, vectors), rows * vectors + rows + STREAMING_PAIR
     )
 
 
 def _streamed(rows: int, vectors: int) -> int:
-    """Vectors of B that a load of its stream brings: as many as leave registers for a vector of each row."""
+    """Return the vectors of B that one load of the stream brings: 4 if registers allow it, else 2."""
     return QUAD if rows * vectors + rows + QUAD <= REGISTERS else STREAMING_PAIR
 
 
 def _unroll(rows: int, vectors: int, count: int, *, by_quads: bool) -> int:
-    """Vectors of k of one loop iteration, of `count` in all."""
+    """Return the vectors of k of one loop iteration, for `count` vectors in all."""
     if by_quads:
         return STREAMED if count >= 2 * STREAMED else 1
     spare = rows * vectors + 2 * rows + STREAMING_PAIR <= REGISTERS
@@ -75,7 +78,7 @@ def _unroll(rows: int, vectors: int, count: int, *, by_quads: bool) -> int:
 def cost(
     rows: int, vectors: int, reading: Reading, core: Core, *, reload: bool, by_quads: bool = False
 ) -> Cost:
-    """The sum over k: accumulators that start, products, one load a row and chunk, loads of B, loops."""
+    """Return the cost of a tile's sum over k: initial accumulators, products, loads of rows and of B, loops."""
     segments = reading.chunks()
     chunks = [chunk for segment in segments for chunk in segment]
     steps = sum(chunk.used for chunk in chunks) // K_STEP
@@ -98,7 +101,10 @@ def cost(
 
 
 def pack_columns(b: Array, vectors: int) -> Array:
-    """B, int8 [n, k] with n a multiple of 4 * vectors and k of 4, as panels [n / (4 * vectors), bytes]."""
+    """Pack B, int8 [n, k], into panels [n / (4 * vectors), bytes].
+
+    n is a multiple of 4 * vectors, and k of 4.
+    """
     n, k = b.shape
     blocks = b.reshape(n // (LANES * vectors), vectors, LANES, k // K_STEP, K_STEP)
     return np.ascontiguousarray(blocks.transpose(0, 3, 1, 2, 4)).reshape(len(blocks), -1)
@@ -125,7 +131,7 @@ def multiply(
     by_quads: bool = False,
     held: bool = False,
 ) -> tirx.Buffer:
-    """Emits the sum over k of one tile, inside of `pin.pins`.
+    """Emit the sum over k of one tile, inside of `pin.pins`.
 
     The pins keep LLVM from loading whole rows at once in straight code, and keeping them on the stack.
 
@@ -154,7 +160,7 @@ def multiply(
     stream = Stream(b, b_panel) if by_quads else None
 
     def panel(first: ir.Expr | int, count: int) -> Iterator[ir.Expr]:
-        """B's vectors from `first` on, each loaded when it is asked for."""
+        """Yield B's vectors from `first` on, each loaded when it is asked for."""
         if stream is None:
             yield from (load(b, b_panel + (first + i) * VECTOR, VECTOR) for i in range(count))
             return
@@ -163,7 +169,7 @@ def multiply(
             yield from map(T.Bind, stream.next(min(size, count - done)))
 
     def take(chunk: Chunk, later: ir.Expr | int) -> None:
-        """A chunk, `later` vectors of k behind its place."""
+        """Emit the products of a chunk, shifted by `later` vectors of k."""
         offset = later * VECTOR + chunk.offset
         if held:
             index = i64(segments[0].index(chunk) * VECTOR)

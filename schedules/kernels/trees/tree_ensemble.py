@@ -225,7 +225,7 @@ def _depths(children: Array, roots: Array) -> Array:
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     layer = _layer(workload)
     forest, blocks = layer.forest, sum(layer.blocks(params.walks))
     arguments = [

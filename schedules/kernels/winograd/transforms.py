@@ -134,7 +134,7 @@ def square(
 ) -> Iterator[tuple[int, list[ir.Expr]]]:
     """Emit the transform of all columns, then of all rows; to be called inside `pin.pins`.
 
-    All columns' numbers are more than the registers: they are computed, and what they are of is read, by parts.
+    The intermediate values exceed the registers, so they are computed, and their inputs read, in parts.
 
     Args:
         line: Transforms one line.

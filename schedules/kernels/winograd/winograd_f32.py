@@ -68,7 +68,7 @@ LEAST_TILES = 8
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes `arm.conv2d` in float32 with constant weights, 3 x 3, stride 1, channels in fours."""
+    """Accept `arm.conv2d` in float32 with constant weights, 3 x 3, stride 1, channels in fours."""
     product = product_float.product_of(workload, NAME)
     if isinstance(product, Diagnostic):
         return product
@@ -89,7 +89,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
+    """Return the candidate with the fewest instructions among those whose estimate ties with the lowest."""
     return cheapest_by(
         candidates(workload, core),
         lambda params: estimate(workload, params, core),
@@ -113,7 +113,10 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def _block(cut: WinogradPlan, core: Core, parallel: bool) -> int:
-    """Tiles of a block: their numbers take half of L2, or as much as the weights, which each block reads."""
+    """Return the tiles of a block.
+
+    Their intermediate numbers take half of L2, or as much as the weights if that is more.
+    """
     weights = cut.products * cut.channels * cut.columns
     room = max(core.l2.size // 2 // np.dtype(np.float32).itemsize, weights)
     pitch = cut.input_pitch + cut.output_pitch
@@ -129,7 +132,7 @@ def _block(cut: WinogradPlan, core: Core, parallel: bool) -> int:
 
 
 def instructions(workload: Workload, params: Params) -> float:
-    """Instructions of one call."""
+    """Return the number of instructions of one call."""
     cut = WinogradPlan(workload, params)
     segments = ((0, cut.channels),)
     return sum(total for total, _ in _transforms(cut)) + sum(
@@ -155,7 +158,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def _transforms(cut: WinogradPlan) -> list[tuple[float, float]]:
-    """(instructions, those of vector pipes) of the border, the data's transforms and the results'."""
+    """Return (instructions, those on vector pipes) of the padded copy, the data's and the results' transforms."""
     m, size = cut.params.outputs, cut.transform.size
     copied = math.prod(cut.padded) / LANES
     data, results = (cut.tiles * channels // LANES for channels in (cut.channels, cut.columns))
@@ -169,7 +172,7 @@ def _transforms(cut: WinogradPlan) -> list[tuple[float, float]]:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Transformed weights, [product][panel][K][columns of the panel], the bias, and slopes, if any."""
+    """Return transformed weights, [product][panel][K][columns of the panel], the bias, and slopes, if any."""
     cut = WinogradPlan(workload, params)
     u = cut.transform.weights(constants[workload.operands[1].index])
     u = u[:, fmla_tile.order(((0, cut.channels),))]
@@ -186,7 +189,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     cut = WinogradPlan(workload, params)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     columns = 2 if workload.step(epilogue_f32.PRELU) else 1

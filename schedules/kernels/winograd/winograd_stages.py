@@ -174,7 +174,7 @@ class Stages:
 def _over(
     count: ir.Expr, channels: int, tiles: int, parallel: bool, emit: Callable[[ir.Expr, ir.Expr], None]
 ) -> None:
-    """A loop over tiles and, four by four, channels; few tiles are cut into tasks of fewer channels."""
+    """Emit a loop over tiles and vectors of four channels; few tiles are divided into tasks of fewer channels."""
     vectors = channels // LANES
     wanted = -(-PARALLEL_TASKS // tiles) if parallel else 1
     parts = next((n for n in range(wanted, vectors) if vectors % n == 0), vectors) if wanted > 1 else 1
@@ -188,7 +188,7 @@ def _over(
 
 
 def _last(index: ir.Expr, count: int, size: int, step: int, emit: Callable[[int], None]) -> None:
-    """Code for steps that are whole, and for the last one, of `count`, where it is not."""
+    """Emit the code of whole steps and, by a branch, that of the last of `count` steps if it is shorter."""
     rest = size % step
     if not rest:
         emit(step)

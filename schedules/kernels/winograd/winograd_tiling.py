@@ -15,7 +15,8 @@ TASK_PARTS = 4
 """Threads that blocks are shared by evenly."""
 
 LINE = 16
-"""float32 of a cache line, between what belongs to one tile and to the next: else these meet in few cache sets."""
+"""float32 of a cache line, which separates the memory of one tile from that of the next: otherwise they meet in few
+cache sets."""
 
 
 @dataclass(frozen=True)
