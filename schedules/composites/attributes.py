@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attributes of a composite's anchor: stored as text in a `Workload`, parsed into typed records for kernels.
 
-What reads or writes the text stands here alone.
+No other module reads or writes that text.
 """
 
 from collections.abc import Mapping

@@ -3,8 +3,8 @@
 
     conv1d of x [N, W, C] by w [O, W, I]    →    conv2d of x [N, 1, W, C] by w [O, 1, W, I]
 
-Kernels read flat memory, where both are the same, and know of the second alone: what one builds for it is called as
-the first.
+Both have the same bytes in memory, so that kernels take conv2d alone: the PrimFunc of the conv2d gets the shapes of the
+conv1d back (`as_called`).
 """
 
 from dataclasses import replace

@@ -20,7 +20,7 @@ class EpilogueStep:
             "same-shape" is the value's shape, "scalar" has one element, "any" is what does not enlarge the value,
             "contracted" is the right side of a matmul with the value's leading axes. The operands of `relax.add` and
             `relax.multiply` may come in either order.
-        required: Whether there is no composite without this step.
+        required: Whether every composite of the spec has this step.
         retypes: Whether it may change the dtype.
         to: Dtypes that it may change to; any if empty.
         registers: Vector registers that it keeps over all outputs.

@@ -157,13 +157,14 @@ class Geometry:
 
 
 Read = Callable[[ir.Expr], ir.Expr]
-"""An element of the data as a factor."""
+"""Function from an element of the data to the expression that is multiplied by the weight, such as a cast."""
 
 
 def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Read) -> te.Tensor:
     """Build the TE expression of the sums, as plain loops over the taps from the last to the first.
 
-    So no loop is subtracted in a quotient: TVM's FlattenBuffer takes (c - k) // d for k // -d + c // d.
+    In this order no quotient has a loop variable that is subtracted: TVM's FlattenBuffer miscompiles (c - k) // d to k
+    // -d + c // d.
 
     Args:
         x: Data, [N, H, W, C].

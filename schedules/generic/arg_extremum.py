@@ -57,7 +57,10 @@ def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> t
 
 
 def _start(kind: Kind, start: ir.Expr) -> ir.Expr:
-    """Return an infinity for floats: TVM begins with the greatest finite number, which no element of -inf equals."""
+    """Return the start value of the reduction, which is an infinity for floats.
+
+    TVM starts with the greatest finite number, which no element of -inf equals.
+    """
     dtype = str(start.ty.dtype)
     return tirx.const(-math.inf if kind == "max" else math.inf, dtype) if dtype.startswith("float") else start
 

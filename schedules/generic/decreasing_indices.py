@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floor divisions and modulos in offsets that decrease along a loop, in a form that TVM's passes keep.
 
-FlattenBuffer of TVM 0.27 takes (c - i) // d for i // -d + c // d, and (c - i) % d likewise, where i is a loop: it
-reads another element if c is no multiple of d. It looks into floored quotients alone, so that these become truncated
-ones, which are the same of numbers that are not negative.
+FlattenBuffer of TVM 0.27 rewrites (c - i) // d, where i is a loop variable, to i // -d + c // d, and (c - i) % d
+likewise: that is another element if c is no multiple of d. It only rewrites floor divisions, so these become truncated
+ones, which are equal for numbers that are not negative.
 """
 
 from collections.abc import Sequence
@@ -42,6 +42,6 @@ def truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) -> 
 
 
 def _falls(dividend: ir.Expr, axes: Sequence[Axis]) -> bool:
-    """Whether it is less for a greater value of an axis, or may be."""
+    """Whether the dividend decreases, or may decrease, as some axis grows."""
     steps = [step_of(dividend, axis.var) for axis in axes if uses(dividend, axis.var)]
     return any(step is None or step < 0 for step in steps)

@@ -46,12 +46,12 @@ class UnsupportedError(ValueError):
 
 
 def call_name(expr: ir.Expr) -> str:
-    """Name of the operator that a call calls, without its dialect; "" for anything else."""
+    """Return the name of the operator that a call calls, without its dialect; "" for anything else."""
     return str(getattr(expr.op, "name", "")).rpartition(".")[2] if isinstance(expr, ir.Call) else ""
 
 
 def children(expr: ir.Expr) -> list[ir.Expr]:
-    """The operands of an expression.
+    """Return the operands of an expression.
 
     Raises:
         UnsupportedError: An expression of a kind that is not known here.

@@ -47,7 +47,7 @@ LONG_ROW = 4 * reduce.LANES
 """Elements of a row that is reduced across lanes: as many as the folding of its vectors takes instructions."""
 
 SMALL = 256
-"""Elements of a result that no schedule would make matter."""
+"""Number of elements up to which a result is too small for its code to matter: single stores are accepted."""
 
 _VECTOR_FUNCTIONS = frozenset(
     (
@@ -177,7 +177,7 @@ def _multiplies(expr: ir.Expr) -> bool:
 
 
 def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Diagnostic | None:
-    """Why vectors along an axis are not whole, or None."""
+    """Return why a nest has no vectors of a whole register along an axis, or None."""
     if along is None:
         few = nest.work * where.rows <= SMALL
         return None if few else declined(name, "it stores single elements", "a contiguous axis", "none")

@@ -24,7 +24,7 @@ from schedules.generic.expressions import (
 from schedules.generic.stages import Stage, StagedFunction, shape_of
 
 _CHEAP = 2
-"""Operations that are sooner computed again than stored and loaded."""
+"""Number of operations up to which computing a value again is cheaper than storing and loading it."""
 
 _GROWTH = 2
 """Largest factor by which inlining may increase the number of computations of an elementwise stage."""
@@ -114,7 +114,7 @@ def loop_cost(expr: ir.Expr, var: ir.Var) -> LoopCost:
 
 
 class _Reads:
-    """The tensors that stages read, each looked for once: fused groups may have hundreds of stages."""
+    """The tensors that each stage reads, computed once a stage: fused groups may have hundreds of stages."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Stage, frozenset[ir.Var]]] = {}
@@ -142,7 +142,10 @@ def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:
 
 
 def _axis_of_dim(stage: Stage) -> list[ir.Var | None] | None:
-    """The axis that each dimension of the target is indexed by, None for one of extent 1; None if not so simple."""
+    """Return the axis that indexes each dimension of the target; None if some index is no axis.
+
+    The entry of a dimension of extent 1 may be None.
+    """
     axes = {axis.var: axis.extent for axis in stage.axes}
     found: list[ir.Var | None] = []
     for index, extent in zip(stage.indices, shape_of(stage.target), strict=True):
@@ -175,7 +178,10 @@ def _inlined(producer: Stage, stage: Stage) -> Stage:
 
 
 def _epilogue(stage: Stage, reader: Stage) -> Stage | None:
-    """The reduction with its reader behind it, if the reader takes each element once and where it stands."""
+    """Return the reduction with its reader appended, or None.
+
+    The reader must read each element of the reduction once, at its own index.
+    """
     dims = _axis_of_dim(stage)
     if reader.reduction or stage.reduction is None or dims is None:
         return None

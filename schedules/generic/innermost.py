@@ -39,7 +39,7 @@ def stored_axis_innermost(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _update(body: tirx.Stmt) -> tirx.BufferStore | None:
-    """The store of a sum over products; None of something else."""
+    """Return the store of a sum over products; None for any other statement."""
     if not isinstance(body, tirx.BufferStore):
         return None
     products: list[tirx.Mul] = []

@@ -19,11 +19,12 @@ _MATMUL = "relax.matmul"
 _HALF = "float16"
 
 _NARROW = 3
-"""Taps along an axis: of so many, LLVM unrolls the loops, and finds their places once for all channels."""
+"""Most taps along an axis of a narrow window: LLVM unrolls the loops over so few, and computes their offsets once for
+all channels."""
 
 
 def _conv2d_transpose(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Channels last; TVM has NCHW."""
+    """Legalise a transposed convolution in NHWC, for which TVM has no loops; leave other layouts to TVM."""
     attrs = call.attrs
     if (str(attrs.data_layout), str(attrs.kernel_layout)) != _LAYOUTS:
         return ir.Op.get(_CONV2D_TRANSPOSE).get_attr("FLegalize")(builder, call)
@@ -61,7 +62,10 @@ class _Windows:
 
     @property
     def holds_what_is_nearest(self) -> bool:
-        """Whether a window that reaches over an edge holds what lies at that edge."""
+        """Whether each window that reaches over an edge contains the element at that edge.
+
+        Reading that element in place of the border then changes no maximum.
+        """
         meets = self.taps > self.before and (self.outputs - 1) * self.stride < self.before + self.size
         return (meets and self.dilation == 1) or not (self.before or self.after)
 
@@ -75,8 +79,8 @@ class _Windows:
 def _max_pool2d(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     """Legalise max pooling without a padded copy of the data if windows are narrow and strided.
 
-    Over an edge, they read what lies at that edge once more. Otherwise TVM's, whose copy ends where the last window
-    does: strides may leave padding unread.
+    There, a window that reaches over an edge reads the element at the edge again. Other pools are legalised by TVM,
+    with a padded copy that ends where the last window does.
     """
     attrs, layout = call.attrs, str(call.attrs.layout)
     axes = {
@@ -116,7 +120,10 @@ def _max_pool2d_of_nearest(
 
 
 def _matmul(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Sums of binary16 in binary32, rounded once: one of binary16 itself stops growing, of ones at 2048."""
+    """Legalise a matmul, with sums of binary16 in binary32 that are rounded once.
+
+    A sum in binary16 loses its small terms: one of ones stops growing at 2048.
+    """
     legalize = ir.Op.get(_MATMUL).get_attr("FLegalize")
     if str(call.ty.dtype) != _HALF:
         return legalize(builder, call)

@@ -26,7 +26,7 @@ _NAMED = {"ir.Var": "name", "s_tir.SBlock": "name_hint"}
 _ROOT = "root"
 
 _KEPT = ("tirx.noalias", "s_tir")
-"""Attributes that define a function; others say where it came from."""
+"""Attributes that belong to the function itself; all others are about the model around it, and are dropped."""
 
 
 def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:

@@ -45,8 +45,6 @@ def cover(extent: int, lanes: int) -> tuple[int, int | None]:
     """Return the number of whole vectors in an axis, and the start of one more that ends with the axis, or None.
 
     The additional vector overlaps the one before it, and recomputes the same values.
-
-    That one computes some elements again, to the same values.
     """
     full, rest = divmod(extent, lanes)
     return full, extent - lanes if rest else None

@@ -28,7 +28,7 @@ from schedules.kernels.common.threads import PARALLEL_CYCLES
 NAME = "metaschedule"
 
 DRAWS = 24
-"""Seeds: of operators such as pools and sums as many give 20 to 70 traces that differ."""
+"""Number of seeds; for pools, sums and the like they give 20 to 70 distinct traces."""
 
 _MAIN = "main"
 
@@ -128,7 +128,7 @@ def _check(trace: Any) -> None:
     """Refuse a trace with steps that no rule draws; a database is a file like any other.
 
     Raises:
-        ValueError: It has some, or is no trace.
+        ValueError: The trace has such a step, or is no trace.
     """
     try:
         steps = [(str(kind), attributes) for kind, _, attributes, _ in trace[0]]
@@ -183,7 +183,7 @@ def _module(func: tirx.PrimFunc) -> tvm.IRModule:
 
 
 def _plain(value: Any) -> Any:
-    """TVM's containers and numbers as those of JSON."""
+    """Convert TVM's containers and numbers to those of JSON."""
     if isinstance(value, (str, bool, int, float)) or value is None:
         return value
     if isinstance(value, (prim.IntImm, prim.FloatImm)):

@@ -61,7 +61,7 @@ def _analyzer(axes: Sequence[Axis]) -> sym.Analyzer:
 
 
 def _simplified(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """Conditions that hold or fail everywhere are decided; offsets are flat and simple."""
+    """Return the stage with conditions that always hold or always fail decided, and with simplified offsets."""
     analyzer = _analyzer((*all_axes(stage), *outside))
 
     def change(expr: ir.Expr) -> ir.Expr | None:
@@ -84,7 +84,7 @@ def _simplified(stage: Stage, outside: Sequence[Axis]) -> Stage:
 
 
 def _returns(cast: prim.Cast) -> bool:
-    """Whether a cast undoes one to binary32, which holds 8 and 16 bits exactly."""
+    """Whether a cast of a binary32 value undoes the cast that made it from integers of 8 or 16 bits."""
     inner = cast.value
     return (
         isinstance(inner, prim.Cast)
@@ -95,7 +95,7 @@ def _returns(cast: prim.Cast) -> bool:
 
 
 def _split(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """An axis that is divided by a constant becomes two."""
+    """Split each axis that some index divides by a constant into two axes."""
     while True:
         found = next(
             (pair for expr in expressions(stage) for e in walk(expr) if (pair := _division(stage, e))), None
@@ -152,7 +152,10 @@ def _flat(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
 
 
 def _kept(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """The nest with offsets that TVM's passes keep; they are flat, and no load stands in another's."""
+    """Return the nest with offsets that TVM's passes keep; see `truncated`.
+
+    The offsets must be flat and contain no loads.
+    """
     axes = (*all_axes(stage), *outside)
     analyzer = _analyzer(axes)
 
@@ -166,7 +169,7 @@ def _kept(stage: Stage, outside: Sequence[Axis]) -> Stage:
 
 
 def _merged(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """Adjacent axes become one where all offsets allow it."""
+    """Merge adjacent axes wherever all offsets allow it."""
     while True:
         reduced = stage.reduction.axes if stage.reduction else ()
         pairs = [*itertools.pairwise(stage.axes), *itertools.pairwise(reduced)]
@@ -199,7 +202,7 @@ def _mergeable(stage: Stage, outer: Axis, inner: Axis) -> bool:
 
 
 def _outside_loads(expr: ir.Expr, offsets: list[ir.Expr]) -> list[ir.Var]:
-    """The variables used outside of loads; the offsets of the loads are put into `offsets`."""
+    """Return the variables used outside of loads; append the offsets of the loads to `offsets`."""
     if isinstance(expr, TensorLoad):
         offsets.append(expr.indices[0])
         return []

@@ -27,7 +27,7 @@ _SPATIAL = 0  # kDataPar
 
 
 def parse(func: tirx.PrimFunc) -> StagedFunction:
-    """Reads a PrimFunc.
+    """Parse a PrimFunc into stages.
 
     Raises:
         UnsupportedError: Something is not a plain loop nest over a block with one store.
@@ -91,7 +91,10 @@ def _stages(nest: tirx.Stmt) -> tuple[Stage, ...]:
 
 
 def _bare_condition(expr: ir.Expr) -> ir.Expr | None:
-    """The c of `0 < int64(c)`, as `where` reads its condition; TVM's analysis of vectors of it fails."""
+    """Return the condition c of `0 < int64(c)`, or None for other expressions.
+
+    That is how `where` reads its condition; TVM's analysis of vectors fails on it.
+    """
     if not (isinstance(expr, prim.LT) and isinstance(expr.a, prim.IntImm) and int(expr.a) == 0):
         return None
     is_truth = isinstance(expr.b, prim.Cast) and str(expr.b.value.ty.dtype) == "bool"

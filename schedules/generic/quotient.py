@@ -30,7 +30,7 @@ _CONSTANTS = (2.0**-40, 2.0**40)
 _LIMIT = 2.0**16
 
 _ALL_ONES = 1 - 2.0**-24
-"""The one significand (as of `math.frexp`) that the theorem leaves out."""
+"""The only significand (as of `math.frexp`) that the theorem does not cover."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _rounded(parts: tuple[ir.Expr, float, float], zero_point: int) -> Rounded | 
 
 
 def _between(expr: ir.Expr) -> tuple[ir.Expr, float, float]:
-    """An expression without its constant limits, and the limits, least first."""
+    """Strip constant limits (min, max) off an expression; return it with the least and the greatest limit."""
     low, high = -math.inf, math.inf
     while isinstance(expr, (prim.Min, prim.Max)) and isinstance(expr.b, prim.FloatImm):
         bound = float(expr.b.value)
@@ -93,7 +93,7 @@ def _between(expr: ir.Expr) -> tuple[ir.Expr, float, float]:
 
 
 def _last(most: float, c: np.float32) -> float:
-    """The greatest binary32 whose quotient by c rounds to `most` at most."""
+    """Return the greatest binary32 whose quotient by c rounds to at most `most`."""
     x = np.float32((most + 0.5) * float(c))
     while np.rint(x / c) > most:
         x = np.nextafter(x, np.float32(-np.inf))

@@ -70,7 +70,7 @@ def byte_sum(nest: Stage) -> ir.Expr | None:
 
 
 class _Tile:
-    """The code of one nest."""
+    """Emitter of one nest with a reduction."""
 
     def __init__(self, nest: Stage, reduction: Reduction, along: Axis | None, place: VectorPosition) -> None:
         self.nest, self.reduction, self.along, self.place = nest, reduction, along, place
@@ -82,7 +82,7 @@ class _Tile:
         self.outer = [axis for axis in outer if axis is not self.row]
 
     def _shared_rows(self, axes: Sequence[Axis]) -> Axis | None:
-        """An axis whose rows read the same vectors."""
+        """Return an axis along which the vectors that are read stay the same; None if there is none."""
         if self.along is None:
             return None
         found = [load.indices[0] for load in loads(self.reduction.term)]
@@ -90,7 +90,7 @@ class _Tile:
         return next((a for a in reversed(axes) if any(step_of(v, a.var) == 0 for v in vectors)), None)
 
     def emit(self, parallel: bool) -> str:
-        """Emits all of it."""
+        """Emit the whole nest; return the description of its form."""
         rows = min(ROWS, self.row.extent) if self.row else 1
         with loops(self.outer, parallel) as at:
             here = replace(self.place, at={**self.place.at, **at})
@@ -138,7 +138,7 @@ class _Tile:
             self._finish(_part(acc, number, self.lanes), row)
 
     def _bytes(self, acc: tirx.Buffer, place: VectorPosition, byte: ir.Expr) -> None:
-        """Adds all bytes to the one accumulator."""
+        """Emit the sum of all bytes, into the only accumulator."""
         *others, last = self.reduction.axes
         half = "int16" if element(byte) == "int8" else "uint16"
 
@@ -208,7 +208,7 @@ class _Tile:
         return combine(self.reduction.kind, a, b)
 
     def _folded(self, vector: ir.Expr) -> ir.Expr:
-        """All lanes of a vector combined, halves first."""
+        """Combine all lanes of a vector into one, halves first."""
         lanes = lanes_of(vector)
         while lanes > 1:
             lanes //= 2

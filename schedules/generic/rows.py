@@ -4,8 +4,8 @@
     for row: t[row] = f(x[row])
     for row: y[row] = g(t[row])      →      for row: { t = f(x[row]); y[row] = g(t) }
 
-A row of what lies between is then still in the first cache, and its tensor is one row. A loop that what is reduced
-lies contiguously along is not shared: it has the vectors, such as those of an argmax over channels that come first.
+A row of the intermediate tensor is then still in L1, and that tensor is one row. A loop along which a reduced tensor is
+contiguous is not shared, since vectors go along it, as in an argmax over channels that come first.
 """
 
 import itertools
@@ -49,7 +49,7 @@ def share_rows(program: StagedFunction) -> RowLoops:
 
 
 def _shared(program: StagedFunction, depth: int) -> bool:
-    """Whether the first `depth` loops of all stages are the same rows of every tensor that one hands to another.
+    """Whether the first `depth` loops of all stages go through the same rows of the tensors between the stages.
 
     Some stage keeps a loop: a row of one element has no vectors.
     """
@@ -70,7 +70,7 @@ def _shared(program: StagedFunction, depth: int) -> bool:
 
 
 def _has_vectors(stages: Sequence[Stage], depth: int) -> bool:
-    """Whether what some reduction reduces lies contiguously along its loop number `depth`."""
+    """Whether some reduction reads contiguously along its loop number `depth`, which then is left to it as vectors."""
     return any(
         len(load.indices)
         and load.indices[-1].same_as(stage.axes[depth].var)
@@ -97,7 +97,7 @@ def _row_of(tensor: ir.Var, depth: int) -> tirx.Buffer:
 
 
 def _inside(stage: Stage, rows: tuple[Axis, ...], inside: Mapping[ir.Var, tirx.Buffer]) -> Stage:
-    """The stage of one row."""
+    """Return the stage for one row, in which the shared axes are free variables."""
     depth = len(rows)
 
     def kept(tensor: ir.Var, indices: Sequence[ir.Expr]) -> list[ir.Expr]:

@@ -22,11 +22,11 @@ _JOINS: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "mean": lambda old, new: (old + new) / 2,
 }
 _Place = Callable[[Sequence[ir.Expr], tirx.Buffer, Sequence[ir.Expr]], list[ir.Expr]]
-"""Given the sizes of y, as the function has them, the indices, and a position in these, returns the position in y."""
+"""Function from the sizes of y (as expressions), the indices, and a position in the indices to the position in y."""
 
 
 def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """y[i, t[i, j], …] ∘= u[i, j, …]: along one axis. Negative indices count from the end."""
+    """Legalise y[i, t[i, j], …] ∘= u[i, j, …], a scatter along one axis. Negative indices count from the end."""
     data, indices, _ = call.args
     axis = int(call.attrs.axis) % len(data.ty.shape)
 
@@ -40,7 +40,7 @@ def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 
 def scatter_nd(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """y[t[i, 0], t[i, 1], …, j] ∘= u[i, j]: an index vector along the last axis."""
+    """Legalise y[t[i, 0], t[i, 1], …, j] ∘= u[i, j], a scatter by index vectors along the last axis."""
     _, indices, updates = call.args
     count, rank = int(indices.ty.shape[-1]), len(indices.ty.shape) - 1
 

@@ -34,7 +34,8 @@ _INSTRUCTIONS_PER_CYCLE = 2
 
 
 _MOST_TENSORS = 300
-"""Largest number of tensors of a function: TVM's IR builder nests a scope for each, up to Python's 1,000 calls."""
+"""Largest number of tensors of a function: TVM's IR builder nests a scope for each, and Python allows 1,000 nested
+calls."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
 
 
 def _is_move(value: ir.Expr) -> bool:
-    """Whether a value is an element of a tensor or a constant, whichever a condition says."""
+    """Whether a value is only an element of a tensor or a constant, or a choice between such."""
     if call_name(value) == CONDITIONAL:
         return all(_is_move(branch) for branch in value.args[1:])
     return isinstance(value, (TensorLoad, prim.IntImm, prim.FloatImm))
@@ -133,7 +134,7 @@ def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
 
 @dataclass
 class _Emitter:
-    """Emits the body; `done` describes each nest of `nests` in words."""
+    """Emitter of the scheduled body; `done` describes each nest of `nests` in words."""
 
     rows: RowLoops
     flat: Mapping[ir.Var, tirx.Buffer]
@@ -148,7 +149,7 @@ class _Emitter:
         return (f"rows of {rows}: " if rows else "") + "; ".join(dict.fromkeys(self.done))
 
     def allocate(self) -> None:
-        """Makes the tensors that live inside."""
+        """Allocate the function's temporary tensors."""
         for tensor in self.rows.program.temporaries:
             size = math.prod(shape_of(tensor))
             self.buffers[self.flat[tensor]] = T.alloc_buffer((size,), str(tensor.ty.dtype), layout=None)
@@ -178,7 +179,7 @@ class _Emitter:
 
 
 def _cycles(stage: Stage) -> float:
-    """Cycles of a stage on one core, roughly: for reports, and whether threads are worth waking."""
+    """Return a rough estimate of a stage's cycles on one core, for reports and for the choice of threads."""
     instructions = 2 + _instructions(stage.value, _innermost(stage))
     vectors = stage.size * instructions * _vectors(stage.value)
     if stage.reduction:
@@ -190,12 +191,12 @@ def _cycles(stage: Stage) -> float:
 
 
 def _vectors(value: ir.Expr) -> float:
-    """Return the vectors that an element of a value takes."""
+    """Return the share of a vector register that an element of a value takes."""
     return int("".join(filter(str.isdigit, element(value))) or 8) / 8 / _VECTOR_BYTES
 
 
 def _instructions(value: ir.Expr, along: Axis | None) -> float:
-    """Instructions of an expression for each step of the innermost loop, along an axis if that is known."""
+    """Return the instructions of an expression for each step of the innermost loop, along an axis if that is known."""
     if along is None:
         return cost(value) + len(loads(value))
     spent = loop_cost(value, along.var)

@@ -52,7 +52,7 @@ def parts(stage: Stage) -> Iterator[Stage]:
 
 
 def _find_cuts(condition: ir.Expr, cuts: Mapping[ir.Var, set[int]]) -> None:
-    """Notes where a condition on one axis changes: `axis + a < b` and the like."""
+    """Collect the places where a condition on one axis, such as `axis + a < b`, changes, into `cuts`."""
     for part in walk(condition):
         if type(part) not in _COMPARE:
             continue
@@ -71,5 +71,5 @@ def _find_cuts(condition: ir.Expr, cuts: Mapping[ir.Var, set[int]]) -> None:
 
 
 def _holds(comparison: ir.Expr, difference: int) -> bool:
-    """Whether a comparison holds where its sides differ by so much."""
+    """Whether a comparison holds if its left side minus its right side is `difference`."""
     return _COMPARE[type(comparison)](difference)

@@ -74,10 +74,10 @@ class StagedFunction:
 
 
 def shape_of(buffer: ir.Var) -> tuple[int, ...]:
-    """The shape of a tensor.
+    """Return the shape of a tensor.
 
     Raises:
-        UnsupportedError: It is symbolic.
+        UnsupportedError: The shape is symbolic.
     """
     if not all(isinstance(dim, prim.IntImm) for dim in buffer.ty.shape):
         raise UnsupportedError("a symbolic shape")

@@ -70,7 +70,7 @@ def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: VectorPositio
 
 
 def _each(extent: int, step: int, body: Callable[[ir.Expr], None], parallel: bool = False) -> None:
-    """Emits `body` for the start of each block of an axis; the last overlaps the one before if it must."""
+    """Emit `body` for the start of each block of an axis; the last may overlap the one before it."""
     full, last = cover(extent, step)
     if full == 1:
         body(i64(0))
@@ -82,14 +82,14 @@ def _each(extent: int, step: int, body: Callable[[ir.Expr], None], parallel: boo
 
 
 def _interleaved(vectors: Sequence[ir.Expr]) -> ir.Expr:
-    """Lane 0 of each vector, then lane 1 of each, …; LLVM makes one ST2, ST3 or ST4 of it and its store."""
+    """Return lane 0 of each vector, then lane 1 of each, …; LLVM makes one ST2, ST3 or ST4 of this and its store."""
     lanes = lanes_of(vectors[0])
     order = [lane + lanes * vector for lane in range(lanes) for vector in range(len(vectors))]
     return tirx.Shuffle(list(vectors), order)
 
 
 def _turned(rows: Sequence[ir.Expr]) -> list[ir.Expr]:
-    """The transposed block: as many vectors as a row has lanes; both numbers are powers of two.
+    """Return the transposed block: as many vectors as a row has lanes; both numbers are powers of two.
 
     Zipping row i with row i + n/2 interleaves two halves; after log2(n) rounds the vectors, one after the other, are
     the transposed block.

@@ -41,7 +41,7 @@ class VectorPosition:
         neon: Whether AArch64's own instructions may be used.
         along: The axis that the lanes follow.
         lanes: Number of lanes.
-        bind: Whether loads are given names: not where a condition guards them.
+        bind: Whether loads are bound to variables, which those guarded by a condition must not be.
     """
 
     at: Mapping[ir.Var, ir.Expr]
@@ -102,7 +102,7 @@ def _rounded_quotient(expr: ir.Expr, rounded: quotient.Rounded, place: VectorPos
 
 
 def _rounded(value: ir.Expr) -> ir.Expr:
-    """Rounded half to even; LLVM joins it with a conversion to integers."""
+    """Emit rounding half to even; LLVM merges it with a conversion to integers."""
     shape = f"v{lanes_of(value)}" if lanes_of(value) > 1 else ""
     bits = element(value).removeprefix("float")
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), f"llvm.roundeven.{shape}f{bits}", value)
@@ -135,7 +135,7 @@ def _bound(value: ir.Expr, place: VectorPosition) -> ir.Expr:
 
 
 def _conditional(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
-    """A condition that all lanes share is a branch; others are a branch a lane."""
+    """Emit a conditional: one branch if all lanes share the condition, else one branch a lane."""
     condition, yes, no = expr.args
     if place.along is not None and uses(condition, place.along):
         return _by_lane(expr, place)
@@ -167,7 +167,7 @@ def _load(expr: TensorLoad, place: VectorPosition) -> ir.Expr:
 
 
 def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: VectorPosition) -> ir.Expr | None:
-    """A load from a table of 256 bytes by a byte: TBL; None if it is something else."""
+    """Emit a load from a table of 256 bytes by a vector of bytes as TBL; return None for any other load."""
     byte = table_index(expr)
     if not place.neon or byte is None or place.lanes != VECTOR or not place.bind:
         return None
@@ -190,7 +190,7 @@ def table_index(load: TensorLoad) -> ir.Expr | None:
 
 
 def _byte_index(offset: ir.Expr) -> ir.Expr | None:
-    """The b of `b - (least value of b's dtype)`, where b has 8 bits."""
+    """Return b of the offset `b - (least value of b's dtype)`, where b has 8 bits; None for other offsets."""
     base = 0
     if isinstance(offset, prim.Add) and isinstance(offset.b, prim.IntImm):
         base, offset = int(offset.b), offset.a

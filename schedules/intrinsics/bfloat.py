@@ -53,7 +53,7 @@ def functions() -> Any:
 
 
 def bfmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """acc[2 r + c] + sum over k < 4 of a[4 r + k] * b[4 c + k], for float32x4, and bfloat16 as int16x8.
+    """Emit BFMMLA: acc[2 r + c] + sum over k < 4 of a[4 r + k] * b[4 c + k], for float32x4, and bfloat16 as int16x8.
 
     Pairs of products are added before they are added to the sum, all rounded, or, with FEAT_EBF16 and its control
     bit, less often: the last bits depend on the core.
@@ -63,9 +63,9 @@ def bfmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def bfdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """acc[i] + sum over k < 2 of a[2 i + k] * b[2 i + k], for float32x4, and bfloat16 as int16x8; rounds as `bfmmla`.
+    """Emit BFDOT: acc[i] + sum over k < 2 of a[2 i + k] * b[2 i + k], for float32x4, and bfloat16 as int16x8.
 
-    There is no form by lane: LLVM 22 leaves the DUP that makes a splat, for which BFDOT has a lane index.
+    Rounds as `bfmmla`. There is no function for BFDOT by lane, since LLVM 22 does not merge the DUP of a lane into it.
     """
     check("bfdot", (acc, "float32x4"), (a, "int16x8"), (b, "int16x8"))
     return tirx.call_pure_extern("float32x4", "arm_bfdot", acc, a, b)
@@ -78,13 +78,13 @@ def bits(buffer: tirx.Buffer) -> tirx.Buffer:
 
 
 def widened(x: ir.Expr) -> ir.Expr:
-    """float32x4 of four bfloat16 as int16x4, exactly: SHLL by 16, for any core."""
+    """Emit the exact conversion of four bfloat16 (int16x4) to float32x4: SHLL by 16, on any core."""
     check("widened", (x, "int16x4"))
     high = tirx.Cast("int32x4", x) << tirx.Broadcast(tirx.IntImm("int32", 16), 4)
     return tirx.reinterpret("float32x4", high)
 
 
 def rounded(x: ir.Expr) -> ir.Expr:
-    """float32x8 to nearest even: BFCVTN, BFCVTN2."""
+    """Emit the conversion of float32x8 to eight bfloat16 (int16x8), to nearest even: BFCVTN, BFCVTN2."""
     check("rounded", (x, "float32x8"))
     return tirx.call_pure_extern("int16x8", "arm_bfcvtn", x)

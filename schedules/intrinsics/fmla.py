@@ -7,7 +7,7 @@ from schedules.intrinsics.registers import LANES
 
 
 def fmla_lane(acc: ir.Expr, vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:
-    """Multiplies a vector by one lane of another and adds it: acc[i] + vector[i] * by[lane], one rounding.
+    """Emit FMLA by element: acc[i] + vector[i] * by[lane], rounded once.
 
     It is written as `llvm.fma` of a splat, which every LLVM target computes alike; on AArch64 the splat becomes the
     lane index of `fmla vd.4s, vn.4s, vm.s[lane]`.

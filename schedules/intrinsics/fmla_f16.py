@@ -11,7 +11,9 @@ LANES = 8
 
 
 def fmla_lane(acc: ir.Expr, vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:
-    """acc[i] + vector[i] * by[lane], one rounding: `fmla vd.8h, vn.8h, vm.h[lane]`, whose vm is one of V0 to V15.
+    """Emit FMLA of binary16 by element: acc[i] + vector[i] * by[lane], rounded once.
+
+    The instruction is `fmla vd.8h, vn.8h, vm.h[lane]`, whose vm is one of V0 to V15.
 
     Args:
         acc: float16x8.
@@ -26,13 +28,13 @@ def fmla_lane(acc: ir.Expr, vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:
 
 
 def fmul_lane(vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:
-    """vector[i] * by[lane], rounded: `fmul vd.8h, vn.8h, vm.h[lane]`; arguments as `fmla_lane`."""
+    """Emit FMUL of binary16 by element, vector[i] * by[lane], rounded; arguments as of `fmla_lane`."""
     _check("fmul_lane", {"vector": vector}, "float16x8")
     return vector * _splat("fmul_lane", by, lane)
 
 
 def fmlal(acc: ir.Expr, a: ir.Expr, b: ir.Expr, half: int) -> ir.Expr:
-    """acc[i] + a[4 half + i] * b[4 half + i], exact products and one rounding: FMLAL for half 0, FMLAL2 for 1.
+    """Emit acc[i] + a[4 half + i] * b[4 half + i], exact products and one rounding: FMLAL for half 0, FMLAL2 for 1.
 
     Args:
         acc: float32x4.
@@ -47,7 +49,7 @@ def fmlal(acc: ir.Expr, a: ir.Expr, b: ir.Expr, half: int) -> ir.Expr:
 
 
 def widened(x: ir.Expr, half: int) -> ir.Expr:
-    """Four lanes of a float16x8 as float32x4: FCVTL for half 0, FCVTL2 for 1."""
+    """Emit the conversion of four lanes of a float16x8 to float32x4: FCVTL for half 0, FCVTL2 for 1."""
     return tirx.Cast("float32x4", tirx.Shuffle([x], list(range(4 * half, 4 * half + 4))))
 
 

@@ -12,7 +12,7 @@ _REGISTER_BITS = 128
 
 
 def interleaved(vectors: Sequence[ir.Expr], element: str) -> list[ir.Expr]:
-    """The first element of each vector, then the second of each, and so on, as vectors of at most 128 bits.
+    """Emit the first element of each vector, then the second of each, and so on, as vectors of at most 128 bits.
 
     Args:
         vectors: A power of two of them, of at most 128 bits, all of one dtype.

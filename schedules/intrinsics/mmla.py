@@ -15,17 +15,17 @@ BLOCK = 2
 
 
 def smmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """acc[2 r + c] + sum over k < 8 of a[8 r + k] * b[8 c + k], for int32x4, int8x16 and int8x16."""
+    """Emit SMMLA: acc[2 r + c] + sum over k < 8 of a[8 r + k] * b[8 c + k], for int32x4, int8x16 and int8x16."""
     return _mmla("smmla", acc, (a, "int8x16"), (b, "int8x16"))
 
 
 def ummla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """`smmla` of uint8x16 and uint8x16."""
+    """Emit UMMLA, which is `smmla` for uint8x16 and uint8x16."""
     return _mmla("ummla", acc, (a, "uint8x16"), (b, "uint8x16"))
 
 
 def usmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """`smmla` of uint8x16 and int8x16."""
+    """Emit USMMLA, which is `smmla` for uint8x16 and int8x16."""
     return _mmla("usmmla", acc, (a, "uint8x16"), (b, "int8x16"))
 
 

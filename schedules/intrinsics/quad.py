@@ -23,13 +23,13 @@ LAST = REGISTERS - QUAD
 """The first of the last four registers, which a stream's vectors go to."""
 
 _FIRST = range(0, LAST + 1, 2)
-"""Registers of the first of four: accumulators of a row are in pairs."""
+"""Registers that the first of four vectors may go to: even ones, as the accumulators of a row are in pairs."""
 
 _WORDS, _BYTES = "<4 x i32>", "<16 x i8>"
 
 
 def _joined(count: int, element: str, lanes: int) -> list[str]:
-    """Lines that return vectors %v0 to %v[count - 1] as one vector."""
+    """Return the lines of LLVM IR that return vectors %v0 to %v[count - 1] as one vector."""
     lines, whole, size = [], "%v0", lanes
     for v in range(1, count):
         # Both operands of a shuffle are of one type: the next vector is widened first.
@@ -50,13 +50,16 @@ def _parts(types: str, count: int) -> list[str]:
 
 
 def _registers(first: int, count: int, shape: str) -> tuple[str, str]:
-    """The operand of LD1, and the outputs of its asm."""
+    """Return the register list of LD1, and the output constraints of its inline assembly."""
     names = [f"v{first + v}" for v in range(count)]
     return ", ".join(f"{name}.{shape}" for name in names), ",".join(f"={{{name}}}" for name in names)
 
 
 def _quad(first: int) -> str:
-    """Only for memory that is not written to while the function runs: LLVM is not told that the asm reads any."""
+    """Return LLVM IR of a function that loads four vectors.
+
+    The memory must be constant: LLVM is not told that the assembly reads it.
+    """
     types = ", ".join([_WORDS] * QUAD)
     operand, outputs = _registers(first, QUAD, "4s")
     load = f'asm sideeffect "ld1 {{ {operand} }}, [${QUAD}]", "{outputs},r"(ptr %from)'
@@ -113,12 +116,12 @@ def quads() -> Iterator[None]:
 
 
 def quad(buffer: tirx.Buffer, offset: ir.Expr, first: int) -> list[ir.Expr]:
-    """Load four int32x4 from `offset` of a flat int32 or int8 buffer that is never written, here and now.
+    """Emit, at this place, a load of four int32x4 from `offset` of a flat buffer.
 
     Args:
-        buffer: Of the vectors.
-        offset: Of the first.
-        first: The register of the first, an even number.
+        buffer: Buffer that is read, int32 or int8; it must never be written.
+        offset: Offset of the first vector.
+        first: Number of the register of the first vector, which is even.
     """
     if first not in _FIRST:
         raise ValueError(f"register {first} is not one of {', '.join(map(str, _FIRST))}")
@@ -129,9 +132,9 @@ def quad(buffer: tirx.Buffer, offset: ir.Expr, first: int) -> list[ir.Expr]:
 
 
 class Stream:
-    """Vectors of a flat int8 buffer one behind the other, from a cursor that each load advances.
+    """A stream of consecutive vectors of a flat int8 buffer; each load advances a cursor.
 
-    They go to the last registers. The buffer is never written.
+    Vectors are loaded into the last four registers. The buffer must never be written.
     """
 
     def __init__(self, buffer: tirx.Buffer, offset: ir.Expr) -> None:
@@ -143,7 +146,7 @@ class Stream:
         T.evaluate(tirx.call_extern("int32", *begin))
 
     def next(self, count: int) -> list[ir.Expr]:
-        """Load the next `count` vectors, int8x16, 1 to 4."""
+        """Emit the load of the next `count` vectors (1 to 4), int8x16."""
         if not 1 <= count <= QUAD:
             raise ValueError(f"a load of {count} vectors; LD1 brings 1 to {QUAD}")
         cursor = tirx.address_of(self._cursor[0])

@@ -23,7 +23,10 @@ COUNTS = (2, 4, 8)
 
 
 def _definition(vectors: int) -> str:
-    """Only for memory that is not written to while the function runs: LLVM is not told that the asm reads any."""
+    """Return LLVM IR of a function that loads vectors.
+
+    The memory must be constant: LLVM is not told that the assembly reads it.
+    """
     types = f"{{ {', '.join(['<4 x i32>'] * vectors)} }}"
     places = ["", *(f", #{16 * v}" for v in range(2, vectors, 2))]
     loads = [f"ldp ${{{2 * i}:q}}, ${{{2 * i + 1}:q}}, [${vectors}{at}]" for i, at in enumerate(places)]
@@ -51,7 +54,10 @@ def reloads() -> Iterator[None]:
 
 
 def reloaded(buffer: tirx.Buffer, offset: ir.Expr, vectors: int = 2) -> ir.Expr:
-    """Load `vectors` int32x4 at this place, from `offset` of a flat int32 or int8 buffer that is never written."""
+    """Emit, at this place, a load of `vectors` int32x4 from `offset` of a flat buffer.
+
+    The buffer is int32 or int8, and must never be written.
+    """
     if vectors not in COUNTS:
         raise ValueError(f"reload of {vectors} vectors; of {', '.join(map(str, COUNTS))} there is one")
     check_flat("reloaded", buffer, "int32", "int8")

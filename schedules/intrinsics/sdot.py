@@ -15,22 +15,24 @@ K_STEP = 4
 
 
 def sdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The instruction: acc[i] + sum over k < 4 of a[4 i + k] * b[4 i + k], for int32x4, int8x16 and int8x16."""
+    """Emit SDOT: acc[i] + sum over k < 4 of a[4 i + k] * b[4 i + k], for int32x4, int8x16 and int8x16."""
     return _dot("sdot", acc, (a, "int8x16"), (b, "int8x16"))
 
 
 def udot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """`sdot` of uint8x16 and uint8x16; the sums are modulo 2**32."""
+    """Emit UDOT, which is `sdot` for uint8x16 and uint8x16; the sums are modulo 2**32."""
     return _dot("udot", acc, (a, "uint8x16"), (b, "uint8x16"))
 
 
 def usdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """`sdot` of uint8x16 and int8x16; needs i8mm."""
+    """Emit USDOT (i8mm), which is `sdot` for uint8x16 and int8x16."""
     return _dot("usdot", acc, (a, "uint8x16"), (b, "int8x16"))
 
 
 def sdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
-    """Four columns by four k of one row: acc[i] + sum over k < 4 of b[4 i + k] * a[4 lane + k].
+    """Emit SDOT by element: acc[i] + sum over k < 4 of b[4 i + k] * a[4 lane + k].
+
+    These are four columns by four k of one row.
 
     Args:
         acc: int32x4.
@@ -42,12 +44,12 @@ def sdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
 
 
 def udot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
-    """`sdot_lane` of uint8 vectors."""
+    """Emit UDOT by element, which is `sdot_lane` for uint8 vectors."""
     return udot(acc, b, _splat(a, lane))
 
 
 def usdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
-    """`sdot_lane` of uint8 `b` and int8 `a`."""
+    """Emit USDOT by element, which is `sdot_lane` for uint8 `b` and int8 `a`."""
     return usdot(acc, b, _splat(a, lane))
 
 
@@ -57,7 +59,7 @@ def _dot(name: str, acc: ir.Expr, a: tuple[ir.Expr, str], b: tuple[ir.Expr, str]
 
 
 def _splat(a: ir.Expr, lane: int) -> ir.Expr:
-    """Four bytes in every lane; LLVM turns it into the index of the instruction by element, `vm.4b[lane]`."""
+    """Emit four bytes in every lane; LLVM merges this into SDOT by element, `vm.4b[lane]`."""
     dtype, _, lanes = str(a.ty.dtype).rpartition("x")
     words = int(lanes) // 4
     value = tirx.reinterpret("int32" if words == 1 else f"int32x{words}", a)
@@ -66,7 +68,7 @@ def _splat(a: ir.Expr, lane: int) -> ir.Expr:
 
 
 def register() -> str:
-    """Makes the intrinsic known to `Schedule.tensorize` under the name that it returns; safe to call again.
+    """Register the tensor intrinsic for `Schedule.tensorize` and return its name; safe to call again.
 
     The layout is part of both descriptions: B must be 16 consecutive bytes with k innermost, at a multiple of 16.
     Without the strides a row-major B would match, and the instruction would read bytes that are not its own.
@@ -75,7 +77,7 @@ def register() -> str:
 
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator] # TVM ships no types
     def meaning(a: T.handle, b: T.handle, c: T.handle) -> None:
-        """C[i] += sum over k of A[k] * B[i, k]: one row of A, int8 [4], by four packed columns of B, int8 [4, 4]."""
+        """C[i] += sum over k of A[k] * B[i, k]: a row of A, int8 [4], by four packed columns of B, int8 [4, 4]."""
         A = T.match_buffer(a, (4,), "int8", strides=[1], offset_factor=4)  # noqa: N806
         B = T.match_buffer(b, (4, 4), "int8", strides=[4, 1], offset_factor=16)  # noqa: N806
         C = T.match_buffer(c, (4,), "int32", strides=[1], offset_factor=4)  # noqa: N806

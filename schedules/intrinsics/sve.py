@@ -112,7 +112,7 @@ def functions(wanted: bool = True) -> AbstractContextManager[Any]:
 
 
 def fexpa(x: ir.Expr) -> ir.Expr:
-    """2**(k / 64) times 2**(e - 127), float32x4: k are the low six bits of an int32x4, e the eight above."""
+    """Emit FEXPA: 2**(k / 64) * 2**(e - 127), float32x4; k is the low six bits of an int32x4, e the eight above."""
     check("fexpa", (x, "int32x4"))
     return tirx.call_pure_extern("float32x4", "arm_sve_fexpa", x)
 
@@ -127,21 +127,24 @@ def fma(a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Expr:
 
 
 def widened(source: tirx.Buffer, offset: ir.Expr) -> ir.Expr:
-    """Four bytes as int32x4, with their sign if they are int8: LD1SB or LD1B. NEON takes a load and SSHLL twice."""
+    """Emit LD1SB or LD1B: four int8 or uint8 from `offset` as int32x4. NEON takes a load and SSHLL twice."""
     check_flat("widened", source, "int8", "uint8")
     name = {"int8": "arm_sve_ld1sb", "uint8": "arm_sve_ld1b"}[str(source.dtype)]
     return tirx.call_extern("int32x4", name, tirx.address_of(source[offset]))
 
 
 def gathered(table: tirx.Buffer, index: ir.Expr) -> ir.Expr:
-    """table[index], int32x4, of an int32 buffer: LD1W. NEON takes four moves to a register, four loads, and INS."""
+    """Emit LD1W: int32x4 table[index] of an int32 buffer. NEON takes four moves to a register, four loads, and INS."""
     check_flat("gathered", table, "int32")
     check("gathered", (index, "int32x4"))
     return tirx.call_extern("int32x4", "arm_sve_gather", tirx.address_of(table[0]), index)
 
 
 def store_first(target: tirx.Buffer, value: ir.Expr, offset: ir.Expr, count: int) -> None:
-    """Stores the first `count` of 16 bytes: ST1B. NEON takes a store, and often a move, for each bit of the count."""
+    """Emit ST1B, a store of the first `count` of 16 bytes.
+
+    NEON takes a store, and often a move, for each bit of the count.
+    """
     check_flat("store_first", target, "int8", "uint8")
     check("store_first", (value, f"{target.dtype}x{VECTOR}"))
     if not 0 < count < VECTOR:

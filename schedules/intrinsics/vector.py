@@ -10,23 +10,23 @@ def lanes_of(x: ir.Expr) -> int:
 
 
 def combine(low: ir.Expr, high: ir.Expr) -> ir.Expr:
-    """The concatenation of two vectors of one dtype."""
+    """Emit the concatenation of two vectors of one dtype."""
     element, _, lanes = str(low.ty.dtype).rpartition("x")
     return tirx.call_intrin(f"{element}x{2 * int(lanes)}", "tirx.vectorcombine", low, high)
 
 
 def low(x: ir.Expr) -> ir.Expr:
-    """The first half of a vector."""
+    """Emit the first half of a vector."""
     return tirx.call_intrin(_half(x), "tirx.vectorlow", x)
 
 
 def high(x: ir.Expr) -> ir.Expr:
-    """The second half of a vector."""
+    """Emit the second half of a vector."""
     return tirx.call_intrin(_half(x), "tirx.vectorhigh", x)
 
 
 def zip_halves(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Expr]:
-    """(ZIP1, ZIP2) of two 128-bit vectors seen as lanes of `lane_dtype`: a0 b0 a1 b1 ..., in their own dtype.
+    """Emit (ZIP1, ZIP2) of two 128-bit vectors seen as lanes of `lane_dtype`: a0 b0 a1 b1 ..., in their own dtype.
 
     Args:
         a: A vector of 128 bits.
@@ -45,7 +45,7 @@ def zip_halves(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Exp
 
 
 def unzip(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Expr]:
-    """(UZP1, UZP2) of two 128-bit vectors seen as lanes of `lane_dtype`: the even lanes, the odd lanes."""
+    """Emit (UZP1, UZP2) of two 128-bit vectors seen as lanes of `lane_dtype`: the even lanes, the odd lanes."""
     lanes = int(lane_dtype.rpartition("x")[2])
     wide = [tirx.reinterpret(lane_dtype, a), tirx.reinterpret(lane_dtype, b)]
     dtype = str(a.ty.dtype)

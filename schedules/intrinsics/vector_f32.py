@@ -23,9 +23,10 @@ class Vector:
     """
 
     def __init__(self, lanes: int, *, sve: bool = False, held: Mapping[float, ir.Expr] | None = None) -> None:
-        """Vectors of so many lanes, with constants that are variables.
+        """Set up arithmetic on `lanes` lanes; `held` are the constants that are already in variables.
 
-        LLVM makes a constant again in each iteration of a loop, in three instructions, which it does with no variable.
+        LLVM materialises a literal constant again in each iteration of a loop, by three instructions; a variable stays
+        in a register.
         """
         self.sve = sve and lanes == LANES
         self._held = held or {}
@@ -39,15 +40,15 @@ class Vector:
         return self._held.get(value, splat(value, "float32", self.lanes))
 
     def fma(self, a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Var:
-        """The sum a * b + c, rounded once; of plain products and sums LLVM would choose which to contract."""
+        """Emit a * b + c, rounded once; of separate products and sums LLVM would choose which to contract."""
         return T.Bind(sve.fma(a, b, c) if self.sve else self._call("fma", a, b, c))
 
     def maximum(self, x: ir.Expr, bound: float) -> ir.Var:
-        """IEEE 754-2019 maximum, which is FMAX: a NaN stays a NaN."""
+        """Emit IEEE 754-2019 maximum, which is FMAX: a NaN stays a NaN."""
         return T.Bind(self._opaque("maximum", x, self.const(bound)))
 
     def minimum(self, x: ir.Expr, bound: float) -> ir.Var:
-        """IEEE 754-2019 minimum, which is FMIN: a NaN stays a NaN."""
+        """Emit IEEE 754-2019 minimum, which is FMIN: a NaN stays a NaN."""
         return T.Bind(self._call("minimum", x, self.const(bound)))
 
     def absolute(self, x: ir.Expr) -> ir.Var:
@@ -70,7 +71,7 @@ class Vector:
         return tirx.reinterpret(self._integers, x)
 
     def power(self, biased: ir.Expr) -> ir.Var:
-        """2**(n - 127) of the low nine bits n of an int32: they become the exponent."""
+        """Emit 2**(n - 127) for the low nine bits n of an int32, which become the exponent."""
         shift = tirx.IntImm("int32", EXPONENT)
         shifts = shift if self.lanes == 1 else tirx.Broadcast(shift, self.lanes)
         return T.Bind(tirx.reinterpret(self._dtype, biased << shifts))
@@ -79,9 +80,9 @@ class Vector:
         return tirx.call_llvm_pure_intrin(self._dtype, f"llvm.{name}.{self._suffix}", *operands)
 
     def _opaque(self, name: str, *operands: ir.Expr) -> ir.Expr:
-        """A call that TVM does not take for pure, and so does not put in the place of its variable.
+        """Emit a call that TVM does not know to be pure, and so does not substitute for its variable.
 
-        With one at the beginning of each function, what a function is given stays a variable to TVM's simplifier, which
-        otherwise writes out all uses of all uses: 50 s for tanh of softplus.
+        Each function begins with one, so that its argument stays a variable. Otherwise TVM's simplifier expands each
+        use of each use: 50 s for tanh of softplus.
         """
         return tirx.call_llvm_intrin(self._dtype, f"llvm.{name}.{self._suffix}", *operands)

@@ -24,10 +24,10 @@ class Cached(Protocol):
     """Source of cached choices and PrimFuncs of the kernels in `KERNELS`, which makes those that it lacks."""
 
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
-        """Return what `schedules.select.select` does."""
+        """Return the result of `schedules.select.select`."""
 
     def stub(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
-        """Return what `built` does, where the body may be missing."""
+        """Return the PrimFunc of `built`; its body may be missing."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Lowered:
         func: Its arguments are the composite's parameters in order, then `constants`, then the output; for
             `R.call_tir(gv, (*params, *constants), out_ty)`. Of equal kernels in succession it is one object.
         constants: The composite's constants, packed as the kernel reads them.
-        choice: Which kernel, and why.
+        choice: The kernel that was chosen, and why.
     """
 
     func: tirx.PrimFunc
@@ -63,11 +63,11 @@ def lower(
             attribute names a spec of `VOCABULARY`.
         target: What the PrimFunc is built for; it becomes the function's "target" attribute.
         core: The core to choose for.
-        choose: See `select`.
+        choose: Overrules the estimates where it knows parameters.
         routines: Name → routine, for those that the composite calls by call_tir.
-        without: See `select`.
-        more: See `select`.
-        cached: Takes the place of `select` and `built` for kernels of ours.
+        without: Names of kernels that are not to be used.
+        more: Kernels to choose among beside `KERNELS`.
+        cached: Replaces `select` and `built`, for the kernels in `KERNELS`.
 
     Returns:
         The kernel, or why there is none.

@@ -37,7 +37,7 @@ Parameters = tuple[tuple[str, int | float | str], ...]
 
 
 class _Reader:
-    """Turns the expressions of one composite into operands, collecting its constants."""
+    """Parser of the expressions of one composite into operands, collecting its constants."""
 
     def __init__(self, function: relax.Function, routines: Routines) -> None:
         self._params = list(function.params)
@@ -61,22 +61,22 @@ class _Reader:
         return Operand(shape, dtype, "input", index)
 
     def move(self, binding: relax.VarBinding) -> None:
-        """Takes the permutation or cast that a binding computes as part of the operands that read it."""
+        """Record a permutation or cast, as part of the operands that read it."""
         self._moves.append((binding.var, binding.value))
 
     def routine(self, call: ir.Call) -> tirx.PrimFunc | None:
-        """The function that a call_tir calls."""
+        """Return the function that a call_tir calls."""
         if call.op.name != "relax.call_tir":
             return None
         return self.routines.get(call.args[0].name_hint)
 
     def name(self, call: ir.Call) -> str:
-        """Name of the operator, or of the routine's numerics."""
+        """Return the name of the operator, or of the routine's numerics."""
         routine = self.routine(call)
         return str(call.op.name if routine is None else routine.attrs["numerics"])
 
     def parameters(self, call: ir.Call) -> Parameters:
-        """The parameters of a routine, or an operator's float attributes, sorted by name."""
+        """Return the parameters of a routine, or an operator's float attributes, sorted by name."""
         routine = self.routine(call)
         if routine is None:
             return tuple((name, value) for name, value in _values(call) if isinstance(value, float))
@@ -250,7 +250,7 @@ def _is_static(expr: ir.Expr) -> bool:
 
 
 def _values(call: ir.Call) -> list[tuple[str, Any]]:
-    """An operator's attributes, sorted by name."""
+    """Return an operator's attributes, sorted by name."""
     if call.attrs is None:
         return []
     names = sorted(field.name for field in call.attrs.__tvm_ffi_type_info__.fields)

@@ -302,7 +302,7 @@ class Emitter:
         return [self.gate(0, self.total(t, b, u, 0))]
 
     def total(self, t: ir.Expr, b: ir.Expr, u: ir.Expr, gate: int) -> ir.Expr:
-        """A gate's sum with the data's product."""
+        """Return a gate's argument: its product with the state plus that with the data."""
         column = i64(gate * self.hidden) + u
         return self.x[t, b, column] + self.sums[b, column]
 

@@ -72,8 +72,8 @@ def sequence_dynamic(
         scale: Scale of each column of r, [gates * hidden].
         states: Initial h and, for an LSTM, c; each [batch, hidden].
         rounding: How h is quantised.
-        bias: See `sequence`.
-        lengths: See `sequence`.
+        bias: Bias of the last gate's recurrent product, [hidden], if it is linear before the reset.
+        lengths: Lengths of the sequences, [batch]; None if all have all steps.
     """
     by_gate, scales = (np.split(each, cell.gates, -1) for each in (r.astype(np.int64), scale))
 

@@ -284,13 +284,13 @@ def _wide(value: ir.Expr) -> ir.Expr:
 
 
 def _scaled(x: ir.Expr, scale: Scale) -> ir.Expr:
-    """`scaled` of an int32; the result is int64."""
+    """Return the expression of `scaled` for an int32; the result is int64."""
     total = _wide(x) * i64(scale.multiplier << max(scale.shift, 0)) + i64(1 << (_MULTIPLIED - 1))
     return _shifted(total >> i64(_MULTIPLIED), max(-scale.shift, 0))
 
 
 def _shifted(x: ir.Expr, bits: int) -> ir.Expr:
-    """`shifted` of an int64."""
+    """Return the expression of `shifted` for an int64."""
     x = T.Bind(x)
     return (x + i64(1 << (bits - 1)) + (x >> i64(63))) >> i64(bits) if bits else x
 

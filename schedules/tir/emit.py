@@ -23,13 +23,13 @@ def i64(value: int) -> tirx.IntImm:
 
 
 def load(buffer: tirx.Buffer, offset: ir.Expr, lanes: int) -> ir.Var:
-    """Binds `lanes` consecutive elements of a flat buffer from `offset`."""
+    """Bind a load of `lanes` consecutive elements of a flat buffer from `offset`."""
     dtype = buffer.dtype if lanes == 1 else f"{buffer.dtype}x{lanes}"
     return T.Bind(buffer.vload([offset], dtype))
 
 
 def store(buffer: tirx.Buffer, value: ir.Expr, offset: ir.Expr, lanes: int) -> None:
-    """Stores a vector of `lanes` elements to a flat buffer from `offset`."""
+    """Store a vector of `lanes` elements to a flat buffer from `offset`."""
     T.buffer_store(buffer, value, [offset if lanes == 1 else tirx.Ramp(offset, 1, lanes)])
 
 
@@ -71,7 +71,7 @@ class Function:
 
 @contextmanager
 def kernel_function(name: str, arguments: Sequence[TensorSpec]) -> Iterator[Function]:
-    """Opens a PrimFunc whose arguments are dense tensors that do not overlap.
+    """Open a PrimFunc whose arguments are dense tensors that do not overlap.
 
     Args:
         name: Symbol of the function.

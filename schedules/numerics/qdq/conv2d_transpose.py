@@ -3,8 +3,8 @@
 
     acc = sum over taps that meet an input of (x - zx) * w
 
-The outputs at the border meet fewer taps than others, and of several strides each meets others: with the zero point
-taken off inside, no offset has to know which. The sum is exact: whoever asks for it brings a dtype that is wide enough.
+Outputs meet different taps, fewer of them at the border. As the zero point is subtracted inside the sum, no offset
+depends on which. The sum is exact: the caller gives a dtype that is wide enough.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from schedules.numerics.routine import PRODUCT, Routine, routine
 
 
 def accumulators(x: Array, w: npt.NDArray[np.integer[Any]], x_zero: int, geometry: Geometry) -> Array:
-    """Compute the int64 sums; shapes of data and weights as in `Geometry`."""
+    """Compute the int64 sums; the shapes of data and weights are those of `Geometry`."""
     rows, columns = geometry.axes
     depth = geometry.data[3] // geometry.groups
     tall, wide = ((a.size - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 for a in (rows, columns))

@@ -3,7 +3,7 @@
 
     acc[i, j] = sum over k of (a[i, k] - za) * (b[k, j] - zb)
 
-The sum is exact: whoever asks for it brings a dtype that is wide enough.
+The sum is exact: the caller gives a dtype that is wide enough.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from schedules.numerics.routine import PRODUCT, Routine, routine
 
 
 def accumulators(a: Array, b: Array, a_zero: int, b_zero: int) -> Array:
-    """Compute the int64 sums."""
+    """Compute the int64 sums of [..., M, K] by [..., K, N]."""
     product: Array = (a.astype(np.int64) - a_zero) @ (b.astype(np.int64) - b_zero)
     return product
 
@@ -40,7 +40,7 @@ def matmul_dynamic_routine(
     """Return the routine of int32 `accumulators` whose zero points are operands.
 
     Args:
-        shapes: See `matmul_routine`.
+        shapes: Shapes of the tensors, [..., M, K] and [..., K, N].
         dtypes: Dtypes of the tensors.
         zero_points: Shapes of their int32 zero points, of one element each.
     """

@@ -49,7 +49,7 @@ class Norm:
     Attributes:
         axes: How many of the last axes are one row.
         epsilon: Added to the variance, or to the mean square.
-        centred: Whether the mean is taken off: a layer norm, else an RMS norm.
+        centred: Whether the mean is subtracted: a layer norm, else an RMS norm.
     """
 
     axes: int
@@ -103,7 +103,7 @@ def norm_routine(
 ) -> Routine:
     """Return the routine of `norm` for a shape; g and h are its constants.
 
-    Its attributes are axes, spread (b), zero (what is taken off d) and those of y.
+    Its attributes are axes, spread (b), zero (what is subtracted to get d) and those of y.
 
     Args:
         shape: Shape of the tensor.

@@ -158,7 +158,7 @@ class Qdq:
             y: Quantisation of the output.
 
         Raises:
-            ValueError: See `norm_routine`.
+            ValueError: x is not of 8 bits, a row is too long, epsilon is not positive, or gamma or beta are too large.
         """
         (axes, epsilon), (gamma, beta) = row, factors
         what = Norm(axes, epsilon, centred=beta is not None)

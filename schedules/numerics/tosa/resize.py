@@ -168,7 +168,7 @@ def _total_dtype(x: Quantization, units: int) -> str:
 
 
 def _rounded(total: ir.Expr, units: int, dtype: str) -> ir.Expr:
-    """RESCALE by 1 / units, whose result is a mean of the values, and so within their limits."""
+    """Emit RESCALE by 1 / units; the result is a mean of 8-bit values, and so within their limits."""
     if units == 1:
         return tirx.Cast(dtype, total)
     if _is_power(units):
