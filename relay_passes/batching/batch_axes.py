@@ -65,7 +65,7 @@ def find_batch_axes(
 def _together(
     buffer: Var, stores: dict[Var, list[_Store]], where: dict[Var, Samples | None]
 ) -> dict[Var, list[_Store]]:
-    """A buffer, and those that are read before it is known where they have samples: what argmax finds, and where."""
+    """Return a buffer and those that it reads whose batch axes are unknown, such as argmax's value and index."""
     found, rest = {buffer: stores[buffer]}, [buffer]
     while rest:
         for source in (load.source for write in stores[rest.pop()] for load in _loads(write)):
@@ -164,7 +164,7 @@ def _reads(exprs: Iterable[Expr]) -> list[TensorLoad]:
 
 
 def _holds(write: _Store, samples: Samples, where: dict[Var, Samples | None], count: int) -> bool:
-    """Whether a store to sample s reads that sample alone."""
+    """Whether a store to sample s reads sample s alone."""
     place = write.store.indices[samples.axis]
     if place not in write.ranges:
         return False
@@ -185,7 +185,7 @@ def _holds(write: _Store, samples: Samples, where: dict[Var, Samples | None], co
     fits = True
 
     def read(load: TensorLoad) -> Expr:
-        """Stands for the value read, if sample s may read it."""
+        """Return a variable in place of a load; clear `fits` if sample s may not make that load."""
         nonlocal fits
         at, own = list(load.indices), where[load.source]
         if own is not None:

@@ -139,7 +139,7 @@ class _Proof:
 
 
 def _plain(mod: IRModule) -> IRModule:
-    """Return the module without unused bindings, with operators in place of kernels that an importer wrote itself."""
+    """Return the module without unused bindings, with operators in place of kernels that the importer wrote as TIR."""
     return relax.transform.DeadCodeElimination(["main"])(recognize_kernels(mod))
 
 
@@ -194,7 +194,7 @@ class _Comparison:
 
 
 def _grown_axis(one: GenericConst, other: GenericConst, count: int) -> int | None:
-    """The axis along which a constant is another one of one sample, `count` times; None if it is not."""
+    """Return the axis along which constant `other` is `one`, repeated `count` times; None if it is not."""
     if not (isinstance(one.ty, relax.TensorType) and isinstance(other.ty, relax.TensorType)):
         return None
     a, b = one.value.numpy(), other.value.numpy()
@@ -206,7 +206,7 @@ def _grown_axis(one: GenericConst, other: GenericConst, count: int) -> int | Non
 
 
 def _grown_constants(one: relax.Function, several: relax.Function, count: int) -> dict[bytes, Samples]:
-    """The constants that have a part for each sample."""
+    """Return the constants that repeat a constant for each sample, with their batch axes."""
     found: dict[bytes, Samples] = {}
     for a, b in zip(bindings_of(one), bindings_of(several), strict=True):
         if isinstance(a.value, Call):

@@ -5,7 +5,7 @@
                                    f_range(x, y, i, j): if j - i == 1: y[i] = f_sample(x[i])
                                                         else: both halves of i … j, by f_range
 
-A sample is looked at where it is; what comes of it is copied to its place. The stack is as deep as n has bits.
+A sample is a view of the inputs; its results are copied to their place. The recursion is as deep as n has bits.
 """
 
 import math
@@ -71,7 +71,7 @@ class _Loop:
         return block.function(params, result, self._one.attrs)
 
     def _over_range(self) -> relax.Function:
-        """The function that computes samples `begin` to `end`, one at least, of tensors of any number."""
+        """Return the function that computes samples `begin` to `end`, which are one or more."""
         count, begin, end = (tirx.Var(name, "int64") for name in ("samples", "begin", "end"))
         params = self._params(count)
         results = [Var(f"output{k}", _of_samples(ty, count)) for k, ty in enumerate(self._outputs)]
@@ -148,7 +148,7 @@ def _shape(ty: TensorType) -> relax.ShapeExpr:
 
 
 def _part(tensor: Var, ty: TensorType, index: Expr) -> Expr:
-    """One sample of a tensor, where it is."""
+    """Return a view of one sample of a tensor."""
     size = math.prod(int(dim) for dim in ty.shape.values) * np.dtype(str(ty.dtype)).itemsize
     return _typed(R.memory.view(tensor, _shape(ty), str(ty.dtype), relax.prim_value(index * size)), ty)
 

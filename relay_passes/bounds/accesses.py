@@ -271,7 +271,7 @@ def _inside(around: _Around, loops: Sequence[tuple[ir.Var, ir.Expr, ir.Expr]]) -
 
 
 def _is_choice(expr: ir.Expr) -> bool:
-    """Whether an expression computes one of two others alone."""
+    """Whether an expression is a conditional, which computes only one of two branches."""
     return isinstance(expr, ir.Call) and str(getattr(expr.op, "name", "")).endswith("if_then_else")
 
 

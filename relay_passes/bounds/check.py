@@ -33,7 +33,7 @@ _VIEWS = ("relax.reshape", "relax.memory.view")
 
 @dataclass(frozen=True)
 class IndexCheck:
-    """How the indices of one operator are handled.
+    """How the indices of one operator are kept in bounds.
 
     Attributes:
         sources: Source nodes of the operator.
@@ -207,7 +207,7 @@ def _of_constant(constant: GenericConst) -> Interval | None:
 
 
 def _sizes(param: Var) -> Iterator[Var]:
-    """The variables that are sizes of a buffer, or a parameter that is a number itself."""
+    """Yield the variables that are sizes of a buffer, or the parameter itself if it is a number."""
     for size in [param] if isinstance(param.ty, PrimType) else param.ty.shape:
         if isinstance(size, Var):
             yield size
@@ -222,7 +222,7 @@ def _message(names: Sequence[str], limits: Sequence[str]) -> str:
 
 
 def _run(checker: tirx.PrimFunc, constants: Sequence[GenericConst]) -> None:
-    """Check constants at once."""
+    """Check constant indices at compile time, by running the check."""
     compiled = tvm.compile(checker.with_attr("global_symbol", "check"), tvm.target.Target("llvm"))
     taken = [constant.value for constant in constants]
     try:
@@ -234,12 +234,12 @@ def _run(checker: tirx.PrimFunc, constants: Sequence[GenericConst]) -> None:
 def _check_function(
     func: tirx.PrimFunc, taken: Sequence[int], sized: Sequence[int], accesses: Sequence[Access], message: str
 ) -> tirx.PrimFunc:
-    """A function of the tensors with indices that copies them, after all places were compared.
+    """Return a function that copies the tensors with indices, and fails unless all indices are in bounds.
 
     Args:
         func: The function with the accesses.
-        taken: Which of its parameters are the tensors.
-        sized: Further ones, for the variables in their shapes or for themselves.
+        taken: Indices of its parameters that are the tensors with indices.
+        sized: Indices of further parameters that are needed, for variables in their shapes or as numbers.
         accesses: Accesses to check.
         message: Message of the error.
     """
@@ -271,7 +271,7 @@ def _buffer(like: Var, sizes: Mapping[Var, Var], suffix: str = "") -> Var:
 
 
 def _comparison(access: Access, new: Mapping[Var, Var], bad: Var) -> tirx.Stmt:
-    """For each element: bad |= condition and not 0 <= index < limit."""
+    """Return the loops that compute, for each element, bad |= condition and not 0 <= index < limit."""
     loops = [(tirx.Var(var.name, str(var.ty.dtype)), *steps) for var, *steps in access.loops]
     renamed = dict(new) | {old: var for (old, *_), (var, *_) in zip(access.loops, loops, strict=True)}
 

@@ -55,7 +55,7 @@ def define_casts(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _is_undefined(node: prim.Cast) -> bool:
-    """Whether a float becomes an integer."""
+    """Whether a cast is from a float to an integer."""
     return str(node.value.ty.dtype).startswith(_FLOATS) and "int" in str(node.ty.dtype)
 
 

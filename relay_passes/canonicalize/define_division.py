@@ -70,7 +70,7 @@ def define_division(mod: IRModule) -> IRModule:
 
 
 def _is_open(value: Expr) -> bool:
-    """Whether a division's divisor may be 0 or -1."""
+    """Whether the divisor of a division may be 0 or -1."""
     if not isinstance(value, Call) or not any(value.op.same_as(op) for op in (*_QUOTIENTS, *_REMAINDERS)):
         return False
     divisor = value.args[1]

@@ -35,7 +35,7 @@ def _width(call: Call) -> int:
 
 
 def _is_open(value: Expr) -> bool:
-    """Whether a shift's count may be out of the width."""
+    """Whether a shift's count may be negative or exceed the width."""
     if not isinstance(value, Call) or not any(value.op.same_as(op) for op in (_LEFT, _RIGHT)):
         return False
     count = value.args[1]

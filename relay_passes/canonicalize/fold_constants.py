@@ -32,9 +32,10 @@ from relay_passes.ir.sources import bindings_of, relax_functions
 QDQ_WEIGHTS = ("relax.dequantize",)
 
 _QUICKLY_RUN = 1 << 16
-"""Elements read and written by code that takes longer to optimise than to run."""
+"""Number of elements read and written up to which code takes longer to optimise than to run."""
 _ARG_EXTREMA = ("relax.argmax", "relax.argmin")
-"""They stay calls: TVM's loops give -1 for a row of infinities, and the schedule of a package's kernel the first."""
+"""Operators that are not folded: of a row of infinities, TVM's loops return index -1, and the package's kernel the
+first."""
 _SHAPE_TO_TENSOR = Op.get("relax.shape_to_tensor")
 
 
@@ -136,7 +137,7 @@ def _target(mod: IRModule) -> tvm.target.Target:
 
 
 def _without(func: relax.Function, values: dict[Var, relax.Expr]) -> relax.Function:
-    """`func` with the values in place; what computed them is left to dead code elimination."""
+    """Return `func` with variables replaced by their values; calls that nobody reads any more are removed."""
 
     def put(binding: relax.VarBinding) -> relax.VarBinding:
         value = structural_map(binding.value, [(Var, lambda var: values.get(var, var))])

@@ -37,7 +37,7 @@ def _has_zero(value: Expr) -> bool:
 
 
 def _is_zero(expr: Expr) -> bool:
-    """Whether it is the float 0 and no tensor with axes."""
+    """Whether an expression is the float 0 without axes."""
     if not isinstance(expr, GenericConst) or not str(expr.ty.dtype).startswith(("float", "bfloat")):
         return False
     return static_shape(expr) == () and not expr.value.numpy().any()

@@ -81,7 +81,7 @@ def _extrema(kernel: PrimFunc, call: Call) -> Iterator[Guess]:
 
 
 def _broadcast(a: Expr, b: Expr) -> bool:
-    """Whether two tensors can be operands of one elementwise operator, which topi must not be asked for else."""
+    """Whether two tensors broadcast to each other; topi fails on others."""
     pairs = zip(reversed(a.ty.shape), reversed(b.ty.shape), strict=False)
     return all(structural_equal(m, n) or _is_one(m) or _is_one(n) for m, n in pairs)
 
@@ -119,14 +119,14 @@ def _tiles(call: Call) -> Iterator[Guess]:
 
 
 def _numbers(kernel: PrimFunc) -> list[float]:
-    """The floats that stand in a kernel, each once."""
+    """Return the distinct float literals of a kernel."""
     found: list[float] = []
     structural_walk(kernel.body, [(FloatImm, lambda imm: found.append(float(imm.value)))])
     return list(dict.fromkeys(found))
 
 
 def _shifts(kernel: PrimFunc) -> list[int] | None:
-    """Return for each axis by how much the index of the kernel's only load is behind the loop variable."""
+    """Return, for each axis, the loop variable minus the index of the kernel's only load; None for other kernels."""
     loads: list[TensorLoad] = []
     structural_walk(kernel.body, [(TensorLoad, loads.append)])
     if len(loads) != 1:

@@ -59,7 +59,7 @@ class Costs(Protocol):
 
 @dataclass(frozen=True)
 class _Parallel:
-    """Matmuls of one value, each with its bias or none of them."""
+    """Matmuls of the same value, either all with a bias or all without."""
 
     members: tuple[Group, ...]
 
@@ -73,7 +73,7 @@ class _Parallel:
 
     @property
     def widths(self) -> list[int]:
-        """Columns of each."""
+        """Number of columns of each matmul."""
         return [int(member.bindings[0].value.args[1].ty.shape[1]) for member in self.members]
 
 
@@ -119,7 +119,7 @@ def _parallel(groups: Sequence[Group]) -> list[_Parallel]:
 
 
 def _no_gain(parallel: _Parallel, costs: Costs) -> Diagnostic | None:
-    """Why the matmuls are better apart, or None."""
+    """Return why the matmuls are cheaper apart, or None."""
     first = parallel.members[0].bindings
     data, widths, bias = static_shape(first[0].value.args[0]), parallel.widths, len(first) > 1
     if data is None:
@@ -147,7 +147,7 @@ def _no_gain(parallel: _Parallel, costs: Costs) -> Diagnostic | None:
 
 
 def _is_linear(candidate: Group) -> bool:
-    """Whether it is a float32 matmul of a variable with a constant matrix, with at most a bias after it."""
+    """Whether a group is a float32 matmul of a variable with a constant matrix, with at most a bias after it."""
     anchor, *steps = (binding.value for binding in candidate.bindings)
     if operator_of(anchor) != "relax.matmul" or len(steps) > 1:
         return False
@@ -193,7 +193,7 @@ def _combined(func: relax.Function, found: Sequence[_Parallel]) -> relax.Functio
 
 
 def _emitted(parallel: _Parallel) -> Iterator[relax.VarBinding]:
-    """The matmul, the bias and the split."""
+    """Yield the bindings of the combined matmul, the combined bias and the split."""
     anchors = [member.bindings[0] for member in parallel.members]
     weights = [_values(anchor.value.args[1]) for anchor in anchors]
     first = anchors[0].value
@@ -211,6 +211,6 @@ def _emitted(parallel: _Parallel) -> Iterator[relax.VarBinding]:
 
 
 def _bound(call: relax.Call, origins: Sequence[relax.VarBinding]) -> relax.VarBinding:
-    """`call`, bound to a variable that is named after the first of its origins and carries the names of all."""
+    """Return a binding of `call` to a variable named after its first origin, with the source names of all origins."""
     call = with_source(relax.BlockBuilder().normalize(call), union(sources_of(b.value) for b in origins))
     return relax.VarBinding(relax.DataflowVar(f"{origins[0].var.name}_combined", call.ty), call)

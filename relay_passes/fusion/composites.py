@@ -25,7 +25,7 @@ class EpilogueStep(Protocol):
         """Shape of the second operand; None if there is none.
 
         "last-axis" has as many elements as that axis, "per-channel" that many or one, "per-row" one for each row along
-        it, or one, "same-shape" is the value's, "scalar" has one element, "any" is what does not enlarge the value,
+        it, or one, "same-shape" is the value's, "scalar" has one element, "any" does not enlarge the value,
         "contracted" is a matmul's right side with the value's leading axes.
         """
 
@@ -93,7 +93,7 @@ class CompositeSpec(Protocol):
     def permuted(self) -> Sequence[tuple[int, int]]:
         """Operands of the anchor whose `permute_dims` may be part of the composite.
 
-        Each with how many of its last axes the one that is contiguous before the permutation must be among.
+        Each has a number n: the axis that is contiguous before the permutation must be among its last n axes.
         """
 
     @property

@@ -5,7 +5,7 @@
     with the private function arm_linear_fc, attributes Composite="arm.linear" and Primitive, which holds the three
     calls and the constants W and b
 
-Which composites there are is data that the caller brings; where they begin and end, `grouping` finds.
+The caller gives the composites as data; `grouping` finds where they begin and end.
 """
 
 from collections.abc import Mapping, Sequence

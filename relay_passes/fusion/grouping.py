@@ -37,7 +37,7 @@ class Group:
     Attributes:
         spec: The composite's spec.
         bindings: Its calls, the anchor first.
-        end: Why it takes in no more.
+        end: Why no further call belongs to it.
     """
 
     spec: CompositeSpec
@@ -59,7 +59,7 @@ class Grouping:
 
 
 Weigh = Callable[[Group], Diagnostic | None]
-"""Why the last call of a composite is better left to a kernel of its own, or None."""
+"""Function that returns why the last call of a composite is better left to a separate kernel, or None."""
 
 
 def group(
@@ -158,13 +158,13 @@ class _Finder:
         return Group(spec, bindings, at(end, chain[-1]))
 
     def _dearer(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Diagnostic | None:
-        """Why the last call of a chain is better left alone, or None."""
+        """Return why the last call of a chain is cheaper in a separate kernel, or None."""
         if self._weigh is None:
             return Diagnostic.of("there is no estimate to weigh it")
         return self._weigh(self._group(spec, chain, Diagnostic.of("it is weighed")))
 
     def _pad(self, spec: CompositeSpec, anchor: relax.VarBinding) -> tuple[relax.VarBinding, ...]:
-        """The constant pad of operand 0 that nothing else needs, if the composite takes one."""
+        """Return the constant pad of operand 0, if the composite takes one and nothing else reads it."""
         pad = self._bindings.get(tensors_of(anchor.value)[0])
         if not spec.pad or pad is None or operator_of(pad.value) != "relax.nn.pad":
             return ()
@@ -173,7 +173,7 @@ class _Finder:
         return (pad,)
 
     def _before(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Iterable[relax.VarBinding]:
-        """The permutations and casts of operands that nothing else needs and that the composite takes."""
+        """Return the permutations and casts of operands that the composite takes and that nothing else reads."""
         found = []
         for index, tensor in enumerate(tensors_of(chain[0].value)):
             found += self._moves(spec, tensor, dict(spec.permuted).get(index, 0))
@@ -197,7 +197,7 @@ class _Finder:
         return found[::-1]
 
     def _end(self, value: Var) -> Diagnostic | None:
-        """Why nothing may follow `value` at all, or None."""
+        """Return why no call may follow `value` in a composite, or None."""
         users = self._consumers.get(value, [])
         if not isinstance(value, relax.DataflowVar):
             return Diagnostic.of("its value is an output")

@@ -125,7 +125,7 @@ class ElementwiseChain:
         leaf: The quantised tensor.
         function: The function in binary64; None for the identity.
         at: The float variable that stands for the tensor.
-        steps: The calls in it, by the variables that they are bound to.
+        steps: Variable → the call of the chain that is bound to it.
     """
 
     leaf: Quantized
@@ -159,7 +159,7 @@ _Function = Callable[[_Environment], _Array]
 def _function(
     context: Context, expr: Expr, leaves: dict[Var, Quantized], calls: dict[Var, Call]
 ) -> _Function | Diagnostic:
-    """`expr` as a function of its leaves, which it adds to `leaves`."""
+    """Return `expr` as a function of its leaves, or why it is none; leaves are added to `leaves`."""
     constant = context.constant(expr)
     if constant is not None:
         if constant.size != 1:

@@ -3,9 +3,9 @@
 
     matmul(x, transpose(slice(reshape(dequantize(Q, s)))))    →    linear_grouped(x, Q, s)
 
-Q is [columns x groups, group], a scale a row: so importers leave a scale a block. The slice drops what the last group
-is short of. The product of float weights is the same, but for the order of sums. What is left of such weights, for it
-is no such product, becomes a product of constants: of what is computed from it nothing is kept from folding.
+Q is [columns x groups, group] with a scale for each row, the form that importers give to block scales. The slice drops
+the padding of the last group. The product of float weights is the same, but for the order of sums. Such weights that no
+such product reads become a product of constants, so that calls on them can be folded.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,8 +32,7 @@ NAME = "grouped_products"
 Array = npt.NDArray[Any]
 
 LinearGrouped = Callable[[Sequence[int], Array, Array, int], Any]
-"""Given the data's shape, integers [K, N], scales [groups, N] and the rows of a group, returns the product's
-routine."""
+"""Makes the routine of a product: (data shape, integers [K, N], scales [groups, N], rows of a group) → routine."""
 
 _LEAST, _MOST = -8, 7
 _MATRIX = 2
@@ -91,7 +90,7 @@ def grouped_products(mod: IRModule, linear: LinearGrouped, record: Record | None
 
 
 def _without_blocks(mod: IRModule) -> IRModule:
-    """Let constants be folded that are dequantised and then reshaped or sliced, behind which nobody sees integers."""
+    """Replace dequantised constants that are reshaped or sliced by products of constants, which can be folded."""
     changed: dict[GlobalVar, relax.Function] = {}
     for gv, func in relax_functions(mod):
         bindings = bindings_of(func)
@@ -108,7 +107,7 @@ def _without_blocks(mod: IRModule) -> IRModule:
 
 
 def _is_blocks(call: Expr) -> bool:
-    """Whether it dequantises a constant matrix with a scale a row and no zero point."""
+    """Whether a call dequantises a constant matrix with one scale for each row and no zero point."""
     if name_of(call) != "relax.dequantize" or not all(isinstance(arg, GenericConst) for arg in call.args):
         return False
     blocks, scale, zero = (arg.value.numpy() for arg in call.args)
@@ -117,7 +116,7 @@ def _is_blocks(call: Expr) -> bool:
 
 
 def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
-    """Return the dequantize of a chosen variable as a product of constants; of others as it is."""
+    """Return a product of constants for the dequantize of a chosen variable; other calls are returned as they are."""
     if var not in chosen:
         return dequantize
     blocks, scale, _ = (arg.value.numpy() for arg in dequantize.args)
@@ -126,7 +125,7 @@ def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
 
 
 def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _Weights | Diagnostic | None:
-    """The weights of a product in groups; why they cannot stay so; or None if they are others."""
+    """Return the weights of a product in groups, or why they cannot stay 4 bits; None for other weights."""
     if name_of(call) != "relax.matmul":
         return None
     shape, turned, value = static_shape(call.args[1]), False, call.args[1]
@@ -146,7 +145,7 @@ def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _Weights | Diagnostic
 
 
 def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _Weights | Diagnostic | None:
-    """The weights [K, N] of a dequantize of groups one behind the other."""
+    """Return the weights [K, N] of a dequantize whose rows are groups, one after the other; else as `_weights_of`."""
     if not _is_blocks(dequantize) or len(shape) != _MATRIX:
         return None
     blocks, scale, _ = (part.value.numpy() for part in dequantize.args)

@@ -128,7 +128,7 @@ def _is_quantized(func: relax.Function) -> bool:
 
 
 def _quantizes_data(func: relax.Function) -> bool:
-    """Whether more than weights is quantised."""
+    """Whether a function has quantised data, and not only quantised weights."""
     return any(
         operator(b.value) == "quantize" or (operator(b.value) == "dequantize" and free_vars(b.value))
         for b in bindings_of(func)
@@ -270,7 +270,7 @@ class _Walk:
         return self._known(var, replace(x, value=value, names=()))
 
     def _known(self, var: Var, found: Quantized | None) -> bool:
-        """Bind a moved value to the dequantize of the moved integers."""
+        """Bind a moved value to the dequantize of the moved integers; return whether it was bound."""
         if found is None:
             return False
         context = self._context

@@ -142,7 +142,7 @@ def _keeps(context: Context, call: Call, quantization: Quantization) -> bool:
 
 
 def _constant(call: Call, x: Quantized) -> Quantized | None:
-    """A move of a constant, with its scales; None for those that no importer puts on weights."""
+    """Return a constant moved together with its scales; None for moves that importers do not put on weights."""
     assert x.constant is not None
     arrays: tuple[npt.NDArray[Any], ...] = (x.constant, x.scale, x.zero_point)
     whole = [np.broadcast_to(array, x.constant.shape) for array in arrays]

@@ -288,7 +288,7 @@ def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names
 def _composed(
     context: Context, name: BinaryOp, origin: Origin, y: Quantization, bounds: Bounds, names: Names
 ) -> Expr | Diagnostic:
-    """A function of two tensors that are tables of one, as a table of that one."""
+    """Emit a function of two tensors that are tables of the same tensor, as one table of that tensor."""
     numerics, tensor = context.numerics, origin.tensor
     try:
         entries = numerics.binary_values(name, origin.entries, origin.quantizations, y, bounds)

@@ -151,7 +151,7 @@ def _in_float(call: Call, weights: Array, magnitude: int) -> bool:
 def _of_run_time(
     context: Context, call: Call, data: tuple[Quantized, Quantization], w: Quantized
 ) -> Sum | Diagnostic:
-    """The accumulators of a convolution whose weights are computed at run time; their padding is 0 once centred."""
+    """Return the accumulators of a convolution whose weights are computed at run time, or why there are none."""
     (x, xq), wq = data, w.per_tensor
     if call.op.name in _TRANSPOSED:
         return Diagnostic.of("its weight is not a constant")
@@ -181,7 +181,7 @@ def convolved(
 
 
 def _window(call: Call) -> dict[str, Any]:
-    """The attributes of a convolution but for its result's type."""
+    """Return the attributes of a convolution except the dtype of its result."""
     lists = {name: integers(getattr(call.attrs, name)) for name in ("strides", "padding", "dilation")}
     layouts = {
         name: str(getattr(call.attrs, name)) for name in ("data_layout", "kernel_layout", "out_layout")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composition of tables: functions of two tensors that are tables of the same one, and of one that nobody else reads.
+"""Composition of tables: a function of two tables of the same tensor becomes one table, and so does a table of a table.
 
     multiply(q, sigmoid_table[q])    →    table[q]    table[v] = multiply(v, sigmoid_table[v]), for each of 256 values
     second[first[q]]                 →    table[q]    table[v] = second[first[v]]

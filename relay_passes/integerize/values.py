@@ -125,10 +125,10 @@ class Sum:
 
 
 def static_shape(expr: Expr) -> tuple[int, ...]:
-    """The shape of a tensor whose dimensions are all known.
+    """Return the shape of a tensor whose dimensions are all known.
 
     Raises:
-        ValueError: They are not.
+        ValueError: A dimension is not known.
     """
     dims = expr.ty.shape
     if dims is None or not all(isinstance(dim, IntImm) for dim in dims):

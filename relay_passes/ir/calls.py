@@ -55,9 +55,9 @@ class Node:
     Attributes:
         var: The variable that it is bound to, a tensor or a tuple.
         call: The call itself.
-        operands: The tensors it takes, those inside tuples one by one.
-        outputs: The tensors it gives, with the index in its tuple; None for a call that gives one tensor. Empty
-            if its tuple is used whole.
+        operands: The tensors that it reads, those inside tuples one by one.
+        outputs: The tensors that it computes, each with the index in the result tuple, or None for a call whose result
+            is a tensor. Empty if the tuple is used as a whole.
     """
 
     var: Var
@@ -83,7 +83,7 @@ class Node:
 
 
 def nodes_of(func: relax.Function) -> list[Node]:
-    """The calls of a function in program order."""
+    """Return the calls of a function in program order."""
     bindings = bindings_of(func)
     items: dict[Var, list[tuple[int | None, Var]]] = {}
     whole = set(free_vars(func.body.body))

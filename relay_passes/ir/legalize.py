@@ -67,9 +67,9 @@ def _takes_rows(x: ir.Expr, indices: ir.Expr, at: int) -> bool:
 
 
 def _taken(data: te.Tensor, index: te.Tensor, at: int) -> te.Tensor:
-    """The elements at indices along an axis, all of which are in bounds.
+    """Return the elements at indices along an axis, all of which are in bounds.
 
-    Indices are widened, since what is fused may compute with them, and other indices have 64 bits.
+    Indices are widened to 64 bits, as those of the functions that this may be fused with.
     """
     rank = len(index.shape)
 

@@ -9,23 +9,23 @@ from tvm.tirx import IntImm
 
 
 def static_shape(expr: Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor; None if a dimension is not known, or `expr` is no tensor."""
+    """Return the shape of a tensor; None if a dimension is not known, or `expr` is no tensor."""
     return _known(getattr(expr.ty, "shape", None))
 
 
 def shape_of(expr: Expr) -> tuple[int, ...]:
-    """The shape of a tensor that is known to have a static one."""
+    """Return the shape of a tensor whose dimensions are all known."""
     return tuple(int(dim) for dim in expr.ty.shape)
 
 
 def axes_of(transpose: Call) -> list[int]:
-    """The axis of the operand that each axis of a `permute_dims` is, counted from 0."""
+    """Return, for each axis of a `permute_dims`, the axis of the operand that it is, counted from 0."""
     ndim, axes = int(transpose.args[0].ty.ndim), transpose.attrs.axes
     return list(range(ndim))[::-1] if axes is None else [int(axis) % ndim for axis in axes]
 
 
 def element_count(ty: Type) -> int | None:
-    """The number of elements in a tensor, or in the tensors of a tuple; None if a dimension is not known."""
+    """Return the number of elements of a tensor or of a tuple's tensors; None if a dimension is not known."""
     if isinstance(ty, TupleType):
         counts = [element_count(field) for field in ty.fields]
         return None if None in counts else sum(count or 0 for count in counts)

@@ -31,7 +31,7 @@ def greatest(dims: Iterable[Expr], largest: int) -> int:
         largest: The greatest length.
 
     Raises:
-        ValueError: One is negative for some length.
+        ValueError: A size is negative for some length.
     """
     product = 1
     for dim in dims:

@@ -47,7 +47,7 @@ def relax_functions(mod: IRModule) -> list[tuple[GlobalVar, relax.Function]]:
 
 
 def bindings_of(func: relax.Function) -> list[relax.Binding]:
-    """Every binding of `func` in program order, the branches of an `if` before the `if` itself."""
+    """Return all bindings of `func` in program order; the branches of an `if` come before the `if` itself."""
     found: list[relax.Binding] = []
     structural_walk(func, [((relax.VarBinding, relax.MatchCast), found.append)])
     return found
@@ -90,7 +90,7 @@ def name_bindings(func: relax.Function, names: Mapping[Var, str | Iterable[str]]
 
 
 def unnamed_calls(mod: IRModule) -> list[str]:
-    """Every call of every Relax function without a source, as "function: variable = operator".
+    """Return every call without a source name, as "function: variable = operator".
 
     What lowering adds to make a call run (allocation, shape and VM builtins) needs none.
     """
@@ -128,7 +128,7 @@ def function_sources(mod: IRModule) -> dict[str, Names]:
 
 
 def global_callees(call: Call) -> list[str]:
-    """Names of the module's functions that `call` refers to, as callee or as argument (of call_tir)."""
+    """Return the names of the functions that `call` refers to, as callee or as argument of call_tir."""
     return [str(e.name_hint) for e in (call.op, *call.args) if isinstance(e, GlobalVar)]
 
 
@@ -138,7 +138,7 @@ def _callee(call: Call) -> str:
 
 
 def identifier(name: str) -> str:
-    """A variable or function name that looks like the name of a source node."""
+    """Return a variable or function name that resembles the name of a source node."""
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     return word if word and not word[0].isdigit() else f"n_{word}"
 

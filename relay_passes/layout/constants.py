@@ -93,7 +93,7 @@ def static_call(call: Call, statics: Mapping[Var, Static]) -> Static | None:
 
 
 def _reshaped(source: Static, shape: tuple[int, ...], nodes: Names) -> Static | None:
-    """None if the axis with a scale an index does not survive."""
+    """Return a reshaped constant; None if the axis of its scales does not survive."""
     new = replace(source, data=source.data.reshape(shape), nodes=nodes)
     if not source.is_per_axis:
         return replace(new, axis=0)

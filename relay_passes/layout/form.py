@@ -33,7 +33,7 @@ _RANK = {"N": 0, "S": 1, "C": 2}
 
 
 def channels_last(roles: Sequence[Role | None]) -> tuple[int, ...]:
-    """Axes in channels-last order. An axis without a role of its own stays behind the one before it."""
+    """Return the order of axes with channels last. An axis without a role stays behind the one before it."""
     ranks: list[int] = []
     for role in roles:
         ranks.append(_RANK[role] if isinstance(role, str) else ranks[-1] if ranks else 0)
@@ -57,7 +57,7 @@ class Form:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], roles: Sequence[Role | None]) -> "Form":
-        """The channels-last form of a value whose axes have these roles."""
+        """Return the channels-last form of a value whose axes have these roles."""
         flats = (
             role if isinstance(role, Flat) and math.prod(role.sizes) == size else None
             for role, size in zip(roles, shape, strict=True)
@@ -80,7 +80,7 @@ class Form:
 
     @cached_property
     def _split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Sizes of all axes with the flattened ones taken apart, and the moved order of these."""
+        """Return the sizes of all axes, with flattened ones taken apart, and the order in which the form has them."""
         sizes: list[int] = []
         inside: list[list[int]] = []
         for size, flat in zip(self.shape, self.flats, strict=True):
@@ -91,7 +91,7 @@ class Form:
 
     @cached_property
     def strides(self) -> tuple[tuple[int, int], ...]:
-        """(size, stride in the model's value) of each run of elements, axes of size 1 left out."""
+        """Return (size, stride in the model's value) for each run of elements, axes of size 1 left out."""
         sizes, order = self._split
         runs: list[tuple[int, int]] = []
         for index in order:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A minimum cut: which side each node goes to so that what crosses costs least (Dinic's algorithm)."""
+"""A minimum cut of a flow network: the assignment of nodes to two sides that costs least (Dinic's algorithm)."""
 
 from collections import deque
 from collections.abc import Hashable

@@ -20,10 +20,10 @@ class Moved:
     """A call in channels-last form.
 
     Attributes:
-        needs: The form that each operand must be in; None as in the model.
+        needs: The form that each operand must be in; None for the model's own layout.
         gives: The form that each output is in.
         build: The new value, from the operands in those forms.
-        copies: Whether the call does nothing but move elements about.
+        copies: Whether the call only moves elements.
     """
 
     needs: tuple[Form | None, ...]
@@ -124,7 +124,7 @@ PLACES = ("relax.argmax", "relax.argmin")
 
 
 def _resized(form: Form, shape: tuple[int, ...], axes: Sequence[int]) -> Form:
-    """`form` for a value that differs in size along `axes`."""
+    """Return `form` for a value that differs in size along `axes`."""
     flats = (None if axis in axes else flat for axis, flat in enumerate(form.flats))
     return replace(form, shape=shape, flats=tuple(flats))
 

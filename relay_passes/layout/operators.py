@@ -20,9 +20,9 @@ class Operator:
     """The layout rules of one operator.
 
     Attributes:
-        relate: Relates the axes of a call's tensors. The caller skips constants among them.
-        move: How it is written once channels come last.
-        anchor: Whether it is to be channels-last wherever it can.
+        relate: Returns the relations between the axes of a call's tensors; the caller ignores those of constants.
+        move: Returns the call in channels-last form.
+        anchor: Whether it is channels-last wherever possible.
     """
 
     relate: Callable[[Node], Relations]

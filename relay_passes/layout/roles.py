@@ -23,9 +23,10 @@ class Relations:
     """The relations between the axes of a call's tensors.
 
     Attributes:
-        pairs: Axes with one role: elements in one order too, if they are of one size.
-        alike: Axes with one role, unless something else says otherwise, whose elements may be in different orders.
-        merges: An axis, and those that its elements are counted by, outermost first.
+        pairs: Pairs of axes with one role; if they have one size, their elements are in one order, too.
+        alike: Pairs of axes with one role, unless other relations say otherwise; their elements may be in different
+            orders.
+        merges: (axis, the axes that a reshape merged into it, outermost first).
         facts: Roles that the call's layout attribute states.
     """
 
@@ -73,7 +74,7 @@ def infer_roles(relations: Sequence[Relations]) -> "Roles":
 
 
 def size_of(axis: Axis) -> int:
-    """Length of an axis of a value with a static shape."""
+    """Return the length of an axis of a value with a static shape."""
     shape = static_shape(axis[0])
     if shape is None:
         raise ValueError(f"{axis[0].name} has no static shape")
@@ -127,7 +128,7 @@ class Roles:
 
 
 def _copy(roles: Roles, left: Axis, right: Axis) -> bool:
-    """Between axes that are alike; elements of a flattened one may be in another order in the other."""
+    """Give the role of one of two alike axes to the other, if that has none; return whether a role was given."""
     for known, unknown in ((left, right), (right, left)):
         role = roles.role(known)
         if isinstance(role, str) and roles.role(unknown) is None:

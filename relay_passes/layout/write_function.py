@@ -23,7 +23,7 @@ class LayoutPlan:
     Attributes:
         forms: Form of each value that is computed at run time.
         moved: The calls to be moved, by variable.
-        statics: Variable → value known at compile time, which is bound where it is used.
+        statics: Variable → value known at compile time; the constant is written where it is used.
     """
 
     forms: Forms

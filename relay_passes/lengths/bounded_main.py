@@ -3,8 +3,8 @@
 
     main(x: [1, n, 8]) = k(x)    →    main(x: [1, n, 8]): check(n); copy(k(copy(x)))
 
-Kernels that go over rows in chunks read and write a whole chunk where there are fewer rows. The memory plan has room
-for it behind each activation; behind an argument there may be none, nor behind a result: these are copied.
+Kernels that go over rows in chunks read and write a whole chunk where there are fewer rows. The memory plan leaves room
+for it behind each activation. There may be no such room behind arguments and results, so these are copied.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def _is_open(ty: Type) -> bool:
 
 
 def _copy(ty: relax.TensorType) -> tirx.PrimFunc:
-    """Element by element, in a loop that no pass takes for a reshape, which it would make a view."""
+    """Return a function that copies a tensor, in a loop that no pass takes for a reshape and makes a view."""
     dims = dims_of(ty)
     buffers = [tirx.decl_buffer(dims, str(ty.dtype), name) for name in ("x", "y")]
     loops = [tirx.Var(f"i{axis}", "int64") for axis in range(len(dims))]

@@ -75,7 +75,7 @@ def fixed_composite(mod: IRModule, name: str, length: int) -> IRModule:
 
 
 def _length_for(routine: BaseFunc, operands: list[Expr]) -> int:
-    """The length that gives a routine's arguments the operands' shapes."""
+    """Return the length for which a routine's arguments have the operands' shapes."""
     for dims, operand in zip(shapes_of(routine), operands, strict=False):
         for dim, size in zip(dims, dims_of(operand.ty), strict=True):
             if isinstance(dim, Var):

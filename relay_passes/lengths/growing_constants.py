@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that depend on the length, as what is computed from constants that do not.
+"""Constants that depend on the length are computed from constants that do not.
 
     length 40: x + positions[40, 8], length 48: x + positions[48, 8]
         →    length 40: x + strided_slice(positions[48, 8], end = 40), length 48: x + strided_slice(…, end = 48)
     length 40: i + [40, 8], length 48: i + [48, 8]
         →    length 40: i + ([0, 8] + [1, 0] * arange(40, 41)), length 48: i + ([0, 8] + [1, 0] * arange(48, 49))
 
-The first are embeddings of positions and masks of what comes later, the second what is added to indices that count from
-the end of an axis. Exact.
+Examples of the first are position embeddings and causal masks; an example of the second is the offset that is added to
+indices that count from the end of an axis. Exact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ class _Linear:
 
 
 def _linear(values: Mapping[int, GenericConst]) -> _Linear | None:
-    """The form of integers that differ; None if they have none."""
+    """Return integers that differ as a linear function of the length; None if they are none."""
     arrays = {length: value.value.numpy() for length, value in values.items()}
     first, second, *_ = arrays
     one, other = arrays[first], arrays[second]

@@ -4,7 +4,7 @@
     f(x: [1, 40, 8]) = reshape(x, [40, 8]), g(x: [1, 48, 8]) = reshape(x, [48, 8])
         with 40 → n, 48 → n        f(x: [1, n, 8]) = reshape(x, [n, 8])
 
-They are compared as the graphs of nodes that TVM writes to JSON, where what is shared is one node.
+The functions are compared as the graphs that TVM serialises to JSON, where a shared object is one node.
 """
 
 import json
@@ -80,7 +80,11 @@ class Graphs:
             raise DifferentError("a constant depends on it")
 
     def _rebuilt(self, differs: Callable[[Numbers], None]) -> tuple[list[Any], int]:
-        """The nodes of one graph, with a mark for each integer that differs, in the order of the calls."""
+        """Return the nodes of one graph, and the index of its root.
+
+        Each integer that differs between the graphs is passed to `differs`, and replaced by a mark that counts these
+        calls.
+        """
         out: list[Any] = []
         known: dict[Numbers, int] = {}
         marks: dict[Numbers, int] = {}
@@ -183,7 +187,7 @@ def _is_tensor(constant: GenericConst) -> bool:
 
 
 def _without_constants(func: BaseFunc, constants: list[GenericConst]) -> BaseFunc:
-    """A number in the place of each tensor, which `constants` gets."""
+    """Return the function with a number in place of each constant tensor; the tensors are added to `constants`."""
 
     def number(constant: GenericConst) -> GenericConst:
         if not _is_tensor(constant):

@@ -4,8 +4,8 @@
     length 40: f(x: [1, 40, 8]) = pool(x): [1, 20, 8]
     length 48: f(x: [1, 48, 8]) = pool(x): [1, 24, 8]    →    f(x: [1, n, 8]) = pool(x): [1, n // 2, 8]
 
-The modules must be equal but for integers, and each integer that differs a linear function of the length, or its
-quotient by a small number. Two lengths decide which, the others have to agree.
+The modules must be equal but for integers, and each integer that differs must be a linear function of the length, or
+its quotient by a small number. Two lengths determine the function; the others must agree.
 """
 
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def merge_functions(functions: Sequence[BaseFunc], lengths: Numbers, name: str) 
     """Return the function for any length; one of its arguments' sizes is the length variable.
 
     Raises:
-        DifferentError: There is none.
+        DifferentError: The functions differ otherwise, or no size is the length itself.
     """
     graphs = Graphs(functions)
     differing = graphs.differing()
@@ -104,7 +104,7 @@ def merge_functions(functions: Sequence[BaseFunc], lengths: Numbers, name: str) 
 
 
 def _with_whole_sizes(func: BaseFunc) -> BaseFunc:
-    """Sizes of a kernel's arguments are not cast to what a number there had: a call finds the length in them."""
+    """Return a kernel whose argument sizes are plain length variables, without casts, so that a call can bind them."""
     if not isinstance(func, tirx.PrimFunc):
         return func
     new = {param: whole for param in func.params if (whole := _whole(param)) is not None}
@@ -125,7 +125,7 @@ def _whole(param: Var) -> Var | None:
 
 
 def _sizes(functions: Sequence[BaseFunc]) -> list[Numbers]:
-    """The sizes of the arguments, of each in all functions."""
+    """Return the sizes of the arguments, each as a tuple of its values in all functions."""
     shapes = [[int(dim) for param in func.params for dim in dims_of(param.ty)] for func in functions]
     return sorted(set(zip(*shapes, strict=True)))
 

@@ -26,7 +26,7 @@ STACK_BYTES = 1024
 
 @dataclass(frozen=True)
 class _Borrower:
-    """A kernel that borrows: under which name the module has it now, and what."""
+    """A kernel whose workspaces became arguments: its name in the module, and these buffers."""
 
     gvar: GlobalVar
     buffers: tuple[tirx.Buffer, ...]
@@ -65,9 +65,10 @@ class Workspace:
 
 
 def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, list[Workspace]]:
-    """Turn all allocations of a kernel that the stack is too small for into arguments, and return them, too.
+    """Turn allocations of a kernel that do not fit the stack into arguments; return both kernel and workspaces.
 
-    What parallel loops share is an argument, however small it is, so that they can be functions of their own.
+    Buffers that parallel loops share become arguments, however small they are, so that each loop can be a separate
+    function.
 
     Args:
         func: A function without blocks.
@@ -118,7 +119,7 @@ def workspaces(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:
 
 
 def _is_static(buffer: tirx.Buffer) -> bool:
-    """Whether its size is a number: one that is known at run time stays the runtime's."""
+    """Whether a buffer's size is a constant; others stay allocated by the runtime."""
     return all(isinstance(dim, tirx.IntImm) for dim in buffer.shape)
 
 

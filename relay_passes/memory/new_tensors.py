@@ -3,7 +3,7 @@
 
     y = relax.builtin.alloc_tensor((1, 10), "float32")    →    y = NEW_TENSOR(40, float32, 1, 10)
 
-The runtime's takes 1,600 instructions more, for a tensor with its storage and for giving both back.
+The runtime's function takes 1,600 instructions more, to allocate and free a tensor and its storage.
 """
 
 import math

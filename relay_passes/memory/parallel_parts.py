@@ -19,7 +19,7 @@ def parallel_parts(func: tirx.PrimFunc) -> list[tirx.PrimFunc] | None:
         func: A function without blocks, as `hoist_all` returns it.
 
     Returns:
-        None where loops are inside of others, or how often they run on more than the sizes of arguments.
+        None if parallel loops are nested, or if their trip counts depend on more than the sizes of arguments.
     """
     declared: list[tirx.Stmt] = []
     parts: list[list[tirx.Stmt]] = []
@@ -53,7 +53,7 @@ def _under(pragmas: list[tirx.AttrStmt], stmt: tirx.Stmt) -> tirx.Stmt:
 
 
 def _flat(stmt: tirx.Stmt, pragmas: list[tirx.AttrStmt]) -> list[tirx.Stmt]:
-    """Return the statements in order; pragmas, which are of a function as a whole, go to a list."""
+    """Return the statements in order; pragmas, which concern the whole function, are added to `pragmas`."""
     if isinstance(stmt, tirx.SeqStmt):
         return [each for part in stmt.seq for each in _flat(part, pragmas)]
     if isinstance(stmt, tirx.AttrStmt) and stmt.attr_key.startswith("pragma_"):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arena planning: every activation gets a fixed offset in one allocation.
 
-TVM's planner reuses whole storages: a tensor takes the place of a dead one that is as large, and what two of them
-leave beside each other is lost. Here tensors are placed one by one, the largest first, each at the lowest offset at
-which it meets none that is alive at the same time (greedy by size: Pisarchyk and Lee, Efficient Memory Management for
-Deep Neural Net Inference, 2020), and then in other orders if need be.
+TVM's planner reuses whole storages: a tensor takes the place of a dead one of at least its size, and gaps are never
+merged. Here tensors are placed one by one, the largest first, each at the lowest offset at which it meets none that is
+alive at the same time (greedy by size: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference,
+2020), and then in other orders if need be.
 
 Functions of which one runs at a time (shapes of one package) then ask for arenas of one size, because the runtime keeps
 what a function gives back only for those that want as much:
@@ -179,7 +179,7 @@ def _is_view(expr: Expr) -> bool:
 
 
 def _bounds(func: relax.Function) -> dict[str, int]:
-    """The greatest values of variables in shapes."""
+    """Return the greatest values of the variables in a function's shapes, by name."""
     return {str(name): int(value) for name, value in (func.attrs or {}).get(UPPER_BOUND, {}).items()}
 
 

@@ -31,7 +31,7 @@ def _with_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _from_offset(call: Call) -> Expr:
-    """A tensor made of an argument's data: not of its storage, whose beginning it may not be."""
+    """Return a call that makes a tensor of an argument's data, beginning at the argument's offset in its storage."""
     if getattr(call.op, "name", "") != "tirx.tvm_stack_make_array":
         return call
     data, *others = call.args

@@ -88,7 +88,7 @@ class _Converter:
         self._sources: Names = ()
 
     def convert(self, func: relax.Function) -> relax.Function:
-        """The function, with its signature."""
+        """Return the converted function, whose inputs and outputs keep their types."""
         if not func.body.blocks:  # what only passes a value on
             return func
         (block,) = func.body.blocks
@@ -117,11 +117,11 @@ class _Converter:
             self._emit(var, FULL, self._on(value, FULL))
 
     def _is_weight(self, expr: Expr) -> bool:
-        """Whether no input reaches it. The products of attention would lose their kernel in 16 bits."""
+        """Whether a value depends on no input. Products of two computed tensors (attention) stay in float32."""
         return all(operand in self._weights for operand in free_vars(expr))
 
     def _on(self, value: Expr, dtype: str) -> Expr:
-        """`value` of operands of the given type."""
+        """Return `value` with its operands in the given type."""
         match value:
             case Call():
                 return Call(value.op, [self._read(a, dtype) for a in value.args], value.attrs, value.ty_args)
@@ -172,7 +172,7 @@ def _is_product(value: Expr, half: Half) -> bool:
 
 
 def is_full(expr: Expr) -> bool:
-    """Whether it is a tensor of float32."""
+    """Whether an expression is a float32 tensor."""
     return isinstance(expr.ty, relax.TensorType) and str(expr.ty.dtype) == FULL
 
 

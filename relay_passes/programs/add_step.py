@@ -179,7 +179,7 @@ def _with_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr) -> IRModule
 
 
 def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result: Expr) -> list[Expr]:
-    """The tensors of a result of `main`; copied where the state would share memory with what a caller has."""
+    """Return the tensors of a result of `main`, copied where a state could share memory with a tensor of the caller."""
     origins = origins_of(main)
     is_tuple = isinstance(main.ret_ty, relax.TupleType)
     values = [builder.emit(TupleGetItem(result, k)) for k in range(len(origins))] if is_tuple else [result]
@@ -226,7 +226,7 @@ def _branch(calls: Sequence[Call], result: Expr) -> relax.SeqExpr:
 
 
 def _zeros(builder: relax.BlockBuilder, array: npt.NDArray[Any]) -> GlobalVar:
-    """A function that fills a tensor like an array with zeros, which would otherwise lie in the file."""
+    """Add a function that fills a tensor like `array` with zeros, so that the file need not hold them."""
     zeros = te.compute(array.shape, lambda *_: tirx.const(0, str(array.dtype)), name="zeros")
     return builder.add_func(te.create_prim_func([zeros]), "zeros")
 

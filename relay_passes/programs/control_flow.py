@@ -109,14 +109,14 @@ def _decides(func: relax.Function, symbols: set[str]) -> bool:
 
 
 def _callees(func: relax.Function) -> Iterator[str]:
-    """Names of the functions that a function calls by name."""
+    """Yield the names of the functions that a function calls by name."""
     for binding in bindings_of(func):
         if isinstance(binding.value, Call) and isinstance(binding.value.op, GlobalVar):
             yield str(binding.value.op.name_hint)
 
 
 def _alone(mod: tvm.IRModule, func: relax.Function) -> tvm.IRModule:
-    """A function as `main`, with the kernels that it calls."""
+    """Return a module in which a function is `main`, with the kernels that it calls."""
     alone = tvm.IRModule({g: f for g, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)})
     symbol = GlobalVar(MAIN)
     relax.expr._update_type(symbol, func.ty)

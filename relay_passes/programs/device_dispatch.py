@@ -3,9 +3,9 @@
 
     y = fallback_0(x)    →    if offer(x, y): nothing    else: what fallback_0 computes y by
 
-In two steps, between which memory is planned as if there were no other device: the function's kernels stand in `main`,
-between two marks, and then become the branch of those that are refused. Both ways write the same tensors; what the
-function needs on the way lies in the one arena, and is not allocated where the device does the work. An offer may
+This takes two steps, between which memory is planned as if there were no other device: the function's kernels are
+inlined into `main` between two marks, and then become the branch for a refused offer. Both branches write the same
+tensors. The function's temporaries lie in the arena, and are not allocated where the device does the work. An offer may
 overwrite its outputs only once it has read its inputs, and only if it returns true.
 """
 
@@ -106,7 +106,7 @@ def _inlined(name: str, func: relax.Function, call: Call) -> tuple[list[relax.Bi
 
 
 def _fields(value: Expr, values: Mapping[Var, Expr]) -> list[Var]:
-    """The tensors that a function returns: one, or those of a tuple."""
+    """Return the tensors that a function returns: one, or those of a tuple."""
     while isinstance(values.get(value), relax.Tuple | Var) and not isinstance(value.ty, relax.TensorType):
         value = values[value]
         if isinstance(value, relax.Tuple):
@@ -115,7 +115,7 @@ def _fields(value: Expr, values: Mapping[Var, Expr]) -> list[Var]:
 
 
 def _is_own(output: Expr, values: Mapping[Var, Expr]) -> bool:
-    """Whether a tensor is among those that the function itself allocates, or a look at one."""
+    """Whether a tensor is one that the function itself allocates, or a view of one."""
     value = values.get(output)
     if isinstance(value, Call) and getattr(value.op, "name", "") != "relax.builtin.alloc_tensor":
         value = value.args[0]
@@ -128,7 +128,7 @@ def _allocation(like: Var) -> relax.VarBinding:
 
 
 def _mark(text: str, tensors: Sequence[Expr], call: Call) -> relax.VarBinding:
-    """A call that no planner sees through, so that the tensors are in place there."""
+    """Return a binding of a call that is opaque to the planner, so that its tensors are in memory there."""
     nothing = relax.TupleType([])
     mark = Call(relax.ExternFunc(text), list(tensors), ret_ty=nothing)
     return relax.VarBinding(Var("mark", nothing), with_source(mark, sources_of(call)))
@@ -152,7 +152,7 @@ def _dispatched(
 
 
 def _shared(inside: Sequence[relax.Binding], wanted: Sequence[Var]) -> set[Var]:
-    """Return the variables that both ways need: those read later, and all that these are views of."""
+    """Return the variables that both branches need: those read later, and all that these are views of."""
     values = {binding.var: binding.value for binding in inside}
     found: set[Var] = set()
     left = list(wanted)

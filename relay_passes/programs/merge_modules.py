@@ -59,7 +59,7 @@ def add_functions(mod: IRModule, functions: Mapping[str, BaseFunc]) -> None:
 
 
 class _Merger:
-    """Takes modules in, one after the other."""
+    """Merges modules into one, one after the other."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.out = IRModule()
@@ -67,7 +67,7 @@ class _Merger:
         self._symbols: dict[str, GlobalVar] = {}
 
     def add(self, module: str, mod: IRModule) -> dict[str, str]:
-        """Returns the function's names there → here."""
+        """Add a module; return the new name of each of its functions."""
         names: dict[str, str] = {}
         for old in _callees_first(mod):
             func, ty = mod[old], mod.get_global_var(old).ty
@@ -97,7 +97,7 @@ class _Merger:
         return structural_map(func, [(GlobalVar, new)]) if isinstance(func, relax.Function) else func
 
     def _free(self, name: str, func: BaseFunc | None, own: Collection[str]) -> str:
-        """The name, if nothing or an equal function has it; else a new one."""
+        """Return the name if no other function, or an equal one, has it; else a new name."""
         for each in chain([name], (f"{name}_{number}" for number in count(1))):
             known = self._functions.get(each)
             is_equal = known is not None and func is not None and structural_equal(known, func)
@@ -121,7 +121,7 @@ def _callees(func: BaseFunc) -> list[str]:
 
 
 def _callees_first(mod: IRModule) -> list[str]:
-    """Names of the functions, each behind those that it calls."""
+    """Return the names of the functions, each after those that it calls."""
     calls = {gvar.name_hint: _callees(func) for gvar, func in relax_functions(mod)}
     begun: set[str] = set()
     done: list[str] = []

@@ -3,8 +3,8 @@
 
     a = f(x); b = g(a); c = h(b)    →    b = fallback_0(x); c = h(b), with fallback_0(x): a = f(x); return g(a)
 
-What a part computes on the way and `main` reads all the same, such as the other half of a split, is computed in both.
-Exact: every value is computed as it was.
+Values inside a part that `main` reads as well, such as the other half of a split, are computed in both. Exact: every
+value is computed as it was.
 """
 
 from collections.abc import Mapping, Sequence

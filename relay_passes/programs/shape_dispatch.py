@@ -54,7 +54,10 @@ def dispatch_by_shape(mod: IRModule, names: Sequence[str], refusal: str) -> IRMo
 
 
 def _open(types: Sequence[Type], name: str = "") -> Type:
-    """A type that all fit: what differs gets a variable named after the axis, or is unknown where there is no name."""
+    """Return a type that all given types fit.
+
+    Sizes that differ become variables named after the axis, or are unknown if there is no name.
+    """
     first = types[0]
     if isinstance(first, TupleType):
         return TupleType([_open(fields) for fields in zip(*(ty.fields for ty in types), strict=True)])
@@ -88,7 +91,7 @@ def _all(fits: _Fits) -> Expr:
 
 
 def _check(sizes: Sequence[Expr], fits: Iterable[_Fits], refusal: str) -> tirx.PrimFunc:
-    """Sizes → true; an error if nothing fits them."""
+    """Return a PrimFunc of the sizes that returns true, or raises an error if no function fits them."""
     return checking(sizes, reduce(tirx.Or, map(_all, fits)), refusal)
 
 

@@ -149,7 +149,7 @@ def find_matches(mod: IRModule, pattern: DFPattern) -> list[Names]:
 
 
 def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnostic]]:
-    """The matches of one rule: those that pass and do not overlap, by root variable, and the rejected."""
+    """Return the matches of one rule that pass and do not overlap, by root variable, and the rejected ones."""
     passed: list[tuple[Var, list[Var], Match]] = []
     rejected: list[Diagnostic] = []
     for root, inside, match in graph.matches(rule.pattern, rule.parts):
@@ -204,7 +204,7 @@ class _Graph:
                 yield root, inside, self._match(inside, {n: found[p] for n, p in parts.items() if p in found})
 
     def _bound(self, values: Iterable[Expr]) -> list[Var]:
-        """The variables bound to `values`, in program order."""
+        """Return the variables bound to `values`, in program order."""
         wanted = {self._owner[value.id_] for value in values if value.id_ in self._owner}
         return sorted(wanted, key=self._order.__getitem__)
 

@@ -147,7 +147,10 @@ class _Walk:
                 yield _diagnostic(union(map(sources_of, matched)), fit.misses)
 
     def _align(self, pattern: DFPattern, expr: Expr, fit: PartialMatch, user: Names) -> PartialMatch | None:
-        """`fit`, and how `pattern` fits `expr`, an operand of nodes `user`; None if it has too many misses."""
+        """Return the partial match `fit`, extended by `pattern` on `expr`; None if it has too many misses.
+
+        `user` are the nodes of the call that reads `expr`.
+        """
         value = expr
         while isinstance(value, Var) and value in self._values:
             value = self._values[value]
@@ -223,7 +226,7 @@ class _Walk:
 
 
 def _diagnostic(nodes: Names, misses: tuple[Miss, ...]) -> Diagnostic:
-    """The near miss of operators that match."""
+    """Return the near miss as a diagnostic, given the nodes of the operators that match."""
     wanted = ", and ".join(either(miss.expected) for miss in misses)
     actual = ", and ".join(f"{m.found} at {', '.join(m.at)}" if m.at else m.found for m in misses)
     reason = f"{len(misses)} parts of the pattern do" if len(misses) > 1 else "a part of the pattern does"
@@ -231,10 +234,11 @@ def _diagnostic(nodes: Names, misses: tuple[Miss, ...]) -> Diagnostic:
 
 
 def _stands_in(pattern: CallPattern, value: Call, is_root: bool) -> bool:
-    """Whether the operator of `value` could have been meant where `pattern` wants another.
+    """Whether the operator of `value` could stand where `pattern` wants another one.
 
-    One activation in place of another, or subtract for add; a convolution is no odd product. What has two
-    operands is everywhere in a graph, so that at the root of a pattern another such operator says nothing.
+    For example one activation in place of another, or subtract in place of add, but no convolution in place of a
+    product. Calls with two operands are everywhere in a graph, so that at the root of a pattern another such operator
+    is no near miss.
     """
     if len(value.args) == 1:
         return True
@@ -242,7 +246,7 @@ def _stands_in(pattern: CallPattern, value: Call, is_root: bool) -> bool:
 
 
 def _attributes(callee: DFPattern) -> set[str]:
-    """The kinds of attributes that operators of this pattern have."""
+    """Return the kinds of attributes that the operators of a pattern have."""
     match callee:
         case OrPattern():
             return _attributes(callee.left) | _attributes(callee.right)
@@ -252,7 +256,7 @@ def _attributes(callee: DFPattern) -> set[str]:
 
 
 def _size(pattern: DFPattern) -> int:
-    """The number of operators that every match of `pattern` has."""
+    """Return the number of operators that every match of `pattern` has."""
     match pattern:
         case CallPattern():
             return 1 + sum(map(_size, pattern.args))

@@ -7,11 +7,9 @@
     record.explanation("fold_batch_norm")    →  Explanation(...)
 
 A rule runs many times, on modules that other rules change. Two of them answer "why not": that of its first run, with
-operators as the model wrote them, and that of its last. What the first says of a place is left out where the
-rule applied in the end, or where the last says something of that place, too. A near miss inside of what was
-rejected is left out as well: the rejection says more.
-
-A pass that is no rule, such as `fuse`, notes what it did itself, and is run once.
+operators as the model wrote them, and that of its last. A finding of the first run is dropped where the rule applied in
+the end, or where the last run has a finding for the same place. A near miss inside of a rejected match is dropped as
+well: the rejection says more. A pass that is no rule, such as `fuse`, notes what it did itself, and runs once.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Runs:
-    """The runs of one rule: for the first and the last the module it left, and what the run says."""
+    """The runs of one rule: for the first and the last, the module after it and its explanation."""
 
     rule: Rule
     first: tuple[IRModule, Explanation]
@@ -41,7 +39,7 @@ class _Runs:
     applied: tuple[Names, ...] = ()
 
     def explanation(self) -> Explanation:
-        """The runs as one."""
+        """Return one explanation for all runs."""
         (before, earlier), (after, later) = self.first, self.last
         pattern, parts = self.rule.pattern, self.rule.parts
         rejected, refused = later.rejected, [r.nodes for r in later.rejected]
@@ -55,7 +53,7 @@ class _Runs:
 
 
 def _elsewhere(findings: Iterable[Diagnostic], known: Iterable[Names]) -> tuple[Diagnostic, ...]:
-    """The findings at places that lie in none of the known."""
+    """Return the findings whose nodes are not all within one of the known places."""
     places = [set(nodes) for nodes in known]
     return tuple(f for f in findings if not any(place.issuperset(f.nodes) for place in places))
 

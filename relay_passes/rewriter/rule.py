@@ -34,12 +34,12 @@ class Match:
         return isinstance(self.operands[part], GenericConst)
 
     def constant(self, part: str) -> np.ndarray[Any, Any]:
-        """The value of a part that is a constant."""
+        """Return the value of a part that is a constant."""
         value: np.ndarray[Any, Any] = self.operands[part].value.numpy()
         return value
 
     def reject(self, reason: str, limit: object = None, actual: object = None, hint: str = "") -> Diagnostic:
-        """A rejection of this match."""
+        """Return a rejection of this match."""
         return Diagnostic.of(reason, limit, actual, nodes=self.nodes, hint=hint)
 
 

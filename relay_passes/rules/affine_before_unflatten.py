@@ -28,7 +28,7 @@ _root = _sum | _product
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The reshape splits the last axis, and the constant is one number, or over all of its parts and no other axis."""
+    """Check that the reshape splits the last axis, and that the constant is a number or spans its parts alone."""
     x, root = static_shape(match.operands["x"]), static_shape(match.values["root"])
     constant = static_shape(match.operands["constant"])
     if x is None or root is None or constant is None:
@@ -42,7 +42,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The sum or product, then the reshape."""
+    """Return the sum or product, then the reshape."""
     x, constant, shape = match.operands["x"], match.operands["constant"], static_shape(match.values["root"])
     value = constant.value.numpy()
     flat = tensor_const(value.reshape(-1) if value.ndim else value)

@@ -23,13 +23,13 @@ _outer = reduce(or_, (is_op(name)(_inner) for name in _NEGATIONS))
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Both calls are the same kind of negation."""
+    """Check that both calls are the same kind of negation."""
     inner, outer = (str(match.values[part].op.name) for part in ("inner", "outer"))
     return match if inner == outer else match.reject("negations of two kinds", limit=outer, actual=inner)
 
 
 def rewrite(match: Match) -> Expr:
-    """The operand of the inner negation."""
+    """Return the operand of the inner negation."""
     return match.values["inner"].args[0]
 
 

@@ -29,7 +29,7 @@ _CONSTANTS = ("gamma", "beta", "mean", "variance")
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The norm is one of inference, with constants."""
+    """Check that the norm is one of inference, with constants."""
     norm = match.values["norm"].attrs
     for part in _CONSTANTS:
         if not match.is_constant(part):
@@ -43,7 +43,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """A multiplication and an addition of constants along the norm's axis."""
+    """Return a multiplication and an addition of constants along the norm's axis."""
     norm, data = match.values["norm"].attrs, match.operands["data"]
     gamma, beta, mean, variance = (match.constant(part).astype(np.float64) for part in _CONSTANTS)
     scale = (gamma if norm.scale else 1.0) / np.sqrt(variance + norm.epsilon)

@@ -25,7 +25,7 @@ _MANTISSA = 0.5
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The divisor is a constant of powers of two."""
+    """Check that the divisor is a constant of powers of two."""
     if not match.is_constant("divisor"):
         return match.reject("divisor is not a constant")
     value = match.constant("divisor")
@@ -42,7 +42,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The multiplication by the reciprocal."""
+    """Return the multiplication by the reciprocal."""
     value = match.constant("divisor")
     return relax.op.multiply(match.operands["x"], tensor_const(np.asarray(1 / value, value.dtype)))
 

@@ -26,7 +26,7 @@ _quotient = is_op("relax.divide")(_x, _root)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """There are fewer roots than quotients, or the dividend is 1."""
+    """Check that there are fewer roots than quotients, or the dividend is 1."""
     roots, quotients = static_shape(match.values["root"]), static_shape(match.values["quotient"])
     if roots is None or quotients is None:
         return match.reject("shape is not static")
@@ -38,7 +38,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The multiplication by the reciprocal root, or that alone."""
+    """Return the multiplication by the reciprocal root, or that alone."""
     inverse = relax.op.rsqrt(match.operands["y"])
     return inverse if _is_reciprocal(match) else relax.op.multiply(match.operands["x"], inverse)
 

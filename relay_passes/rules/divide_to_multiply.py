@@ -25,7 +25,7 @@ _quotient = is_op("relax.divide")(_x, _divisor)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The divisor is a float constant with normal reciprocals."""
+    """Check that the divisor is a float constant with normal reciprocals."""
     if not match.is_constant("divisor"):
         return match.reject("divisor is not a constant")
     value = match.constant("divisor")
@@ -37,7 +37,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The multiplication by the reciprocal."""
+    """Return the multiplication by the reciprocal."""
     divisor = match.constant("divisor")
     return relax.op.multiply(match.operands["x"], relax.const(_inverse(divisor), str(divisor.dtype)))
 

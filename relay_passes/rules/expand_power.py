@@ -37,7 +37,7 @@ _FORMS: dict[float, Callable[[Expr], Expr]] = {
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The exponent is one constant number of those above."""
+    """Check that the exponent is one of the constants in the table above."""
     if not match.is_constant("exponent"):
         return match.reject("exponent is not a constant")
     dtype = match.operands["x"].ty.dtype
@@ -52,7 +52,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The shorter form."""
+    """Return the products or roots in place of the power."""
     return _FORMS[float(match.constant("exponent").flat[0])](match.operands["x"])
 
 

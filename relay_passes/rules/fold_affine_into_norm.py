@@ -8,7 +8,7 @@
 Exact for the norms that rules recognise (gamma = 1, beta = 0). Elsewhere a product or sum is rounded once where it was
 rounded in two steps: error ≤ 2 eps · max(|gamma · s| · |normalised|, |beta + t|).
 
-Quantised: constants behind a `dequantize` are none, and are left alone.
+Quantised: a `dequantize` of a constant is no constant here, and is left alone.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ _root = is_op("relax.multiply")(_norm, _factor) | is_op("relax.add")(_norm, _shi
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The constant is one number an element of the normalised axes."""
+    """Check that the constant has one number for each element of the normalised axes."""
     if "shift" in match.operands and "beta" not in match.operands:
         return match.reject("the norm has no shift of its own")
     shape, affine = match.constant("gamma").shape, match.constant(_affine(match)).shape
@@ -39,7 +39,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The norm with the new constants, computed in float64 and rounded once."""
+    """Return the norm with the new constants, computed in float64 and rounded once."""
     norm, gamma = match.values["norm"], match.constant("gamma")
     affine = match.constant(_affine(match)).astype(np.float64)
     affine = affine.reshape(affine.shape[max(affine.ndim - gamma.ndim, 0) :])

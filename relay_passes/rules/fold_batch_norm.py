@@ -40,7 +40,7 @@ _CONSTANTS = ("bias", "gamma", "beta", "mean", "variance")
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Everything but the data is a constant, and bias and norm are one number an output channel."""
+    """Check that all but the data is constant, and that bias and norm have one number for each output channel."""
     problem = not_foldable(match)
     if problem is not None:
         return problem
@@ -65,7 +65,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The anchor with scaled weights, and one bias."""
+    """Return the anchor with scaled weights, and one bias."""
     norm, call, weight = match.values["norm"].attrs, match.values["anchor"], match.constant("weight")
     wide = {
         part: match.constant(part).astype(np.float64).reshape(-1)

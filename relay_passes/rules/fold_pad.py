@@ -38,7 +38,7 @@ _MAKE: dict[str, Callable[..., Expr]] = {
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The pad's axes and value are those that the operator's own padding would have."""
+    """Check that the pad's axes and value are those that the operator's own padding would have."""
     pad = match.values["pad"].attrs
     if pad.pad_mode != "constant":
         return match.reject("pad mode is not constant", limit="constant", actual=pad.pad_mode)
@@ -77,7 +77,7 @@ def _check_max(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator with more padding."""
+    """Return the operator with the pad's widths added to its padding."""
     root = match.values["root"]
     attrs = {field.name: getattr(root.attrs, field.name) for field in root.attrs.__tvm_ffi_type_info__.fields}
     attrs["padding"] = _padding(match)
@@ -98,7 +98,7 @@ def _widths(match: Match) -> dict[str, tuple[int, int]]:
 
 
 def _padding(match: Match) -> list[int]:
-    """All that is added: before each spatial axis, then after each."""
+    """Return the operator's padding plus the pad's widths: before each spatial axis, then after each."""
     root, widths = match.values["root"], _widths(match)
     added = [widths[axis][side] for side in (0, 1) for axis in _layout(root) if axis in _SPATIAL]
     return [int(own) + new for own, new in zip(root.attrs.padding, added, strict=True)]

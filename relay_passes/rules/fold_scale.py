@@ -39,7 +39,7 @@ _scaled = is_op("relax.multiply")(_value, _scale) | is_op("relax.divide")(_value
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Weights, bias and scale are constants, the latter two one number an output channel."""
+    """Check that weights, bias and scale are constants, with one number for each output channel in the latter two."""
     problem = not_foldable(match)
     if problem is not None:
         return problem
@@ -60,7 +60,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The anchor with scaled weights, and the scaled bias if there is one."""
+    """Return the anchor with scaled weights, and the scaled bias if there is one."""
     call, weight = match.values["anchor"], match.constant("weight")
     at = channels_of(call)
     scale = per_channel(factors(match, "scaled", "scale"), at.outputs)

@@ -45,7 +45,7 @@ _anchor = anchor(_scaled | _shifted, _weight)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The weights are a constant, and the scale is one number an input channel."""
+    """Check that the weights are a constant, and that the scale has one number for each input channel."""
     problem = not_foldable(match)
     if problem is not None:
         return problem
@@ -66,7 +66,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The anchor with scaled weights, on the data or on the data with the shift that is left."""
+    """Return the anchor with scaled weights, on the data or on the data plus the remaining shift."""
     call, data = match.values["anchor"], match.operands["data"]
     at = channels_of(call)
     scale = per_channel(factors(match, "scaled", "scale"), at.inputs)
@@ -76,7 +76,7 @@ def rewrite(match: Match) -> Expr:
 
 
 def _moved(match: Match) -> npt.NDArray[Any]:
-    """The shift as it is before the scale, in the dtype it had."""
+    """Return the shift divided by the scale, in the dtype it had."""
     shift = match.constant("shift")
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.asarray(shift / factors(match, "scaled", "scale")).astype(shift.dtype)

@@ -5,12 +5,12 @@
     conv2d(x + t, W)               →    conv2d(x, W) + Σ(W·t)               nothing padded
     conv2d(x + t, W, padding=p)    →    conv2d(pad(x, p, -t), W) + Σ(W·t)   t one number
 
-At a padded border the convolution sums zeros, not t, so the bias alone would be wrong there: x is padded with -t,
-which the shift would map to 0. One t a channel would need one pad value a channel, which no pad has; or a bias that is
-another one at each border, conv2d(t, W, padding=p): a constant as large as the result, which is no bias of a kernel's
-and for an image more to add than the image. A transposed convolution sums fewer weights at its borders. Both are left
-alone. So is a shift that costs nothing where it is, in the epilogue of
-what computes x: the bias of another such call, and before padding any, for a pad is no epilogue.
+At a padded border the convolution sums zeros, not t, so the bias alone would be wrong there: x is padded with -t, which
+the shift would map to 0. A t for each channel would need a pad value for each channel, which no pad has, or a bias that
+differs at each border, conv2d(t, W, padding=p): a constant as large as the result, which is no kernel's bias and, for
+an image, larger than the image. A transposed convolution sums fewer weights at its borders. Both are left alone. So is
+a shift that costs nothing where it is, as the bias of another such call or, before padding, in any epilogue, since a
+pad would separate it from that.
 
 The sums Σ(W·t) are computed in float64 and rounded once: with K terms of a sum and u the unit roundoff, an output
 differs from the original by at most about (K + 3)·u·Σ|W|·(|x| + |t|).
@@ -53,7 +53,7 @@ _KEPT = ("strides", "dilation", "groups", "data_layout", "kernel_layout", "out_l
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The weights are a constant, the shift is along the input channels, and the padding can be adjusted."""
+    """Check that the weights are a constant, the shift is along the input channels, and the padding can be adjusted."""
     problem = not_foldable(match)
     if problem is not None:
         return problem
@@ -75,7 +75,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def _check_gain(match: Match) -> Match | Diagnostic:
-    """The borders can be kept, and keeping them costs less than the shift does."""
+    """Check that the borders can be kept, and that keeping them costs less than the shift does."""
     padding, shift = list(padding_of(match.values["anchor"])), match.constant("shift")
     if any(padding) and (shift != shift.flat[0]).any():
         found = match.reject("padding would need one value a channel", limit=0, actual=padding)
@@ -92,7 +92,7 @@ def _check_gain(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The anchor on data without the shift, and a bias."""
+    """Return the anchor on data without the shift, and a bias."""
     call, weight = match.values["anchor"], match.constant("weight")
     at, shift = channels_of(call), match.constant("shift")
     bias = along(response(call, weight, per_channel(shift, at.inputs)), at.output_axis, at.ndim)
@@ -104,7 +104,7 @@ def rewrite(match: Match) -> Expr:
 
 
 def _on_padded(data: Expr, call: Call, value: float) -> Expr:
-    """The convolution on data that is padded with `value`, not with zeros."""
+    """Return the convolution on data that is padded with `value` instead of zeros."""
     layout, padding = str(call.attrs.data_layout), padding_of(call)
     spatial = [layout.index(axis) for axis in "DHW" if axis in layout]
     before = dict(zip(spatial, padding[: len(spatial)], strict=True))

@@ -31,7 +31,7 @@ _INTEGERS = ("int32", "int64")
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Indices are compared with all rows of a finite matrix, and the product has its dtype."""
+    """Check that indices are compared with all rows of a finite matrix, and that the product has the matrix's dtype."""
     table, places = match.constant("table"), match.constant("places")
     index, dims = match.operands["index"], static_shape(match.values["equal"])
     if table.ndim != _MATRIX or dims is None or len(dims) < _MATRIX:

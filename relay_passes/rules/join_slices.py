@@ -28,7 +28,7 @@ _concat = reduce(or_, (is_op("relax.concat")(is_tuple(_slices[:count])) for coun
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Each slice is of the concatenated axis and begins where the one before it ends."""
+    """Check that each slice is along the concatenated axis and begins where the one before it ends."""
     if static_shape(match.operands["x"]) is None:
         return match.reject("shape is not static")
     for call in _calls(match):
@@ -42,7 +42,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """One slice from the first begin to the last end."""
+    """Return one slice from the first begin to the last end."""
     ranges = _ranges(match)
     return relax.op.strided_slice(match.operands["x"], [_axis(match)], [ranges[0][0]], [ranges[-1][1]])
 
@@ -56,7 +56,7 @@ def _calls(match: Match) -> list[Call]:
 
 
 def _ranges(match: Match) -> list[tuple[int, int]]:
-    """Begin and end of each slice, within 0 and the size of the axis."""
+    """Return begin and end of each slice, clamped to the axis."""
     size = shape_of(match.operands["x"])[_axis(match)]
     bounds = ([_numbers(group)[0] for group in call.args[2:_STRIDES]] for call in _calls(match))
     return [(_clamped(begin, size), _clamped(end, size)) for begin, end in bounds]

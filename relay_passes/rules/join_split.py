@@ -23,7 +23,7 @@ _concat = reduce(or_, (is_op("relax.concat")(is_tuple(_items[:count])) for count
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Split and concatenation are along one axis, and no part is missing."""
+    """Check that split and concatenation are along one axis, and no part is missing."""
     x, concat = match.operands["x"], match.values["concat"]
     axes = [int(match.values[part].attrs.axis) % x.ty.ndim for part in ("split", "concat")]
     if axes[0] != axes[1]:
@@ -34,7 +34,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operand of the split."""
+    """Return the operand of the split."""
     return match.operands["x"]
 
 

@@ -26,13 +26,13 @@ _outer = _clip(_inner, wildcard(), wildcard()) | _relu(_inner)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """All bounds are known."""
+    """Check that all bounds are known."""
     known = has_bounds(match.values["inner"]) and has_bounds(match.values["outer"])
     return match if known else match.reject("a bound is computed at run time")
 
 
 def rewrite(match: Match) -> Expr:
-    """The outer clip with the bounds of both."""
+    """Return the outer clip with the bounds of both."""
     (a, b), (c, d) = bounds(match.values["inner"]), bounds(match.values["outer"])
     return relax.op.clip(match.operands["x"], *(max(min(bound, d), c) for bound in (a, max(a, b))))
 

@@ -21,14 +21,14 @@ _outer = is_op("relax.reshape")(_inner, wildcard())
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The final shape is known; the sources are those of both."""
+    """Check that the final shape is known; the result has the source nodes of both reshapes."""
     if static_shape(match.values["outer"]) is None:
         return match.reject("shape is not static")
     return including(match, "inner")
 
 
 def rewrite(match: Match) -> Expr:
-    """One reshape to the final shape."""
+    """Return one reshape to the final shape."""
     return relax.op.reshape(match.values["inner"].args[0], static_shape(match.values["outer"]))
 
 

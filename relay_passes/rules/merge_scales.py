@@ -29,7 +29,7 @@ _outer = _multiply(_inner, _b) | _divide(_inner, _b)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The scales are floats, and their product is a normal number and no larger a tensor."""
+    """Check that the scales are floats, and that their product is normal and no larger than the larger of them."""
     a, b = match.constant("a"), match.constant("b")
     if not is_float(a.dtype):
         return match.reject("scales are no floating-point tensors", limit="float", actual=str(a.dtype))

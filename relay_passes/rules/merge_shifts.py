@@ -23,7 +23,7 @@ _sum = is_op("relax.add")(is_op("relax.add")(_x, _a), _b)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The shifts are floats, and their sum is no larger than the larger of them."""
+    """Check that the shifts are floats, and that their sum is no larger a tensor than the larger of them."""
     a, b = match.constant("a"), match.constant("b")
     if not is_float(a.dtype):
         return match.reject("shifts are no floating-point tensors", limit="float", actual=str(a.dtype))

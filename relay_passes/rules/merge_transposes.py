@@ -20,12 +20,12 @@ _outer = is_op("relax.permute_dims")(_inner)
 
 
 def check(match: Match) -> Match:
-    """Two transposes always merge; the source nodes are those of both."""
+    """Accept every match; the result has the source nodes of both transposes."""
     return including(match, "inner")
 
 
 def rewrite(match: Match) -> Expr:
-    """The transpose that has the effect of both."""
+    """Return the transpose that has the effect of both."""
     inner, outer = match.values["inner"], match.values["outer"]
     order = axes_of(inner)
     return relax.op.permute_dims(inner.args[0], [order[axis] for axis in axes_of(outer)])

@@ -29,7 +29,7 @@ _root = _lower | _upper
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The bound is one number, and the result a float tensor like x."""
+    """Check that the bound is one number, and that the result is a float tensor of x's shape."""
     x, bound = match.operands["x"], uniform_value(match.operands["bound"])
     if not str(x.ty.dtype).startswith("float"):
         return match.reject("dtype is not a float", limit="float16, float32 or float64", actual=x.ty.dtype)

@@ -26,7 +26,7 @@ _extremum = _max | _min
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Only the axis of the stack is reduced."""
+    """Check that only the axis of the stack is reduced."""
     stack, extremum = match.values["stack"], match.values["extremum"]
     if not isinstance(stack.args[0], Tuple):
         return match.reject("what is stacked is not known")
@@ -41,7 +41,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """A chain of binary operators."""
+    """Return a chain of binary operators."""
     operator = relax.op.maximum if "max" in match.values else relax.op.minimum
     return reduce(operator, match.values["stack"].args[0].fields)
 

@@ -27,7 +27,7 @@ _root, _parts = gated_half(_x, is_op("relax.erf")(_divided | _multiplied))
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The constants are those of the formula."""
+    """Check that the constants are those of the formula."""
     expected = math.sqrt(2) if "divided" in match.values else math.sqrt(0.5)
     if not is_number(match.operands["scale"], expected):
         actual = uniform_value(match.operands["scale"])

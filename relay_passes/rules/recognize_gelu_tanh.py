@@ -45,7 +45,7 @@ _numbers = {"scale": _SCALE, "cubic": _CUBIC, "unit": 1.0, "two": 2.0, "three": 
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The constants are those of the formula."""
+    """Check that the constants are those of the formula."""
     for part, number in _numbers.items():
         if part in match.operands and not is_number(match.operands[part], number):
             actual = uniform_value(match.operands[part])

@@ -41,7 +41,7 @@ _numbers = {"shift": _SHIFT, "divisor": _WIDTH, "factor": 1 / _WIDTH}
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The constants are those of the formula, and enlarge nothing."""
+    """Check that the constants are those of the formula, and do not enlarge the tensor."""
     clip, x = match.values["clip"], match.operands["x"]
     if not has_bounds(clip):
         return match.reject("a bound is computed at run time")
@@ -60,7 +60,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The clip, times y if there is one."""
+    """Return the clip, times y if there is one."""
     x = match.operands["x"]
     scale, shift = (relax.const(number, str(x.ty.dtype)) for number in (1 / _WIDTH, _SHIFT / _WIDTH))
     gate = relax.op.clip(relax.op.add(relax.op.multiply(x, scale), shift), 0.0, 1.0)

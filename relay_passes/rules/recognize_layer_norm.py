@@ -42,7 +42,7 @@ _norm = over_rms(_subtract(_x, _center), _positive | _difference)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Both means are over the same last axes, and epsilon is one number."""
+    """Check that both means are over the same last axes, and epsilon is one number."""
     rejection = check_over_rms(match) or check_mean(match, "center")
     if rejection is not None:
         return rejection
@@ -54,7 +54,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator with a scale of 1 and a shift of 0, and the gain behind it."""
+    """Return the operator with a scale of 1 and a shift of 0, times the gain if there is one."""
     x, shape = match.operands["x"], normalized_shape(match)
     gamma, beta = (relax.const(fill(shape, str(x.ty.dtype))) for fill in (np.ones, np.zeros))
     axes = [-1 - axis for axis in reversed(range(len(shape)))]

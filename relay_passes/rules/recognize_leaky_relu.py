@@ -30,7 +30,7 @@ _root = _larger | _where(_positive, _x, _steep) | _where(_negative, _steep, _x)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The slopes are along one axis at most, and give the form the operator's value."""
+    """Check that slopes vary along one axis at most, and that the form equals the operator for these slopes."""
     slope = match.constant("slope")
     if "zero" in match.operands and not is_number(match.operands["zero"], 0.0):
         return match.reject(
@@ -46,7 +46,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator, with one slope or one a channel."""
+    """Return the operator, with one slope or one a channel."""
     x, number = match.operands["x"], uniform_value(match.operands["slope"])
     if number is not None:
         return relax.op.nn.leakyrelu(x, number)

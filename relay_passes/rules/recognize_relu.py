@@ -23,7 +23,7 @@ _clip = is_op("relax.clip")(_x, wildcard(), wildcard())
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The bounds are those of relu."""
+    """Check that the bounds are those of relu."""
     clip = match.values["clip"]
     if not has_bounds(clip):
         return match.reject("a bound is computed at run time")

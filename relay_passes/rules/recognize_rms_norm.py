@@ -25,12 +25,12 @@ _norm = over_rms(_x)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The mean is over the last axes, and epsilon is one number."""
+    """Check that the mean is over the last axes, and epsilon is one number."""
     return check_over_rms(match) or match
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator with a scale of 1."""
+    """Return the operator with a scale of 1."""
     x, shape = match.operands["x"], normalized_shape(match)
     axes = [-1 - axis for axis in reversed(range(len(shape)))]
     weight = relax.const(np.ones(shape, str(x.ty.dtype)))

@@ -22,7 +22,7 @@ _root = is_op("relax.divide")(_one, is_op("relax.add")(_exp, _unit))  # matches 
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Both constants are 1, and make no more of the tensor."""
+    """Check that both constants are 1, and do not enlarge the tensor."""
     for part in ("one", "unit"):
         if not is_number(match.operands[part], 1.0):
             return match.reject(f"{part} is not 1", limit=1.0, actual=uniform_value(match.operands[part]))

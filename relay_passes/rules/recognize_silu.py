@@ -21,7 +21,7 @@ _product = is_op("relax.multiply")(_x, is_op("relax.sigmoid")(_x))  # matches th
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Every match of the pattern is a SiLU."""
+    """Accept every match of the pattern."""
     return match
 
 

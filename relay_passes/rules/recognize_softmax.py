@@ -27,7 +27,7 @@ _root = is_op("relax.divide")(_exp, _sum)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The reductions are along one axis, the same, and keep it."""
+    """Check that both reductions are along the same single axis, and keep it."""
     axes = _axes(match, "sum")
     if len(axes) != 1:
         return match.reject("sum is not along one axis", limit="1 axis", actual=axes)

@@ -28,7 +28,7 @@ _root = _plain | _add(is_op("relax.nn.relu")(_x), _tail)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The constants are 1."""
+    """Check that the constants are 1."""
     if "tail" in match.values:
         attrs = match.values["tail"].attrs
         return match if attrs.beta == 1 else match.reject("beta is not 1", limit=1, actual=attrs.beta)

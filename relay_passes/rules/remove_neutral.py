@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic with a neutral constant is removed, and a choice that is made.
+"""Arithmetic with a neutral constant is removed, and so is a `where` with a constant true condition.
 
     x·1, x / 1, x + 0, x - 0, x^1, where(true, x, y)    →    x
 
@@ -32,7 +32,7 @@ _call = reduce(or_, _arithmetic) | is_op("relax.where")(_constant, _x, wildcard(
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The constant is neutral, and broadcasting it does not enlarge x."""
+    """Check that the constant is neutral, and broadcasting it does not enlarge x."""
     neutral, value = _NEUTRAL[str(match.values["call"].op.name)], match.constant("constant")
     other = value[value != neutral]
     if other.size:
@@ -45,7 +45,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The other operand."""
+    """Return the other operand."""
     return match.operands["x"]
 
 

@@ -37,7 +37,7 @@ _call = _by_type | _resized | _permuted | _sliced | _single | _dropped
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The result has the type of x, and its elements in the same places."""
+    """Check that the result has the type of x, and its elements in the same order."""
     x, call = match.operands["x"], match.values["call"]
     if x.ty != call.ty:
         return match.reject("the result has another type", limit=x.ty, actual=call.ty)

@@ -26,7 +26,7 @@ _call = reduce(or_, (is_op(name)(_x) for name in _RESHAPES)) | _permuted
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The shape is known, and a transpose moves axes of length 1 only."""
+    """Check that the shape is known, and a transpose moves axes of length 1 only."""
     shape = static_shape(match.operands["x"])
     if shape is None or static_shape(match.values["call"]) is None:
         return match.reject("shape is not static")
@@ -38,7 +38,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """A reshape to the result's shape."""
+    """Return a reshape to the result's shape."""
     return relax.op.reshape(match.operands["x"], static_shape(match.values["call"]))
 
 

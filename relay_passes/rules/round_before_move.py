@@ -25,7 +25,7 @@ _rounded = is_op("relax.astype")(_moved)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The cast makes elements smaller."""
+    """Check that the cast makes elements smaller."""
     before, after = (_bits(match.values[part]) for part in ("moved", "rounded"))
     if after >= before:
         return match.reject("the cast makes elements no smaller", limit=f"below {before}", actual=after)
@@ -33,7 +33,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The move of the cast value."""
+    """Return the move of the cast value."""
     call, dtype = match.values["moved"], str(match.values["rounded"].ty.dtype)
     cast = relax.op.astype(match.operands["x"], dtype)
     return Call(call.op, [cast, *call.args[1:]], call.attrs, call.ty_args)

@@ -32,7 +32,7 @@ _MATRIX = 2
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Weights are a matrix of int8 with a scale an output channel and no zero point."""
+    """Check that weights are an int8 matrix with one scale for each output channel and no zero point."""
     for part in ("weight", "scale", "zero"):
         if not match.is_constant(part):
             return match.reject(f"{part} is not a constant")
@@ -54,7 +54,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The product with the integers, in float32, times the scale."""
+    """Return the product with the integers, in float32, times the scale."""
     weight, scale = match.constant("weight"), match.constant("scale").astype(np.float32)
     if "permuted" in match.values:
         weight = np.ascontiguousarray(weight.T)

@@ -33,7 +33,7 @@ _root = is_op("relax.nn.softmax")(_masked | _scores)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The scales are one number each, and enlarge nothing."""
+    """Check that each scale is one number, and does not enlarge the tensor."""
     dtype = str(match.values["scores"].ty.dtype)
     if dtype not in _DTYPES:
         return match.reject("unscaled products may overflow", limit=", ".join(_DTYPES), actual=dtype)
@@ -48,7 +48,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The scores with one scale, computed in float64 and rounded once."""
+    """Return the scores with one scale, computed in float64 and rounded once."""
     scale = math.prod(float(match.constant(part).flat[0]) for part in ("a", "b") if part in match.operands)
     scores = match.values["scores"]
     product = relax.op.matmul(match.operands["q"], match.operands["k"], scores.attrs.out_dtype)

@@ -21,7 +21,7 @@ _difference = is_op("relax.subtract")(_x, _constant)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The subtrahend is a float constant."""
+    """Check that the subtrahend is a float constant."""
     if not match.is_constant("constant"):
         return match.reject("the second operand is not a constant")
     dtype = match.operands["constant"].ty.dtype

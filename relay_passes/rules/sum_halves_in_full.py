@@ -26,7 +26,7 @@ _root = anchor(_x, _w)
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """Operands and result are halves, and a matmul has constant weights."""
+    """Check that operands and result are float16 and, for a matmul, that weights are constant."""
     call, weight = match.values["root"], match.operands["w"]
     dtypes = [str(value.ty.dtype) for value in (match.operands["x"], weight, call)]
     if set(dtypes) != {_HALF}:
@@ -37,7 +37,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """The product with its sum in binary32, then rounded."""
+    """Return the product with its sum in binary32, then rounded."""
     return relax.op.astype(with_attrs(match.values["root"], out_dtype=_FULL), _HALF)
 
 

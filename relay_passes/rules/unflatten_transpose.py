@@ -26,7 +26,7 @@ _root = is_op("relax.reshape")(_turned, wildcard())
 
 
 def check(match: Match) -> Match | Diagnostic:
-    """The reshapes touch leading axes only, and those that the first joins the second parts again."""
+    """Check that the reshapes change leading axes only, and that the second restores those that the first merges."""
     x, root = static_shape(match.operands["x"]), static_shape(match.values["root"])
     flat = static_shape(match.values["flat"])
     if x is None or root is None or flat is None:

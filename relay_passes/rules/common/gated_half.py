@@ -11,7 +11,7 @@ _add, _multiply, _divide = is_op("relax.add"), is_op("relax.multiply"), is_op("r
 
 
 def gated_half(x: DFPattern, gate: DFPattern) -> tuple[DFPattern, dict[str, DFPattern]]:
-    """The pattern and its parts, for `check_gated_half`.
+    """Return the pattern and its parts, for `check_gated_half`.
 
     Args:
         x: The pattern of x.
@@ -30,7 +30,7 @@ def gated_half(x: DFPattern, gate: DFPattern) -> tuple[DFPattern, dict[str, DFPa
 
 
 def check_gated_half(match: Match) -> Diagnostic | None:
-    """Why the constants are not those of the formula, or None."""
+    """Return why the constants are not those of the formula, or None."""
     for part, number in (("half", 0.5), ("two", 2.0), ("one", 1.0)):
         if part in match.operands and not is_number(match.operands[part], number):
             actual = uniform_value(match.operands[part])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that are linear in constant weights: convolutions, transposed convolutions and matmuls.
 
-Where the channels of such a call are, in data, output and weights, so that rules can move a scale or a shift of
+Tells where the channels of such a call are in data, output and weights, so that rules can move a scale or a shift of
 channels into the weights and the bias.
 """
 
@@ -54,7 +54,7 @@ class Channels:
 
 
 def anchor(data: DFPattern, weight: DFPattern) -> DFPattern:
-    """A pattern of any anchor on `data` and `weight`."""
+    """Return a pattern of any anchor on `data` and `weight`."""
     return reduce(or_, (is_op(name)(data, weight) for name in ANCHORS))
 
 
@@ -86,12 +86,12 @@ def is_transposed(call: Call) -> bool:
 
 
 def padding_of(call: Call) -> tuple[int, ...]:
-    """Zeros that the call puts around its data: those before each spatial axis, then those after each."""
+    """Return the numbers of zeros that the call pads its data with: before each spatial axis, then after each."""
     return () if call.op.name == "relax.matmul" else tuple(int(n) for n in call.attrs.padding)
 
 
 def is_per_channel(value: Array, axis: int, ndim: int, channels: int) -> bool:
-    """Whether broadcasting `value`, aligned at the right, leaves it along `axis` alone and enlarges nothing."""
+    """Whether `value`, broadcast to `ndim` axes, varies along `axis` alone and does not enlarge the tensor."""
     axes = range(ndim - value.ndim, ndim)
     return value.ndim <= ndim and all(
         n == 1 or (a == axis and n == channels) for n, a in zip(value.shape, axes, strict=True)
@@ -99,12 +99,12 @@ def is_per_channel(value: Array, axis: int, ndim: int, channels: int) -> bool:
 
 
 def per_channel(value: Array, channels: int) -> Array:
-    """A value that `is_per_channel` as one float64 a channel."""
+    """Return a value that `is_per_channel` as float64, with one element for each channel."""
     return np.broadcast_to(value.astype(np.float64).reshape(-1), (channels,))
 
 
 def along(values: Array, axis: int, ndim: int) -> Array:
-    """`values` with one element a channel, shaped to broadcast along `axis` of `ndim`."""
+    """Return `values`, with one element for each channel, reshaped to broadcast along `axis` of `ndim`."""
     return values.reshape([-1 if a == axis else 1 for a in range(ndim)])
 
 
@@ -118,7 +118,7 @@ def factors(match: Match, scaled: str, scale: str) -> Array:
 
 
 def scale_outputs(call: Call, weight: Array, scale: Array) -> Array:
-    """Weights that make the call's output channels `scale` times as large; computed in float64, rounded once."""
+    """Return weights that scale the call's output channels by `scale`; computed in float64, rounded once."""
     at = channels_of(call)
     if is_transposed(call):
         return _times(weight, _grouped(scale, weight, at.weight_in, at.weight_out, at.groups))
@@ -126,7 +126,7 @@ def scale_outputs(call: Call, weight: Array, scale: Array) -> Array:
 
 
 def scale_inputs(call: Call, weight: Array, scale: Array) -> Array:
-    """Weights that make the call as if its input channels were `scale` times as large."""
+    """Return weights with the effect of input channels scaled by `scale`; computed in float64, rounded once."""
     at = channels_of(call)
     if is_transposed(call):
         return _times(weight, along(scale, at.weight_in, weight.ndim))
@@ -134,7 +134,7 @@ def scale_inputs(call: Call, weight: Array, scale: Array) -> Array:
 
 
 def response(call: Call, weight: Array, shift: Array) -> Array:
-    """Return the output channels, float64, of a convolution or matmul whose inputs are `shift` of their channel."""
+    """Return the call's output channels, float64, for inputs that equal `shift` for each channel everywhere."""
     at = channels_of(call)
     shifts = _grouped(shift, weight, at.weight_out, at.weight_in, at.groups)
     others = tuple(a for a in range(weight.ndim) if a != at.weight_out)
@@ -142,7 +142,7 @@ def response(call: Call, weight: Array, shift: Array) -> Array:
 
 
 def with_weight(call: Call, data: Expr, weight: Array) -> Call:
-    """The call on other data and weights."""
+    """Return the call on other data and weights."""
     return Call(call.op, [data, tensor_const(weight)], call.attrs, call.ty_args)
 
 
@@ -169,7 +169,7 @@ def is_float(dtype: object) -> bool:
 def _grouped(values: Array, weight: Array, whole: int, part: int, groups: int) -> Array:
     """Return one value per channel, to broadcast over weights whose axis `part` spans the channels of one group only.
 
-    The group is told by the axis `whole`, which holds the groups one after another.
+    The axis `whole` holds the groups one after the other, and so says which group an element belongs to.
     """
     table = np.repeat(values.reshape(groups, -1), weight.shape[whole] // groups, axis=0)
     if whole > part:

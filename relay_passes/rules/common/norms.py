@@ -54,7 +54,7 @@ def over_rms(d: DFPattern, same_mean: DFPattern | None = None) -> OverRms:
 
 
 def square(x: DFPattern, two: DFPattern) -> DFPattern:
-    """The pattern of x², as product or power."""
+    """Return the pattern of x², as product or power."""
     return _multiply(x, x) | is_op("relax.square")(x) | is_op("relax.power")(x, two)
 
 
@@ -64,7 +64,7 @@ def with_gain(match: Match, norm: Expr) -> Expr:
 
 
 def check_over_rms(match: Match) -> Diagnostic | None:
-    """Why the parts are not those of a norm over the last axes, or None."""
+    """Return why the parts are not those of a norm over the last axes, or None."""
     for part, number in (("two", 2.0), ("one", 1.0)):
         if part in match.operands and not is_number(match.operands[part], number):
             return match.reject(
@@ -80,12 +80,12 @@ def check_over_rms(match: Match) -> Diagnostic | None:
 
 
 def squares_mean(match: Match) -> str:
-    """The part that is the mean of squares: of d, or of x in the other form."""
+    """Return the name of the part that is the mean of squares: of d, or of x in the other form."""
     return "mean" if "mean" in match.values else OTHER_MEAN
 
 
 def check_mean(match: Match, part: str) -> Diagnostic | None:
-    """Why the mean is not one over the last axes, kept as axes of one element, or None."""
+    """Return why the mean is not one over the last axes, kept as axes of one element, or None."""
     axes, rank = mean_axes(match, part), len(match.values["root"].ty.shape)
     if not match.values[part].attrs.keepdims:
         return match.reject(f"{part} does not keep the axes")
@@ -99,11 +99,11 @@ def check_mean(match: Match, part: str) -> Diagnostic | None:
 
 
 def mean_axes(match: Match, part: str) -> list[int]:
-    """The axes of a mean, from 0, sorted."""
+    """Return the axes of a mean, counted from 0, sorted."""
     rank, axes = len(match.values["root"].ty.shape), match.values[part].attrs.axis
     return list(range(rank)) if axes is None else sorted(int(axis) % rank for axis in axes)
 
 
 def normalized_shape(match: Match) -> list[int]:
-    """Sizes of the axes that the norm goes over."""
+    """Return the sizes of the axes that the norm goes over."""
     return [int(match.values["root"].ty.shape[axis]) for axis in mean_axes(match, squares_mean(match))]

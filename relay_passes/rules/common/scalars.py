@@ -26,7 +26,7 @@ def all_normal(values: npt.NDArray[Any]) -> bool:
 
 
 def uniform_value(expr: Expr) -> float | None:
-    """The number that all elements of a constant are, whatever its shape; None for other expressions."""
+    """Return the number that all elements of a constant equal, whatever its shape; None for other expressions."""
     if not isinstance(expr, Constant):
         return None
     value = expr.value.numpy()
@@ -34,7 +34,7 @@ def uniform_value(expr: Expr) -> float | None:
 
 
 def is_number(expr: Expr, number: float) -> bool:
-    """Whether `expr` is a constant whose elements all stand for `number`, up to how float32 rounds it."""
+    """Whether `expr` is a constant whose elements all equal `number`, rounded to float32."""
     actual = uniform_value(expr)
     return actual is not None and math.isclose(actual, number, rel_tol=TOLERANCE)
 
