@@ -31,7 +31,7 @@ OSACA_ARCH = {"neoverse-n1": "n1", "neoverse-v2": "v2"}
 
 
 def by_hand(words: tuple[int, ...], core: Core) -> float:
-    """Cycles of a block that repeats: the fullest pipe, or the longest chain of sums."""
+    """Return the cycles of a block that repeats: the fullest pipe, or the longest chain of sums."""
     slots: Counter[InsnClass] = Counter()
     sums: Counter[str] = Counter()
     for word in words:
@@ -48,7 +48,7 @@ def by_hand(words: tuple[int, ...], core: Core) -> float:
 
 @cache
 def by_osaca(words: tuple[int, ...], mca_cpu: str) -> float:
-    """Cycles of a block that repeats, by OSACA: the fullest port, or the longest loop-carried dependency."""
+    """Return the cycles of a block that repeats, by OSACA: the fullest port, or the longest loop-carried dependency."""
     with tempfile.NamedTemporaryFile("w", suffix=".s") as file:
         file.write("\n".join(mca_text(words, mca_cpu)) + "\n")
         file.flush()
@@ -61,7 +61,7 @@ def by_osaca(words: tuple[int, ...], mca_cpu: str) -> float:
 
 
 def osaca_cycles(costs: Sequence[BlockCost], mca_cpu: str) -> float:
-    """Cycles of the hottest blocks by OSACA."""
+    """Return the cycles of the hottest blocks by OSACA."""
     blocks = sorted((cost.block for cost in costs), key=lambda block: -block.instructions)
     left, cycles = HOT * sum(block.instructions for block in blocks), 0.0
     for block in blocks:

@@ -3,8 +3,8 @@
 
     source in onnxruntime → quantised model in onnxruntime, in float → our integers → NPU
 
-Every tensor of the quantised model that stands for one of the source's is made an output of it before it is imported,
-so that all else is compiled as usual.
+Every tensor of the quantised model that corresponds to one of the source model becomes an output before the import;
+everything else is compiled as usual.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,7 +249,7 @@ def _check_bisect(chain: Chain, gate: Gate, metric: Metric | None, samples: int)
     """Check that layers can be put back to float and that the effect can be measured.
 
     Raises:
-        UsageError: They cannot.
+        UsageError: Layers cannot be put back to float, or the effect cannot be measured.
     """
     if not isinstance(chain, SearchedChain):
         raise UsageError(
@@ -387,7 +387,7 @@ class _OnnxChain(SearchedChain):
         """Check that the float model has the quantised one's channels as they are.
 
         Raises:
-            UsageError: It has not.
+            UsageError: The float model has other channels.
         """
         if noted(self.quantized, RESCALED) - noted(self.source, RESCALED):
             raise UsageError(
@@ -411,7 +411,7 @@ class _OnnxChain(SearchedChain):
         """Match the layers and open the sessions; one sample shows which tensors have the same shapes.
 
         Raises:
-            UsageError: Nothing of the two models is alike.
+            UsageError: The two models have no layer in common.
         """
         feed = feed | self.states.at("source")
         self.matching = matching = Matching(self.source, self.quantized)
@@ -518,7 +518,7 @@ def _prepared(proto: onnx.ModelProto, shapes: Shapes, values: Mapping[str, npt.A
 
 
 def _agreement(chain: Chain, npu: NpuOptions | str, target: str) -> "Agreement":
-    """Return what compares the regions of the quantised model that the NPU takes, divided as by `compile`."""
+    """Return the comparison of the NPU's regions with our integers, for the division that `compile` would make."""
     model = chain.imported()
     divide = partitioner(npu, model)
     options = PhaseOptions(resolve(target, None), numerics=tosa.NUMERICS, divide=divide)

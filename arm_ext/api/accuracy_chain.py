@@ -59,7 +59,7 @@ class States:
         return self._now.get(link, dict(self.initial))
 
     def follow(self, **links: Mapping[str, Array]) -> None:
-        """Take the states after a step from the outputs of each link."""
+        """Update the states of each link from its outputs of the last step."""
         self.exact.append(self.at("source"))
         for link, values in links.items():
             self._now[link] = {name: values[output] for name, output in self.pairs.items()}
@@ -117,7 +117,7 @@ class Chain(ABC):
         """Check a metric on the reference's outputs, before the comparison, which takes much longer.
 
         Raises:
-            UsageError: A function raises, or what it returns is no number; or the outputs do not fit the metric.
+            UsageError: A metric function raises an error or returns no number, or the outputs do not fit the metric.
         """
         rows = [[values[name] for name in self.outputs] for values in self.exact(feeds)]
         outputs = stacked(self.outputs, rows)
@@ -125,14 +125,14 @@ class Chain(ABC):
 
     @abstractmethod
     def prepare(self, feed: Feed, numerics: Qdq) -> ImportedModel:
-        """Prepare the comparison; return the quantised model with all layers as results, which this project compiles.
+        """Prepare the comparison; return the quantised model with all layers as results, which is then compiled.
 
         Args:
             feed: The first sample.
             numerics: The numerics of our integers.
 
         Raises:
-            UsageError: Nothing of the two models is alike.
+            UsageError: The two models have no layer in common.
         """
 
     @abstractmethod
@@ -188,7 +188,7 @@ def _measured(metric: Metric, links: Mapping[str, Outputs]) -> MetricValue:
     """Return a metric of the outputs of each link.
 
     Raises:
-        UsageError: It fails on those of one link, which is named.
+        UsageError: The metric fails on the outputs of one link, which the message names.
     """
     found = {}
     for link, outputs in links.items():
@@ -208,7 +208,7 @@ class SearchedChain(Chain):
         """Check that layers can be put back to float.
 
         Raises:
-            UsageError: They cannot.
+            UsageError: They cannot be put back.
         """
 
     @abstractmethod
@@ -220,7 +220,7 @@ class SearchedChain(Chain):
         """Return the judge that measures such models on the samples."""
 
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
-        """Return the choice, with what users of this format need to apply it."""
+        """Return the choice together with what users of this format need to apply it."""
         return mixed
 
 

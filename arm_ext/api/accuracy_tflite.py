@@ -60,7 +60,7 @@ class TfliteChain(Chain):
         """Read the models, and check that they belong together.
 
         Raises:
-            UsageError: They do not, or a file is wrong.
+            UsageError: They do not belong together, or a file is wrong.
             ModelError: It cannot be imported, or keeps states or decides at run time.
             EnvError: LiteRT is not installed.
         """

@@ -454,9 +454,10 @@ def _is_worth_building(alternative: Alternative) -> bool:
 
 
 def _promise(predicted: _Predicted) -> tuple[bool, float]:
-    """Sort by it what is built first, should the budget be used up: the greatest predicted gain, int8 after floats.
+    """Return a sort key by which the alternatives with the greatest predicted gain are built first, int8 ones last.
 
-    int8 takes the longest to build, and exceeds the largest error the most often.
+    So the budget goes to the most promising ones. int8 takes the longest to build, and exceeds the largest error most
+    often.
     """
     alternative, _ = predicted
     gain = math.inf if alternative.predicted is None else alternative.predicted
@@ -468,7 +469,7 @@ def _helps(alternative: Alternative) -> bool:
 
 
 def _saved_most(advice: Advice) -> float:
-    """Sort by it what saves most first."""
+    """Return a sort key by which the advice with the greatest savings comes first."""
     return -(advice.gain if advice.gain is not None else advice.estimated or 0.0)
 
 

@@ -217,5 +217,5 @@ def error_at_outputs(outputs: Arrays, references: Arrays) -> float:
 
 
 def _numbers(given: npt.ArrayLike) -> str:
-    """The numbers of --value, as a command line has them."""
+    """Return the numbers of --value as the command line has them."""
     return ",".join(json.dumps(number) for number in np.ravel(given).tolist())

@@ -152,7 +152,7 @@ class NpuRegions:
 
     @cached_property
     def build(self) -> Build:
-        """The model with the NPU, measured on the CPU.
+        """Build the model with the NPU and measure it on the CPU.
 
         Raises:
             UsageError, ModelError, EnvError: As `compile` with `--npu`, and as `profile`.

@@ -81,7 +81,7 @@ def views_of(package: Package, shapes: Shapes) -> list[Package]:
     """Return the package's buckets that have the shapes given.
 
     Raises:
-        UsageError: There are none.
+        UsageError: The package has no bucket of these shapes.
     """
     views = package.views()
     named = {tensor.name for tensor in package.manifest.inputs}
@@ -116,7 +116,7 @@ def core_of(package: Package) -> Core:
     """Return the core that a package was compiled for.
 
     Raises:
-        UsageError: There is no model of it to estimate cycles with.
+        UsageError: There is no cycle model of that core.
     """
     name = package.manifest.target.core
     if name not in CORES:
@@ -167,7 +167,7 @@ def bound_inputs(package: Package) -> list[npt.NDArray[Any]]:
 
 
 def _conditions(board: Board) -> tuple[int, str]:
-    """Threads of the runtime's pool, and cpu0's governor or "unknown"."""
+    """Return the number of threads of the runtime's pool, and cpu0's governor or "unknown"."""
     session = board.connect()
     try:
         return conditions.threads(session), conditions.governor(session)

@@ -119,7 +119,7 @@ class BuildOptions:
         )
 
     def refuse_indivisible(self, variants: Sequence[Variant]) -> None:
-        """With an NPU, check that all variants of a model are quantised and without control flow, as it needs them."""
+        """Refuse variants of a model that an NPU cannot take: float ones, and those with control flow."""
         if self.divider is not None:
             from arm_ext.ethosu.partition.divider import check_divisible
 

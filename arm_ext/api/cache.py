@@ -17,7 +17,7 @@ class CacheContents:
         kernels: How many entries of kernels: choices, stubs, and machine code.
         selftests: How many outputs of self-tests.
         size: Bytes of all.
-        limit: Bytes above which those go that were used longest ago.
+        limit: Bytes above which the least recently used entries are removed.
     """
 
     folder: Path
@@ -42,7 +42,7 @@ def clear_cache() -> CacheContents:
     """Remove all entries that compiling put into the cache; returns their number and size.
 
     Raises:
-        EnvError: One cannot be removed.
+        EnvError: An entry cannot be removed.
     """
     before = cache_contents()
     KERNEL_ENTRIES.clear()

@@ -142,7 +142,7 @@ def compare(
 
 
 def _given(peers: Sequence[Peer], source: Path, models: Mapping[str, Path]) -> dict[str, Path]:
-    """Peer → the file that it runs."""
+    """Return, for each peer, the file that it runs."""
     names = {peer.name for peer in peers}
     for name, file in models.items():
         if name not in names:
@@ -164,7 +164,7 @@ def _without_model(peer: Peer) -> str:
 
 
 def _profile(source: Path, board: str, target: str | None, mattr: str | None) -> str:
-    """The profile to compile a file for; "" for a package."""
+    """Return the profile to compile a file for; "" for a package."""
     spec = parse_spec(board)
     if spec.kind != "virtual":
         raise UsageError(f"--against counts on an emulated board; --board {board} is none: take virtual:CPU")
@@ -255,7 +255,10 @@ def _row(
 
 
 def _inputs_of(model: Path, package: Package, selftest: Selftest) -> list[npt.NDArray[Any]]:
-    """The self-test's inputs as a file takes them: states of a TFLite model are variables inside, and no inputs."""
+    """Return the self-test's inputs in the order of a file.
+
+    The states of a TFLite model are variables inside it, and no inputs.
+    """
     states = len(package.manifest.states) if model_format(model) == "tflite" else 0
     return selftest.inputs[: len(selftest.inputs) - states]
 

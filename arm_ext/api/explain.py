@@ -310,7 +310,7 @@ def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:
 
 
 def _channels_last(mod: tvm.IRModule) -> Iterator[Names]:
-    """The calls that have a data layout, and now channels last."""
+    """Yield the source nodes of each call with a channels-last layout."""
     for _, func in relax_functions(mod):
         for binding in bindings_of(func):
             attrs = getattr(binding.value, "attrs", None)
@@ -319,7 +319,7 @@ def _channels_last(mod: tvm.IRModule) -> Iterator[Names]:
 
 
 def _integers(mod: tvm.IRModule) -> Iterator[Names]:
-    """Return the numerics routine that each call calls."""
+    """Yield the source nodes of each call of a numerics routine."""
     routines = routines_of(mod)
     for _, func in relax_functions(mod):
         for binding in bindings_of(func):

@@ -299,7 +299,7 @@ def _choice(units: Sequence[Unit], trial: Trial, cost: _Estimate, *, chosen: boo
 
 
 def _shown(search: Search, cheapest: int) -> list[Trial]:
-    """The choices whose whole models are estimated, those that may be chosen first: as many that hold."""
+    """Return the choices to show: the `cheapest` ones that hold, both extremes, and those of the search's front."""
     holding = sorted((t for t in search.trials.values() if t.holds), key=search.price)[:cheapest]
     ends = [
         search.trials[frozenset()],

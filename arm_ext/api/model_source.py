@@ -120,7 +120,7 @@ class Source:
 
 
 def _given(inputs: Sequence[npt.NDArray[Any]] | str | Path, model: ImportedModel) -> list[npt.NDArray[Any]]:
-    """Return the inputs of the self-test, which are the first sample of an .npz; states that it has not begin it."""
+    """Return the inputs of the self-test: the first sample of an .npz, and initial states that it lacks."""
     if not isinstance(inputs, str | Path):
         return list(inputs)
     arrays = read_npz(Path(inputs), "samples for the self-test, an array an input")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The division of one model between NPU and CPU, for verbs that look at it and write no package."""
+"""The division of one model between NPU and CPU, for commands that analyse it and write no package."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def partitioner(npu: NpuOptions | str, imported: ImportedModel) -> "Partitioner":
-    """Return what divides a model as its phases go on.
+    """Return the object that divides a model between NPU and CPU in the course of its phases.
 
     Raises:
         UsageError: The model is not quantised, or has control flow; an option of the NPU is wrong.

@@ -215,7 +215,7 @@ class Packing:
         return self.calibrated and _with_selftest(self.calibrated, self.merged.largest, linked.selftest)
 
     def _buckets(self, library: Library | None) -> list[BucketInfo]:
-        """The manifest's entries for several shapes; all self-tests of a library are in one file."""
+        """Return the manifest's entries for several shapes; all self-tests of a library are in one file."""
         buckets = self.merged.buckets()
         return (
             [each.model_copy(update={"selftest": selftest_file(library)}) for each in buckets]

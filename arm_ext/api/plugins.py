@@ -60,7 +60,7 @@ class Plugins(tuple[Path, ...]):
         return plugins
 
     def told_in(self, message: str) -> str:
-        """Return the line of an error's message that blames one of the plugins or their rules; "" if there is none."""
+        """Return the line of an error message that names one of the plugins or their rules; "" if there is none."""
         ours = [
             *(f"plugin {path.absolute()}, " for path in self),
             *(f"rule {rule.name} " for rule in self.rules),
@@ -69,10 +69,10 @@ class Plugins(tuple[Path, ...]):
 
 
 def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate an API function that imports a model and has an argument `plugins`.
+    """Decorate an API function that imports a model and has an argument `plugins`, so that it gets a `Plugins`.
 
-    They are loaded first, imports use their converters, and the function gets them as a `Plugins`, whose rules and
-    kernels `load_plugins` returns to it. So a function that hands its argument on runs no file twice.
+    The plugin files are loaded first, and imports inside the function use their converters. A function that passes its
+    argument on to another one runs no file twice.
     """
 
     @functools.wraps(function)

@@ -70,7 +70,7 @@ _BATCH = 25
 _MICRO = 1e6
 
 Keep = Callable[[ProfileReport], None]
-"""Function that takes the profile of what was measured before it broke off."""
+"""Function that takes the profile of what was measured before the measurement broke off."""
 
 Loaded = Callable[[LoadedModel], None]
 """Function that takes the model on the board, before anything is measured."""
@@ -265,7 +265,7 @@ def _load(board: Board, package: Package) -> LoadedModel:
 
 
 def _of_package(package: Package, report: CompileReport, board: str) -> dict[str, Any]:
-    """Fields of a profile that the package tells."""
+    """Return the fields of a profile that follow from the package."""
     manifest = package.manifest
     return {
         "model": manifest.model.name,
@@ -344,7 +344,7 @@ def _why(kernel: KernelCall) -> tuple[tuple[str, str], ...]:
 
 
 def _alternatives(kernel: KernelCall) -> tuple[KernelOption, ...]:
-    """The other kernels that take the workload; if there is none, the best other parameters."""
+    """Return the other kernels that take the workload; if there is none, the best other parameters of the same."""
     cost = kernel.selection_cost
     return tuple(
         KernelOption(

@@ -45,7 +45,7 @@ def fitting(package: Package, given: Mapping[str, npt.NDArray[Any]]) -> Package:
     """Return the package's first bucket that the values fit; the package itself if it has no buckets.
 
     Raises:
-        UsageError: It has some, and none fits.
+        UsageError: The package has several buckets, and none fits.
     """
     for view in package.views():
         specs = [tensor.spec() for tensor in view.manifest.inputs]
@@ -128,7 +128,7 @@ def run_steps(
 
 
 def _at(name: str, value: Array, ranks: Mapping[str, int], step: int, count: int) -> Array:
-    """The value of a step."""
+    """Return the value of an input for one step."""
     if value.ndim != ranks.get(name, value.ndim) + 1:
         return value
     if len(value) != count:

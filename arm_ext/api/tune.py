@@ -185,7 +185,7 @@ def _run(work: Callable[[], None], left: Callable[[], float | None]) -> Stopped:
 
 
 def _preflight(task: Task, measurer: Measurer) -> None:
-    """Sends one candidate, which is right, through the whole chain, before thousands fail of the same cause."""
+    """Measure the default of one task, which is right, before thousands of candidates fail for the same reason."""
     result = measurer.measure([(task, task.default)])[0]
     if result.failure:
         raise EnvError(

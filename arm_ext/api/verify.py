@@ -107,7 +107,7 @@ def _verdict(package: Package, region: NpuRegion) -> RegionVerdict:
 
 
 def _more_inputs(region: NpuRegion) -> Iterator[tuple[str, list[npt.NDArray[Any]]]]:
-    """Inputs that no self-test reaches: anywhere in the range of a type, and its ends, where sums are greatest."""
+    """Yield further inputs: random ones over the whole range of a type, and its ends, where sums are greatest."""
     rng = np.random.default_rng(_SEED)
     limits = [(tensor.shape, np.iinfo(tensor.dtype)) for tensor in region.inputs]
     yield (
@@ -138,7 +138,7 @@ def _compared(
 
 
 def _differing(outputs: Sequence[npt.NDArray[Any]], others: Sequence[npt.NDArray[Any]]) -> int:
-    """Bytes that differ; all of an output whose type or size does."""
+    """Return the number of bytes that differ; an output whose type or size differs counts as a whole."""
     pairs = [(one.tobytes(), other.tobytes()) for one, other in zip(outputs, others, strict=True)]
     return sum(
         int(np.count_nonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that name options of the command line, put in the terms of the Python API, whose arguments they mirror."""
+"""Error messages that name options of the command line, reworded with the arguments of the Python API."""
 
 import functools
 import re
@@ -61,7 +61,7 @@ _COMMAND = re.compile(r"(?:`[^`]*`|\barm-ext [a-z-]+[^.;]*|\bpython -m [^.;]*|\b
 
 
 def in_python(text: str) -> str:
-    """Return a message with arguments in place of options: "--npu-ops" becomes "npu_ops". Commands stay commands."""
+    """Return a message with arguments in place of options: "--npu-ops" becomes "npu_ops", commands stay."""
     parts, at = [], 0
     for command in _COMMAND.finditer(text):
         parts += [_arguments(text[at : command.start()]), command[0]]
@@ -74,7 +74,7 @@ def _arguments(text: str) -> str:
 
 
 def speaks_python(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let the errors of a function speak of its arguments."""
+    """Decorate a function so that its error messages name arguments instead of options."""
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:

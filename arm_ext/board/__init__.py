@@ -22,7 +22,7 @@ def check_cores(spec: str, cores: Sequence[int]) -> None:
     """Refuse cores for a board that cannot choose them.
 
     Raises:
-        UsageError: It cannot.
+        UsageError: The board cannot choose cores.
     """
     kind = parse_spec(spec).kind
     if cores and kind == "virtual":
@@ -46,7 +46,7 @@ def open_board(
     cores: Sequence[int] = (),
     timeout: float = _SESSION_SECONDS,
 ) -> Board:
-    """Opens a board; use it in a `with` statement.
+    """Open a board; use it in a `with` statement.
 
     Args:
         spec: "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key"; the CPU is a profile's name or QEMU's.

@@ -32,7 +32,7 @@ class Board:
 
     Attributes:
         name: Name of the board as the user gave it.
-        emulated: Whether times taken there mean nothing.
+        emulated: Whether the board is emulated, so that times taken there mean nothing.
         dump: File that the counting plugin of an emulated board writes; None for a board that does not count.
         machines: Architectures for which the probe is tried, the likeliest first.
     """
@@ -46,7 +46,7 @@ class Board:
         self._model: LoadedModel | None = None
 
     def connect(self) -> Session:
-        """Opens a session.
+        """Open a session.
 
         Raises:
             EnvError: The board is away or busy.
@@ -71,7 +71,7 @@ class Board:
         """Query the board behind a session, since each session may be with another board.
 
         Raises:
-            EnvError: It cannot load a module.
+            EnvError: The board cannot load a module.
         """
         text = self._probe(session)
         if "machine aarch64" in text:
@@ -84,7 +84,7 @@ class Board:
     def require(
         self, features: Iterable[str], info: BoardInfo | None = None, *, so: Path | None = None
     ) -> None:
-        """Refuses a board that is another machine or lacks a feature, before a program can die of it.
+        """Refuse a board that is another machine or lacks a feature, before a program can die of it.
 
         Args:
             features: LLVM's names, such as "dotprod".
@@ -105,7 +105,7 @@ class Board:
             )
 
     def load(self, so: Path) -> LoadedModel:
-        """Uploads and loads a model.so, in place of the one loaded before.
+        """Upload and load a model.so, in place of the one loaded before.
 
         Raises:
             EnvError: The board is away, or of another architecture.
@@ -124,10 +124,10 @@ class Board:
         return self._model
 
     def require_real(self, info: BoardInfo) -> None:
-        """Refuses an emulated board, where a time is wanted.
+        """Refuse an emulated board, where a time is wanted.
 
         Raises:
-            EnvError: It is one.
+            EnvError: The board is emulated.
         """
         if info.emulated:
             raise EnvError(
@@ -136,7 +136,7 @@ class Board:
             )
 
     def close(self) -> None:
-        """Ends the session, and the board if it was started here."""
+        """Close the session, and stop the board if it was started here."""
         self._unload()
 
     def __enter__(self) -> Self:

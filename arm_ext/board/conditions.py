@@ -19,24 +19,24 @@ _KHZ_PER_MHZ = 1000
 
 
 def threads(session: Session) -> int:
-    """Threads of the runtime's pool."""
+    """Return the number of threads of the runtime's pool."""
     with session.guard():
         return int(session.function("runtime.NumThreads")())
 
 
 def online(session: Session) -> tuple[int, ...]:
-    """The cores that are online, by number; none where the board does not tell."""
+    """Return the numbers of the cores that are online; none if the board does not report them."""
     text = _first_line(session, _ONLINE)
     return () if text == UNKNOWN else parse_cores(text)
 
 
 def governor(session: Session, core: int = 0) -> str:
-    """Linux's cpufreq governor of a core, or "unknown"."""
+    """Return the name of a core's cpufreq governor, or "unknown"."""
     return _of_core(session, core, _GOVERNOR)
 
 
 def clock(session: Session, core: int = 0) -> str:
-    """The clock of a core as Linux sets it now, such as "2400 MHz", or "unknown"."""
+    """Return a core's clock as Linux sets it now, such as "2400 MHz", or "unknown"."""
     text = _of_core(session, core, _CLOCK)
     return f"{int(text) // _KHZ_PER_MHZ} MHz" if text.isdigit() else UNKNOWN
 

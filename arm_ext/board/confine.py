@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the emulator of a virtual board with as few rights as Linux lets us take away without being root.
 
-A model.so is a program, and QEMU's user mode hands its system calls on to this machine. So a process of its own, for
-which this file is a script without the package around it, gives up rights and then becomes the emulator:
+A model.so is a program, and QEMU's user mode hands its system calls on to this machine. So a separate process, which
+runs this file as a script without the package, gives up rights and then executes the emulator:
 
 - Landlock: files are those that the board needs, to read, and its own folder, to write; no TCP connection but to a
   tracker; no signal to processes outside.
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OFF = "ARM_EXT_CONFINE"
-"""The environment variable that turns it off, where it is "no"."""
+"""The environment variable that turns confinement off, with the value "no"."""
 
 _X86 = platform.machine() == "x86_64"
 _AUDIT_ARCH = 0xC000003E if _X86 else 0xC00000B7
@@ -150,7 +150,7 @@ class Support:
     Attributes:
         landlock: Version of Landlock, 0 without.
         seccomp: Whether system calls can be filtered.
-        forks: Whether they can be asked for.
+        forks: Whether forks can be supervised from outside.
     """
 
     landlock: int
@@ -178,7 +178,7 @@ class Support:
 
 
 def support() -> Support:
-    """Ask the kernel."""
+    """Return which features this kernel has."""
     if os.environ.get(OFF) == "no" or platform.machine() not in ("x86_64", "aarch64"):
         return Support(0, seccomp=False, forks=False)
     sizes = ctypes.create_string_buffer(6)
@@ -205,7 +205,7 @@ def confined(
 
 
 def _main(port: int, paths: Sequence[str], command: list[str]) -> int:
-    """Starts the command, answers for its forks until it ends, and returns its exit code."""
+    """Start the command, answer for its forks until it ends, and return its exit code."""
     has = support()
     ours, theirs = socket.socketpair()
     child = os.fork()
@@ -234,7 +234,7 @@ def _main(port: int, paths: Sequence[str], command: list[str]) -> int:
 
 
 def _answer(listener: int, server: int) -> None:
-    """Lets the server fork, and nobody else, until none of its processes is left."""
+    """Let the server fork, and nobody else, until none of its processes is left."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     while True:
@@ -284,7 +284,7 @@ def _limit() -> None:
 
 
 def _processes() -> int:
-    """Threads that run for this user."""
+    """Return the number of threads that run for this user."""
     found = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -323,7 +323,7 @@ def _restrict_files(version: int, port: int, paths: Sequence[str]) -> None:
 
 
 def _filter(has: Support, port: int) -> list[int]:
-    """Filters system calls from here on; returns the descriptor at which forks are asked for, if they are."""
+    """Filter system calls from here on; return the descriptor that reports forks, if they are supervised."""
     program = b"".join(_program(asks=has.forks, connects=bool(port)))
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))
@@ -337,7 +337,7 @@ def _filter(has: Support, port: int) -> list[int]:
 
 
 def _program(*, asks: bool, connects: bool) -> list[bytes]:
-    """The filter, in instructions of classic BPF; system calls that it does not name are allowed."""
+    """Return the filter in instructions of classic BPF; system calls that it does not name are allowed."""
     fork = _return(_RET_NOTIFY if asks else _RET_ALLOW)
     refuse = _return(_RET_ERRNO | errno.EPERM)
     lines = [_load(4), _skip_if(_AUDIT_ARCH, 1), _return(_RET_KILL), _load(0)]
@@ -378,7 +378,7 @@ def _load(offset: int) -> bytes:
 
 
 def _argument(index: int) -> bytes:
-    """Loads the lower half of an argument."""
+    """Return the instruction that loads the lower half of an argument."""
     return _load(16 + 8 * index)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The warning before a package that was compiled elsewhere runs for the first time: it is somebody else's program."""
+"""The warning before a package that was compiled elsewhere runs for the first time, as it is code by somebody else."""
 
 import logging
 from pathlib import Path

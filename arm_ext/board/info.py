@@ -102,7 +102,7 @@ class BoardInfo:
 
 
 def read_probe(text: str, x86_cpu: str = "", x86_flags: str = "") -> BoardInfo:
-    """Reads the lines "name value" that native/probe.c returns.
+    """Read the lines "name value" that native/probe.c returns.
 
     Args:
         text: Output of the probe.

@@ -23,12 +23,12 @@ _CRASHED = "exited unsuccessfully"
 
 
 class LocalBoard(Board):
-    """Started with it and ended with it; started again if a crash in a model ended it."""
+    """An RPC server on this machine, started and ended with the board, and restarted if a crash in a model ended it."""
 
     machines = (platform.machine(),)
 
     def __init__(self, timeout: float, cores: Sequence[int] = ()) -> None:
-        """Starts the server.
+        """Start the server.
 
         Args:
             timeout: Seconds that a session may last.
@@ -46,7 +46,7 @@ class LocalBoard(Board):
         self._process, self._port = _start(cores)
 
     def connect(self) -> Session:
-        """Opens a session; see `Board.connect`."""
+        """Open a session; see `Board.connect`."""
         if _CRASHED in self._process.log():
             self._process.close()
             self._process, self._port = _start(self._cores)
@@ -54,7 +54,7 @@ class LocalBoard(Board):
         return Session(lambda: address, self._timeout)
 
     def close(self) -> None:
-        """Ends the session and the server."""
+        """Close the session and stop the server."""
         super().close()
         self._process.close()
 

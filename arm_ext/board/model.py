@@ -30,11 +30,11 @@ class LoadedModel:
     """A loaded model; ends with its session.
 
     Attributes:
-        session: The one that it lives in.
+        session: The session that the model is loaded in.
     """
 
     def __init__(self, session: Session, so: Path, *, dump: Path | None, emulated: bool) -> None:
-        """Uploads and loads `so`.
+        """Upload and load `so`.
 
         Args:
             session: A fresh session, which the model owns from now on.
@@ -53,7 +53,7 @@ class LoadedModel:
             self._vm = VirtualMachine(self._module, session.device())
 
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """Runs one inference.
+        """Run one inference.
 
         Args:
             inputs: Inputs in the model's order, with its shapes and dtypes.
@@ -68,7 +68,7 @@ class LoadedModel:
         return self._call(_MAIN, inputs)
 
     def step(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """Runs one inference of a model with states, which the board keeps for the next one.
+        """Run one inference of a model with states, which the board keeps for the next one.
 
         Args:
             inputs: As for `run`, without the states.
@@ -82,7 +82,7 @@ class LoadedModel:
         return self._call(_STEP, inputs)
 
     def reset(self) -> None:
-        """Makes the next step the first.
+        """Make the next step the first.
 
         Raises:
             EnvError: As for `run`.
@@ -92,7 +92,7 @@ class LoadedModel:
     def time(
         self, inputs: Sequence[npt.NDArray[Any]], *, repeats: int, warmup: int, steps: bool = False
     ) -> list[float]:
-        """Times inferences on the board itself, without the transfer of inputs and outputs.
+        """Time inferences on the board itself, without the transfer of inputs and outputs.
 
         Args:
             inputs: As for `run`, or for `step`.
@@ -111,7 +111,7 @@ class LoadedModel:
         return self._evaluate(inputs, repeats, warmup, steps)
 
     def count(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:
-        """Counts the instructions of one warm inference.
+        """Count the instructions of one warm inference.
 
         Args:
             inputs: As for `run`, or for `step`.
@@ -127,7 +127,7 @@ class LoadedModel:
         return Trace.parse(self._dump, self._maps(), self._so)
 
     def count_calls(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:
-        """Counts the instructions of one warm inference, those of each kernel call apart.
+        """Count the instructions of one warm inference, separately for each kernel call.
 
         Args:
             inputs: As for `run`, or for `step`.
@@ -161,7 +161,7 @@ class LoadedModel:
         counters: bool = False,
         steps: bool = False,
     ) -> tuple[Watch, list[TimedCall]]:
-        """Times each kernel call of warm inferences on the board itself.
+        """Time each kernel call of warm inferences on the board itself.
 
         Args:
             inputs: As for `run`, or for `step`.
@@ -172,7 +172,7 @@ class LoadedModel:
             steps: Whether inferences are steps of a model with states.
 
         Returns:
-            What watching costs, and the calls in order.
+            The overhead of timing, and the calls in order.
 
         Raises:
             UsageError: The board is emulated.
@@ -216,7 +216,7 @@ class LoadedModel:
             return NpuStatus.model_validate_json(str(status()))
 
     def close(self) -> None:
-        """Ends the session."""
+        """Close the session."""
         self.session.close()
 
     def _call(self, function: str, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

@@ -22,9 +22,9 @@ _POLL_SECONDS = 0.02
 
 
 class ServerProcess:
-    """A process whose standard input is our end of a pipe: it must end, and remove its folder, when that ends.
+    """A server process whose standard input is a pipe from us; when the pipe closes, it ends and removes its folder.
 
-    So it does not outlive us however we end. Output and errors go to a log in the folder.
+    So it does not outlive this process, however that ends. Output and errors go to a log in the folder.
 
     Attributes:
         folder: Its folder, removed in the end.
@@ -58,7 +58,7 @@ class ServerProcess:
         self._stop = weakref.finalize(self, _stop, self._process, self.folder, os.getpid())
 
     def wait_for(self, sign: Callable[[str], str | None], seconds: float) -> str:
-        """Waits until the log shows what is looked for.
+        """Wait until the log contains what is looked for; return that.
 
         Args:
             sign: Given the log's text, returns what was looked for; None if it is not there yet.
@@ -84,16 +84,16 @@ class ServerProcess:
         return (self.folder / _LOG).read_text(encoding="utf-8", errors="replace")
 
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """Ends the group and removes the folder; may be called twice."""
+        """End the process group and remove the folder; may be called twice."""
         self._stop()
 
 
 def guarded(command: Sequence[str]) -> list[str]:
-    """A command line for `ServerProcess` out of one that does not watch its standard input."""
+    """Return the command line that runs `command`, which does not watch its standard input, in a `ServerProcess`."""
     return ["/bin/sh", "-c", _GUARD, "sh", *command]
 
 

@@ -18,10 +18,10 @@ _QUEUE_SECONDS = 60
 
 
 class RemoteBoard(Board):
-    """`python -m tvm.exec.rpc_server` at host:port."""
+    """A board at host:port, where `python -m tvm.exec.rpc_server` runs."""
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
-        """Names a board; nothing is connected yet.
+        """Store the address; nothing is connected yet.
 
         Args:
             host: Name or IP address.
@@ -33,15 +33,15 @@ class RemoteBoard(Board):
         self._timeout = timeout
 
     def connect(self) -> Session:
-        """Opens a session; see `Board.connect`."""
+        """Open a session; see `Board.connect`."""
         return Session(lambda: self._address, self._timeout)
 
 
 class TrackedBoard(Board):
-    """Any board that `python -m tvm.exec.rpc_tracker` hands out for a key; each session may be another one."""
+    """Any board that `python -m tvm.exec.rpc_tracker` hands out for a key; each session may be with another one."""
 
     def __init__(self, host: str, port: int, key: str, timeout: float) -> None:
-        """Names a kind of board; nothing is connected yet.
+        """Store the address of the tracker and the key; nothing is connected yet.
 
         Args:
             host: Name or IP address of the tracker.
@@ -55,7 +55,7 @@ class TrackedBoard(Board):
         self._timeout = timeout
 
     def connect(self) -> Session:
-        """Asks the tracker for a board and opens a session; see `Board.connect`."""
+        """Ask the tracker for a board and open a session; see `Board.connect`."""
         return Session(self._request, self._timeout)
 
     def registered(self) -> int:
@@ -65,7 +65,7 @@ class TrackedBoard(Board):
 
     @contextmanager
     def _connected(self) -> Iterator[socket.socket]:
-        """A connection to the tracker, after its greeting."""
+        """Open a connection to the tracker, and exchange the greeting."""
         host, port = self._tracker
         try:
             with socket.create_connection(self._tracker, timeout=_TRACKER_SECONDS) as tracker:
@@ -78,19 +78,19 @@ class TrackedBoard(Board):
             ) from error
 
     def _keys(self, tracker: socket.socket) -> list[str]:
-        """The key of each board."""
+        """Return the key of each board."""
         return [
             server["key"].removeprefix("server:") for server in self._ask(tracker, "SUMMARY")["server_info"]
         ]
 
     def _request(self) -> Address:
-        """Gets a board's address and its match key, which holds for one connection."""
+        """Get a board's address and its match key, which holds for one connection."""
         with self._connected() as tracker:
             host, port, key = self._granted(tracker)
         return Address(host, port, key, self.name)
 
     def _granted(self, tracker: socket.socket) -> tuple[str, int, str]:
-        """The host, port and match key of the next board that is free."""
+        """Return host, port and match key of the next board that is free."""
         keys = self._keys(tracker)
         if self._key not in keys:
             known = ", ".join(sorted(set(keys))) or "none"

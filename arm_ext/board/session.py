@@ -37,11 +37,11 @@ _SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
 
 
 class BoardLostError(EnvError):
-    """A board that does not answer, or went away; the request was right."""
+    """Error for a board that does not answer or went away; the request was right."""
 
 
 class SessionTimeoutError(EnvError):
-    """A request to a board exceeded the time limit of the session."""
+    """Error for a request to a board that exceeded the time limit of the session."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Session:
             self._rpc = self._connect()
 
     def load(self, so: Path) -> tvm.runtime.Module:
-        """Uploads a shared library under its own name and loads it; a large one by the shared folder, if any."""
+        """Upload a shared library under its own name and load it; a large one by the shared folder, if any."""
         with self.guard():
             if self._shared is not None and so.stat().st_size > _SHARED_BYTES:
                 # Not a link, by which the model could write to the package.
@@ -123,20 +123,20 @@ class Session:
             _bound_waits(held, seconds + (_SERVER_GRACE_SECONDS if seconds == self._timeout else 0))
 
     def function(self, name: str) -> tvm_ffi.Function:
-        """A global function of the server.
+        """Return a global function of the server.
 
         Raises:
-            EnvError: It has none of that name, or the session failed.
+            EnvError: The server has no function of that name, or the session failed.
         """
         with self.guard():
             return self._rpc.get_function(name)
 
     def device(self) -> tvm.runtime.Device:
-        """The board's CPU."""
+        """Return the board's CPU."""
         return self._rpc.cpu()
 
     def close(self) -> None:
-        """Ends the session; the server is then free for the next one."""
+        """Close the session; the server is then free for the next one."""
         for held in self._sockets:
             with suppress(OSError):
                 held.shutdown(socket.SHUT_RDWR)
@@ -147,7 +147,7 @@ class Session:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Turns an error of a remote call into one of ours; a session that died is closed."""
+        """Turn an error of a remote call into one of ours; a session that died is closed."""
         if not self._sockets:
             raise EnvError(f"the session with board {self._address.board} has ended; load the model again")
         try:
@@ -156,7 +156,7 @@ class Session:
             raise self._explain(error) from error
 
     def _connect(self) -> rpc.RPCSession:
-        """`rpc.connect` in a thread of its own, since nothing bounds the time it takes."""
+        """Return the session of `rpc.connect`, which runs in a separate thread, since nothing bounds its time."""
         address = self._address
         before = _sockets_to(address.port)
         outcome: list[rpc.RPCSession | Exception] = []
@@ -192,7 +192,7 @@ class Session:
         return outcome[0]
 
     def _explain(self, error: Exception) -> ArmExtError:
-        """The error to raise for one of TVM's; closes the session unless it is still good."""
+        """Return the error to raise for one of TVM's; close the session unless it is still usable."""
         text, board = str(error), self._address.board
         ended = "RPCSessionTimeoutError" in text or "the session died by signal" in text
         if _REMOTE_ERROR in text and not ended:
@@ -223,7 +223,7 @@ class Session:
 
 
 def _sockets_to(port: int) -> dict[int, int]:
-    """This process's TCP connections to a port: inode → descriptor. TVM does not tell the one it opened."""
+    """Return this process's TCP connections to a port, inode → descriptor; TVM does not tell the one it opened."""
     found = {}
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # a descriptor closed meanwhile, or an unconnected socket
@@ -236,7 +236,7 @@ def _sockets_to(port: int) -> dict[int, int]:
 
 
 def _bound_waits(held: socket.socket, seconds: float) -> None:
-    """Bounds every wait on a connection: for an answer, and for a peer that is gone without a word."""
+    """Limit every wait on a connection: for an answer, and for a peer that disappeared silently."""
     limit = struct.pack(_SECONDS_FORMAT, int(seconds), 0)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

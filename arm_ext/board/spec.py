@@ -38,10 +38,10 @@ class BoardSpec:
 
 
 def parse_spec(spec: str) -> BoardSpec:
-    """Parses "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key".
+    """Parse "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key".
 
     Raises:
-        UsageError: It is none of these.
+        UsageError: The name has none of these forms.
     """
     match = _PATTERN.fullmatch(spec)
     port = int((match and (match["tracker_port"] or match["remote_port"])) or 0)

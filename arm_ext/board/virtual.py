@@ -62,7 +62,7 @@ class VirtualServer:
         tracker: str = "",
         key: str = "",
     ) -> None:
-        """Starts the server; the first time, it is built.
+        """Start the server, which is built the first time.
 
         Args:
             cpu: CPU for QEMU's option -cpu.
@@ -112,11 +112,11 @@ class VirtualServer:
             raise _explain(str(error), cpu, qemu) from error
 
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the server still runs."""
         return self._process.alive()
 
     def close(self) -> None:
-        """Ends it, with all its processes and files."""
+        """End the server, with all its processes and files."""
         self._process.close()
 
 
@@ -136,7 +136,7 @@ class VirtualBoard(Board):
         caches: tuple[int, int] | None = None,
         calls: bool = False,
     ) -> None:
-        """Starts the board.
+        """Start the board.
 
         Args:
             cpu: CPU for QEMU's option -cpu.
@@ -158,7 +158,7 @@ class VirtualBoard(Board):
         self.dump = self._server.dump
 
     def connect(self) -> Session:
-        """Opens a session; see `Board.connect`."""
+        """Open a session; see `Board.connect`."""
         try:
             address = Address("127.0.0.1", self._server.port, "", self.name)
             session = Session(lambda: address, self._timeout, shared=self._server.folder)
@@ -172,17 +172,17 @@ class VirtualBoard(Board):
         return session
 
     def close(self) -> None:
-        """Ends the session and the board."""
+        """Close the session and stop the board."""
         super().close()
         self._server.close()
 
 
 def emulated_cpu(name: str, own: str = "", own_cpu: str | None = None) -> str:
-    """Return QEMU's -cpu for what `virtual:` is followed by.
+    """Return QEMU's -cpu for the part of a board name after `virtual:`.
 
     Args:
-        name: Name of a profile, such as "neoverse-n2", or of a CPU of QEMU's; "" for the board that suits what is run.
-        own: The profile that what is run was compiled for.
+        name: Name of a profile, such as "neoverse-n2", or of a CPU of QEMU's; "" for the CPU that the package needs.
+        own: The profile that the package was compiled for.
         own_cpu: CPU that code for the profile needs, which --mattr may have changed.
     """
     if name in ("", own):
@@ -191,7 +191,7 @@ def emulated_cpu(name: str, own: str = "", own_cpu: str | None = None) -> str:
 
 
 def emulator() -> tuple[str, Path]:
-    """qemu-aarch64 and the root folder of the arm64 libraries."""
+    """Return the path of qemu-aarch64, and the root folder of the arm64 libraries."""
     qemu = shutil.which(_QEMU)
     if qemu is None:
         raise EnvError(f"the virtual board needs {_QEMU}, which is not on PATH; run: {_APT}")
@@ -208,10 +208,10 @@ def emulator() -> tuple[str, Path]:
 
 
 def _address(host: str) -> str:
-    """The IPv4 address of a host.
+    """Return the IPv4 address of a host.
 
     Raises:
-        EnvError: There is none of that name.
+        EnvError: There is no host of that name.
     """
     try:
         return socket.gethostbyname(host)

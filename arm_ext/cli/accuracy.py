@@ -28,7 +28,7 @@ WRITTEN = (".html", ".json", ".csv")
 
 
 class _Bound(click.ParamType[tuple[str, float]]):
-    """METRIC=VALUE → the metric and its least value."""
+    """Option type METRIC=VALUE → the metric and its least value."""
 
     name = "bound"
 

@@ -56,11 +56,11 @@ def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
 
 
 def _reach(tracker: str, name: str) -> None:
-    """Look for a tracker: TVM's server would try for ever, and say nothing.
+    """Check that a tracker answers: TVM's server would retry for ever, without a message.
 
     Raises:
-        UsageError: It is not of the form HOST:PORT, or the key is none.
-        EnvError: It is not there.
+        UsageError: The tracker is not of the form HOST:PORT, or the key is invalid.
+        EnvError: No tracker answers.
     """
     from arm_ext.board.spec import parse_spec  # not above: it loads TVM, for which --help need not wait
 

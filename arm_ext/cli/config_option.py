@@ -19,7 +19,7 @@ _NOT_IN_FILES = ("config", "help")
 
 
 _PLAIN = (str, int, float, date)
-"""Types of YAML that have words on a command line; bool is an int."""
+"""Types of YAML values that can be written on a command line; bool is a subclass of int."""
 
 
 def config_option(command: _Command) -> _Command:
@@ -64,7 +64,7 @@ def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Non
 
 
 def _value(where: str, option: click.Option, value: Any) -> Any:
-    """Return the value as words of a command line, which the option's own type then reads."""
+    """Return the value as words of a command line, which the option's type then parses."""
     if isinstance(value, Mapping) or value is None:
         raise UsageError(
             f"{where}: expected {_expected(option)}, not {'nothing' if value is None else 'a mapping'}"

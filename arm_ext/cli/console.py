@@ -54,7 +54,7 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
 
 
 def columns(rows: Sequence[Sequence[str]], align: str = "") -> str:
-    """Rows of text as lines, in columns as wide as they need: a table of rich's breaks cells to fit the window.
+    """Return rows as lines of aligned columns, each as wide as it needs; rich's tables break cells to fit the window.
 
     On a terminal, a line that is too long for it is cut; a pipe gets all.
 
@@ -85,7 +85,7 @@ def _cut(line: str) -> str:
 
 
 def _width() -> int | None:
-    """Columns of the terminal that stdout is; None where it is none."""
+    """Return the columns of the terminal that stdout is; None if it is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -115,7 +115,7 @@ class Number(click.FloatRange):
 
 
 class Share(click.ParamType[float]):
-    """1% or 0.01 → 0.01."""
+    """Option type of a share: 1% or 0.01 → 0.01."""
 
     name = "share"
 
@@ -132,7 +132,7 @@ class Share(click.ParamType[float]):
 
 
 class Shape(click.ParamType[tuple[str, tuple[Dim, ...]]]):
-    """NAME=1,3,224,224, or with {64,128} or the name of a dimension in the place of a size."""
+    """Option type NAME=1,3,224,224, where {64,128} or the name of a dimension may stand in place of a size."""
 
     name = "shape"
 
@@ -156,7 +156,7 @@ def given_shapes(options: Sequence[tuple[str, tuple[Dim, ...]]]) -> dict[str, tu
     """Return the shapes by name.
 
     Raises:
-        UsageError: An input has two, as where a shell has taken braces apart.
+        UsageError: An input has two shapes, as when a shell has expanded braces.
     """
     shapes = dict(options)
     if len(shapes) < len(options):
@@ -194,12 +194,12 @@ def write_views(outputs: Sequence[Path], document: str, views: Mapping[str, Call
 
 
 class Pair(click.ParamType[tuple[str, str]]):
-    """A=B → (A, B)."""
+    """Option type A=B → (A, B)."""
 
     name = "pair"
 
     def __init__(self, form: str) -> None:
-        """Takes how the option's help writes it."""
+        """Store the form that the option's help shows."""
         self._form = form
 
     def convert(

@@ -135,7 +135,7 @@ def _text(report: ExplainReport, again: str, rule: str | None, *, everything: bo
 
 
 def _overview(report: ExplainReport, again: str) -> Iterator[str]:
-    """What happened, then the near misses that may gain most."""
+    """Yield the lines on what happened, then the near misses that may gain most."""
     cost = f"selection cost {report.selection_cost / 1e6:.3f} M cycles"
     where = "" if report.npu is None else " where the CPU computes all of it"
     yield f"{report.model}: {report.kernel_calls} kernel calls, {cost}{where}"
@@ -155,7 +155,7 @@ def _overview(report: ExplainReport, again: str) -> Iterator[str]:
 
 
 def _division(npu: NpuReport) -> Iterator[str]:
-    """How the model is divided, and what stays on the CPU, by the share of its MACs."""
+    """Yield the lines on how the model is divided, and what stays on the CPU, by the share of its MACs."""
     yield from wrapped("npu        ", npu.summary())
     for region in npu.regions:
         on_npu, on_cpu = f"{region.npu_us:,.0f} us with its hand-over", f"{region.cpu_us:,.0f} us on the CPU"
@@ -261,7 +261,7 @@ def _at_node(rule: RuleReport, node: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_others(diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic without the nodes that its reason begins with."""
+    """Return the diagnostic without the nodes that its reason begins with."""
     return replace(diagnostic, reason=diagnostic.reason.removeprefix(f"{', '.join(diagnostic.others)}: "))
 
 
@@ -331,7 +331,7 @@ def _section(title: str, lines: Sequence[str], count: int | None = None) -> Iter
 
 
 def _best_first(near_misses: Sequence[Unapplied]) -> list[Diagnostic]:
-    """Near misses, those that may gain most first, then those of which most matches."""
+    """Return near misses sorted by the gain they may bring, then by how much of the pattern matches."""
     best = sorted(near_misses, key=lambda near: (-near.gain, -len(near.diagnostic.nodes)))
     return [near.diagnostic for near in best]
 
@@ -342,7 +342,7 @@ def _mismatch(near: Diagnostic) -> str:
 
 
 def _short(nodes: Sequence[str]) -> str:
-    """The first source nodes of a place."""
+    """Return the first source nodes of a place, and how many more there are."""
     return ", ".join(nodes[:_NODES]) + (f" … ({len(nodes)} nodes)" if len(nodes) > _NODES else "")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type of options that are a time."""
+"""The option type of a duration."""
 
 import click
 
@@ -7,7 +7,7 @@ _UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
 
 
 class Minutes(click.ParamType[float]):
-    """30m, 2h, 90s or a number of minutes → minutes."""
+    """Option type of a duration: 30m, 2h, 90s or a number of minutes → minutes."""
 
     name = "time"
 

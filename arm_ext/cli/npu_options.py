@@ -18,10 +18,10 @@ _FAIL = "--fail-on-fallback"
 
 
 class NpuCommand(click.Command):
-    """Click would take what follows a bare --fail-on-fallback, such as MODEL, for its value."""
+    """A command with a bare --fail-on-fallback, for whose value click would take the next word, such as MODEL."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give it an empty one."""
+        """Parse the arguments, with an empty value for a bare --fail-on-fallback."""
         return super().parse_args(ctx, [f"{arg}=" if arg == _FAIL else arg for arg in args])
 
 
@@ -110,7 +110,7 @@ def read_npu_options(given: Mapping[str, Any]) -> NpuOptions | None:
     """Return the options for the NPU; None if none was given.
 
     Raises:
-        UsageError: Something was, but not --npu.
+        UsageError: Another option of the NPU was given, but not --npu.
     """
     wanted = {name: value for name, value in given.items() if value not in (None, ())}
     if given["fallback_ops"] is not None:

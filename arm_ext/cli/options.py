@@ -104,9 +104,9 @@ def data_options(purpose: str, *, required: bool = True, note: str = "") -> Opti
     """Return the decorator that adds --data, --preprocess and --metric: samples, and the metric to measure on them.
 
     Args:
-        purpose: What the samples are, as the help says it.
-        required: Whether --data is.
-        note: What else its help says.
+        purpose: Description of the samples in --help.
+        required: Whether --data is required.
+        note: Further text of the help of --data.
     """
     return option_group(
         click.option(

@@ -29,7 +29,7 @@ _ENDING = (
 """Besides SIGINT, all that by default end a process and that it can catch, but for its own faults."""
 _STDOUT, _STDERR = 1, 2
 _GRACE_SECONDS = 1.0
-"""What the main thread has from a signal on, to tidy up or, where that only interrupts it, to begin to."""
+"""Time from a signal on in which the main thread has to end or, where the signal only interrupts it, to begin to."""
 _SHOW_CURSOR = b"\x1b[?25h"
 _ended_by: signal.Signals | None = None
 _interrupted_at = float("-inf")
@@ -37,7 +37,7 @@ _ending = RLock()  # who holds it decides how the process ends; a handler may in
 
 
 class EndedError(BaseException):
-    """A signal asked this process to end; as KeyboardInterrupt, nothing but the command line catches it."""
+    """Raised when a signal asked this process to end; like KeyboardInterrupt, only the command line catches it."""
 
 
 def code_of_end() -> int:
@@ -119,7 +119,7 @@ def _note(number: int) -> None:
 
 
 def _watch(signals: int) -> None:
-    """End the process after a signal if the main thread does not in time; it keeps on where it was interrupted.
+    """End the process after a signal if the main thread does not end it in time; run until then.
 
     Args:
         signals: Where the numbers of signals are read, as soon as they come.
@@ -140,7 +140,7 @@ def _watch(signals: int) -> None:
 
 
 def _end_at_once(code: int) -> NoReturn:
-    """End without waiting for threads, with all that they hold: processes and scratch folders."""
+    """End the process without waiting for threads, together with its child processes and scratch folders."""
     _kill_descendants()
     remove_own()
     os._exit(code)
@@ -185,7 +185,7 @@ class _Stdout(io.FileIO):
 
 
 class _Stderr(io.FileIO):
-    """A log that cannot be written changes no exit code."""
+    """A log whose write errors change no exit code."""
 
     def write(self, data: Any) -> int:
         try:
@@ -211,7 +211,7 @@ def _text(like: TextIO | None, raw: io.FileIO) -> io.TextIOWrapper:
 
 
 def _open_streams() -> None:
-    """Open the standard streams that this process was started without: its files must not get their numbers."""
+    """Open the standard streams that this process was started without, so that files do not get their numbers."""
     for number in range(_STDERR + 1):
         try:
             os.fstat(number)

@@ -38,7 +38,7 @@ class _Input(NamedTuple):
 
 
 class _Array(click.ParamType[_Input]):
-    """NAME=x.npy → the name, the file and its array."""
+    """Option type NAME=x.npy → the name, the file and its array."""
 
     name = "array"
 

@@ -48,7 +48,7 @@ def view() -> "Iterator[tuple[OnProgress, OnProgress]]":
 
 
 def table_of_tasks(report: "TuneReport") -> str:
-    """The report's tasks, the largest share first."""
+    """Return the table of the report's tasks, the largest share first."""
     rows = [_HEAD]
     for task in report.tasks:
         gain = None if task.default is None or task.best is None else 1 - task.best / task.default
@@ -61,19 +61,19 @@ def table_of_tasks(report: "TuneReport") -> str:
 
 
 def amount(cost: float | None, unit: "Unit") -> str:
-    """A cost for people."""
+    """Format a cost for people, with its unit."""
     if cost is None:
         return "-"
     return f"{cost:,.0f} cycles" if unit == "cycles" else f"{cost * 1e6:,.1f} us"
 
 
 def percent(share: float) -> str:
-    """A share for people."""
+    """Format a share as a percentage."""
     return f"{100 * share:.1f} %"
 
 
 def aligned(rows: Sequence[Sequence[str]], *, last: bool = False) -> str:
-    """Rows as lines: the first column to the left, as is the `last` if it is text; numbers to the right."""
+    """Return rows as lines: the first column and a textual `last` one to the left, numbers to the right."""
     numbers = len(rows[0]) - 1 - last
     return columns(rows, "<" + ">" * numbers + "<" * last)
 

@@ -155,7 +155,7 @@ class Body:
         return [*lines, call, "if (failed != 0) {", *failed, "}"]
 
     def _offer(self, number: int, arguments: Sequence[str]) -> list[str]:
-        """Offer a region to an NPU, and note down whether it was taken."""
+        """Return C statements that offer a region to an NPU, and store whether it was taken."""
         payload, *tensors, taken = arguments
         count = len(self.npu[number].inputs)
         return [
@@ -171,7 +171,7 @@ class Body:
         ]
 
     def _failed(self, message: int, code: str) -> list[str]:
-        """End the run with a code, and note down the number of the message that says why."""
+        """Return C statements that end the run with a code, and store the number of the message that says why."""
         return [f"    instance->failure = {message};", f"    return {self.name.upper()}_ERROR_{code};"]
 
     def _condition(self, place: TensorPlace, *, is_false: bool = False) -> str:

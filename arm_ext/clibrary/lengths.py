@@ -51,7 +51,7 @@ def c_text(size: Expr, length: str = VARIABLE) -> str:
         length: The variable's value, in C.
 
     Raises:
-        ModelError: It is no sum, product or quotient.
+        ModelError: The expression has another operator than +, -, * or a quotient.
     """
     if isinstance(size, tirx.IntImm):
         return str(int(size))
@@ -78,7 +78,7 @@ def most(dims: Sequence[Expr], largest: int) -> int:
     """Return the greatest product of sizes.
 
     Raises:
-        ModelError: One is known at run time and has no bound, or is negative for some length.
+        ModelError: A size is known at run time and has no bound, or is negative for some length.
     """
     if largest == 0 and is_open(dims):
         sizes = ", ".join(map(str, dims))

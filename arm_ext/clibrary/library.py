@@ -108,7 +108,7 @@ def check_names(models: Sequence[str]) -> None:
         models: Their own names.
 
     Raises:
-        UsageError: Two would be the same.
+        UsageError: Two models would have the same C name.
     """
     named = [(model, file_identifier(model)) for model in models]
     for (one, name), (other, its) in permutations(named, 2):

@@ -100,7 +100,7 @@ def parse_regions(text: str) -> tuple[MemoryRegion, ...]:
     """Return the regions of a text such as "fast=512K,slow=8M".
 
     Raises:
-        UsageError: It is not of that form.
+        UsageError: The text is not of that form.
     """
     regions: list[MemoryRegion] = []
     for part in text.split(","):
@@ -234,8 +234,8 @@ def _orders(
 ) -> Iterator[tuple[int, ...]]:
     """Yield orders to place buffers in, the best first.
 
-    Two plain ones are tried, and then those in which one buffer that the first region lacks comes before all others of
-    the best so far, as long as that is better.
+    Two fixed orders come first. Then each buffer that the first region lacks is moved to the front of the best order so
+    far, as long as that improves it.
     """
     counts = {index: uses.count(index) for index in items}
     traffic = {index: counts[index] * item.size for index, item in items.items()}

@@ -11,7 +11,7 @@ _MEMORIES = 8  # that a command stream can address
 
 @dataclass(frozen=True)
 class NpuTensor:
-    """An input or output: in which memory it lies, at which offset, and its bytes."""
+    """An input or output of a region: the number of its memory, its offset there, and its bytes."""
 
     memory: int
     offset: int

@@ -284,7 +284,7 @@ class Constants:
     """The constants of a library in one array, in which equal constants are stored once."""
 
     def __init__(self, shared: Mapping[bytes, TensorPlace] = MappingProxyType({})) -> None:
-        """Takes the places of constants that are not added to these, as other models of the library read them, too."""
+        """Store the places of shared constants, which are not added here, as other models read them, too."""
         self.parts: list[bytes] = []
         self._end = 0
         self._offsets: dict[bytes, int] = {}

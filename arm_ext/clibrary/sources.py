@@ -488,7 +488,7 @@ class Sources:
         }
 
     def _heap(self) -> dict[str, str]:
-        """The C++ class takes its arena from the heap."""
+        """Return the placeholders of a C++ class that allocates its arena on the heap."""
         prefix = self.name.upper()
         return {
             "hpp_owns": " with an arena of its own",
@@ -502,7 +502,7 @@ class Sources:
 
     @staticmethod
     def _given_regions(names: Sequence[str]) -> dict[str, str]:
-        """The C++ class is given its memory."""
+        """Return the placeholders of a C++ class that is given its memory."""
         return {
             "hpp_owns": " in memory of the caller's",
             "hpp_constructor": ", ".join(f"void *{name}, std::size_t {name}_bytes" for name in names),

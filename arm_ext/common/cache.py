@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache folder, and its entries: bytes under a hash of all that decides them, which may be deleted at any time.
 
-An entry is written aside and renamed, so that writers at the same time and killed ones do no harm, and carries a
-checksum of its own, by which a damaged one is as good as none. The oldest go when all take too much room.
+An entry is written to another name and renamed, so that concurrent and killed writers do no harm. It carries a
+checksum, and a damaged one counts as missing. The least recently used entries are removed when all take too much room.
 """
 
 import hashlib
@@ -32,11 +32,13 @@ _KEY = re.compile("[0-9a-f]{64}")
 """Names of entries; other files in the folder are the user's, as are those behind a link in place of the folder."""
 _CHECKSUM = hashlib.sha256().digest_size
 _KEPT = 0.7
-"""Share of the limit that is kept when the oldest go, so that not each new entry has to look for what is oldest."""
+"""Share of the limit that is kept when old entries are removed, so that not each new entry leads to a search for the
+oldest."""
 _SAMPLE = 500
 """Entries whose sizes are looked at after one was added."""
 _NEARLY_FULL = 0.85
-"""Share of the limit from which on the oldest go by what a sample says: of kernels it is 8 % off (standard error)."""
+"""Share of the limit above which a sample's estimate leads to the removal of old entries: for kernels its standard
+error is 8 %."""
 
 _used: ContextVar[bool] = ContextVar("used", default=True)
 """Whether this context uses the cache. It is a context variable, since a dozen functions lie between `compile
@@ -48,7 +50,7 @@ def cache_folder() -> Path:
     """Return the folder of the cache: ARM_EXT_CACHE, or the user's cache folder of tvm-arm-ext.
 
     Raises:
-        EnvError: It cannot be made.
+        EnvError: The folder cannot be made.
     """
     override = os.environ.get("ARM_EXT_CACHE")
     folder = Path(override).absolute() if override else platformdirs.user_cache_path("tvm-arm-ext")
@@ -137,7 +139,7 @@ class Entries:
     def tidy(self) -> None:
         """Trim the cache if an entry was added since the last call, and it is small or a sample says nearly full.
 
-        A look at each of the 65,000 kernels that fit would take a second, and be the longest step of a small compile.
+        Looking at all 65,000 kernels that fit would take a second, the longest step of a small compile.
         """
         if not self._added.is_set():
             return
@@ -180,7 +182,7 @@ class Entries:
         """Delete all entries.
 
         Raises:
-            EnvError: One cannot be removed.
+            EnvError: An entry cannot be removed.
         """
         try:
             for *_, path in self._found():

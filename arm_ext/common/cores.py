@@ -15,7 +15,7 @@ def parse_cores(text: str) -> tuple[int, ...]:
     """Return the numbers, each once, in ascending order.
 
     Raises:
-        UsageError: It names none.
+        UsageError: The text names no core.
     """
     found: set[int] = set()
     for part in text.split(","):

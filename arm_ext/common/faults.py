@@ -74,7 +74,10 @@ def environment(error: OSError, *folders: Path) -> EnvError:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory, or the limit on it, gave out: C++ has its own words for it, and a thread takes its stack."""
+    """Whether an error means that memory, or a limit on it, is exhausted.
+
+    C++ reports that in other words, and starting a thread needs memory for its stack.
+    """
     return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
@@ -128,7 +131,7 @@ def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:
     """Return the file-system error because of which a program failed, or None.
 
     Args:
-        status: How it ended, as subprocess has it.
+        status: Its exit status, as subprocess returns it.
         said: Output of the program.
         folders: Folders that it writes to.
     """

@@ -22,7 +22,7 @@ class RegionRuns(_Record):
     reason: str = Field(description="Why the CPU computed it the last time; empty if it never did.")
 
     def text(self) -> str:
-        """Return "NPU region 0 ran on the CPU: no /dev/accel/* is an Ethos-U"."""
+        """Return a line such as "NPU region 0 ran on the CPU: no /dev/accel/* is an Ethos-U"."""
         if not self.cpu:
             return f"NPU region {self.region} ran on the NPU"
         where = f"{self.npu} times on the NPU and {self.cpu} on the CPU" if self.npu else "on the CPU"
@@ -30,7 +30,7 @@ class RegionRuns(_Record):
 
 
 class NpuStatus(_Record):
-    """Counts since model.so was loaded."""
+    """Counts of NPU regions' runs since model.so was loaded."""
 
     mode: Literal["auto", "npu", "cpu"] = Field(description="Value of ARM_EXT_NPU.")
     device: str | None = Field(description="The NPU's device; null if none was found or asked for.")
@@ -39,7 +39,7 @@ class NpuStatus(_Record):
     )
 
     def text(self) -> str:
-        """Render it, a line a region."""
+        """Return the status as text, a line a region."""
         on_npu = any(region.npu for region in self.regions)
         device = [f"NPU: {self.device}"] if on_npu and self.device else []
         return "\n".join([*device, *(region.text() for region in self.regions)])

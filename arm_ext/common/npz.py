@@ -48,8 +48,8 @@ def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:
         what: Expected contents, such as "an array an input", for the message.
 
     Raises:
-        UsageError: It is missing, not of the format, or holds what is no array of numbers; or it would grow to far
-            more than its size.
+        UsageError: The file is missing, not of the format, or contains anything but arrays of numbers; or it would
+            unpack to far more than its size.
     """
     wanted = f"expected an .npz, as numpy.savez writes it, with {what}"
     if not path.is_file():
@@ -68,7 +68,7 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
     """Return the array of a file.
 
     Raises:
-        UsageError: It is missing or holds no array of numbers.
+        UsageError: The file is missing or contains no array of numbers.
     """
     wanted = "expected one array, as numpy.save writes it"
     if not path.is_file():
@@ -91,7 +91,8 @@ def unpacked(file: BinaryIO, most: int | None = None) -> dict[str, npt.NDArray[A
             file.
 
     Raises:
-        ValueError: It would grow to more, or holds what is no array of numbers. Damage has many other types.
+        ValueError: The archive would unpack to more, or contains anything but arrays of numbers. Damaged files raise
+            many other types.
     """
     packed = file.seek(0, io.SEEK_END)
     with ZipFile(file) as archive:
@@ -116,7 +117,7 @@ def unpacked(file: BinaryIO, most: int | None = None) -> dict[str, npt.NDArray[A
 
 
 def _array(file: BinaryIO, size: int) -> npt.NDArray[Any]:
-    """The array of a file of so many bytes."""
+    """Return the array of a file of `size` bytes."""
     version = _FORMAT.read_magic(file)
     read = _FORMAT.read_array_header_1_0 if version == (1, 0) else _FORMAT.read_array_header_2_0
     shape, _, dtype = read(file)

@@ -23,7 +23,7 @@ LIST = ".arm-ext-files.json"
 
 
 class _Written(BaseModel):
-    """Path within the folder → hashes that the file may have: one more than one where a process ended as it wrote."""
+    """The record of an output folder: path within the folder → hashes that the file may have."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -37,7 +37,7 @@ class OutputFolder:
     def __init__(
         self, path: str | Path, option: str, inputs: Iterable[Path] = (), *, force: bool = False
     ) -> None:
-        """Changes nothing yet.
+        """Check the folder, and change nothing yet.
 
         Args:
             path: The folder, which need not be there.
@@ -58,7 +58,7 @@ class OutputFolder:
         """Check that files with these names may be written.
 
         Raises:
-            UsageError: One is the user's, or was changed.
+            UsageError: A file of such a name is the user's, or was changed.
         """
         for path in sorted(self._place.glob(pattern)):
             self._hash_of(str(path.relative_to(self._place)))
@@ -105,7 +105,7 @@ class OutputFolder:
         return (_Written(files=self._written).model_dump_json(indent=2) + "\n").encode()
 
     def _hash_of(self, name: str) -> str | None:
-        """The hash of the file that is there now, None if there is none."""
+        """Return the hash of the file that is there now; None if there is none."""
         path = self._place / name
         if not path.exists() and not path.is_symlink():
             return None

@@ -76,7 +76,7 @@ def refuse_inside(output: Path, option: str, folder: Path) -> None:
     """Refuse an output within a folder that is read, or that another option writes.
 
     Raises:
-        UsageError: It is.
+        UsageError: The output is in that folder.
     """
     place, around = _resolved(output), _resolved(folder)
     if any(each == around or _same(each, around) for each in (place, *place.parents)):
@@ -96,7 +96,7 @@ def write_file(path: Path, content: bytes, option: str) -> None:
     """Write a file in one step, links followed.
 
     Raises:
-        UsageError: It cannot be written.
+        UsageError: The file cannot be written.
         EnvError: The disk is full.
     """
     try:
@@ -158,7 +158,7 @@ def check_replaceable(folder: Path, path: Path, option: str) -> None:
     """Raise UsageError if a folder exists and cannot be replaced.
 
     Raises:
-        UsageError: It is a mount point, or this process is in it.
+        UsageError: The folder is a mount point, or this process's working folder is in it.
     """
     if folder.is_mount():
         raise UsageError(
@@ -172,7 +172,7 @@ def _resolved(path: Path) -> Path:
     """Return a path, links followed.
 
     Raises:
-        UsageError: Links lead back to themselves.
+        UsageError: Symbolic links form a loop.
     """
     try:
         return path.resolve()

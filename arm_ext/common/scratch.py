@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scratch folders that are removed even if their process was killed.
 
-Each is locked by the process that made it, and the kernel drops the lock however that process ends. Who makes a
-scratch folder first removes those in the same place whose lock is free, so that what a kill leaves is gone after the
-next run.
+Each is locked by the process that made it, and the kernel drops the lock however that process ends. Before a scratch
+folder is made, those in the same place whose lock is free are removed, so that the next run removes what a killed one
+left.
 """
 
 import fcntl
@@ -29,12 +29,11 @@ _NAME_BYTES = 4
 _OURS_ALONE = 0o700
 _ATTEMPTS = 5
 _own: set[Path] = set()
-"""Scratch folders that this process has now."""
+"""The scratch folders that this process has now."""
 _PAGE = bytes(4096)
 
 NEW, OLD = "new", "old"
-"""Names in a scratch folder: the output in the making, and a folder with the output that it replaces, under its
-name."""
+"""Names in a scratch folder: the new output, and a folder with the output that it replaces, under its name."""
 
 
 @contextmanager
@@ -42,7 +41,7 @@ def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
     """Give a new folder in `parent` that is removed when the block ends.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The folder cannot be made.
     """
     remove_dead(parent, prefix)
     while (lock := _make(folder := _named(parent, prefix))) is None:
@@ -76,7 +75,7 @@ def _check_umask() -> None:
     """Refuse a umask that keeps new files from this process itself, such as those that compilers hand to linkers.
 
     Raises:
-        EnvError: It is one.
+        EnvError: The umask is such.
     """
     mask = os.umask(_OURS_ALONE ^ 0o777)
     os.umask(mask)
@@ -144,7 +143,7 @@ def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
 
 
 def remove_own() -> None:
-    """Remove the scratch folders of this process, for one that ends at once; put back what it had moved aside."""
+    """Remove the scratch folders of this process before it ends abruptly; put back outputs that it had moved aside."""
     for _ in range(_ATTEMPTS):  # other threads may still write in them
         for folder in tuple(_own):
             with suppress(OSError):
@@ -181,7 +180,7 @@ def _named(parent: Path, prefix: str) -> Path:
 def _make(folder: Path) -> int | None:
     """Make and lock a folder; return its lock, or None where the name is another process's.
 
-    It is ours from before it exists: a signal may end this process between any two steps.
+    The folder is recorded as ours before it exists, since a signal may end this process between any two steps.
     """
     _own.add(folder)
     try:
@@ -214,7 +213,7 @@ def _lock(opened: int) -> bool:
 
 
 def _try_lock(folder: Path) -> int | None:
-    """The lock of a folder of ours whose process has ended."""
+    """Return the lock of a scratch folder whose process has ended; None if it is another's or still in use."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -235,7 +234,7 @@ def _is_at(folder: Path, opened: int) -> bool:
 
 
 def _tmpdir() -> Path:
-    """TMPDIR, or the system's; never the current folder, which tempfile falls back on."""
+    """Return TMPDIR, or the system's temporary folder; never the current folder, which tempfile falls back on."""
     asked = os.environ.get("TMPDIR")
     folder = Path(asked or "/tmp").absolute()
     try:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def stdout_to(said: io.BytesIO) -> Iterator[None]:
-    """Redirect all that is written to the process's standard output inside this context."""
+    """Redirect the process's standard output inside this context to `said`."""
     sys.stdout.flush()
     kept = os.dup(1)
     with tempfile.TemporaryFile() as file:
@@ -56,7 +56,7 @@ def stdout_as_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def importing_code_of_users() -> Iterator[None]:
-    """Import modules of users as in `stdout_as_stderr`, and write no bytecode beside them."""
+    """Import modules of users in this context: as `stdout_as_stderr`, and without writing bytecode beside them."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with stdout_as_stderr():

@@ -25,7 +25,7 @@ def columns(rows: Sequence[tuple[str, ...]], align: str = "") -> list[str]:
 
 
 PAGE = 120
-"""Columns of a page that a person reads."""
+"""Width of a page for people, in columns."""
 
 
 def wrapped(begin: str, text: str) -> list[str]:
@@ -51,11 +51,11 @@ def counted(count: int, noun: str) -> str:
 
 
 _MOST_DIGITS = 10
-"""Significant digits beyond which a difference is one of rounding."""
+"""Most significant digits to show: a smaller difference is one of rounding."""
 
 
 def told_apart(values: Sequence[float], digits: int = 4) -> list[str]:
-    """Return numbers as text, in as many significant digits as it takes to tell different ones apart.
+    """Return numbers as text, with as many significant digits as distinguish different ones.
 
     Args:
         values: The numbers, which a reader compares.
@@ -70,7 +70,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def comma_separated(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return one line a row, below a line of the first row's names.
+    """Return rows as comma-separated lines, below a line with the first row's names.
 
     Spreadsheets compute cells that begin as formulas do: texts, which hold names of a model, get a space before that.
     """

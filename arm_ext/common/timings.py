@@ -17,7 +17,7 @@ class Section:
     Attributes:
         seconds: CPU time, that of its parts included.
         parts: Named parts in the order in which they began; the rest has no name.
-        counts: How often something happened in it that `count` was told of.
+        counts: Name → number of times that `count` was called with it.
     """
 
     seconds: float = 0.0

@@ -72,7 +72,7 @@ class CodeRange:
 
     Attributes:
         begin: Guest address of its first byte.
-        end: Offset of the first byte after it.
+        end: Guest address of the first byte after it.
         symbol: The kernel; "" for a function that calls kernels.
     """
 
@@ -292,7 +292,7 @@ class Images:
         self._starts = [entry[0] for entry in self._entries]
 
     def at(self, vaddr: int) -> str:
-        """The image that is mapped at a guest address."""
+        """Return the image that is mapped at a guest address."""
         index = bisect_right(self._starts, vaddr) - 1
         if index < 0 or vaddr >= self._entries[index][1]:
             return UNKNOWN_IMAGE
@@ -300,12 +300,12 @@ class Images:
         return name if name == MODEL_IMAGE else name.partition(".so")[0]
 
     def first_byte(self, name: str) -> int | None:
-        """Address at which byte 0 of the file `name` is mapped."""
+        """Return the address at which byte 0 of the file `name` is mapped; None if it is not mapped."""
         return next((start for start, _, offset, file in self._entries if file == name and offset == 0), None)
 
 
 class _ModelImage:
-    """model.so as loaded in the guest: its base, its kernels, its code."""
+    """The model.so as loaded in the guest: its base, its kernels, its code."""
 
     def __init__(self, so: Path, images: Images) -> None:
         self._so = so
@@ -325,7 +325,7 @@ class _ModelImage:
         self._starts = [symbol[0] for symbol in self._symbols]
 
     def ranges(self) -> list[CodeRange]:
-        """The entries of kernels, and the functions that call them up to where the next begins."""
+        """Return the entries of kernels, and the ranges of functions that call kernels."""
         found = []
         for index, (start, section_end, name) in enumerate(self._symbols):
             begin = start + self.base
@@ -357,7 +357,10 @@ class _ModelImage:
 
 
 def _function_symbols(elf: ELFFile) -> list[tuple[int, int, str]]:
-    """(address, end of its section, name) of all functions, sorted; of .symtab, or .dynsym if there is none."""
+    """Return (address, end of its section, name) of all functions, sorted.
+
+    They are those of .symtab or, if there is none, of .dynsym.
+    """
     table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
     if not isinstance(table, SymbolTableSection):
         return []

@@ -27,7 +27,7 @@ _STOP_SECONDS = 5
 
 @contextmanager
 def threads(size: int) -> Iterator[ThreadPoolExecutor]:
-    """Give a pool of threads; who is interrupted does not wait for those that are at work."""
+    """Open a pool of threads; if the block is interrupted, those at work are not waited for."""
     pool = ThreadPoolExecutor(size)
     try:
         yield pool
@@ -41,7 +41,7 @@ class Handler(Protocol[Taken, Given]):
     """The function that a worker process runs for each job."""
 
     def __call__(self, job: Taken, /) -> Given:
-        """Does a job; an exception ends the process."""
+        """Do a job; an exception ends the process."""
 
     def close(self) -> None:
         """End the processes that the handler started."""
@@ -51,7 +51,7 @@ class Workers(Generic[Job, Answer]):
     """A pool of worker processes, as a context manager that ends them."""
 
     def __init__(self, make: Callable[[], Handler[Job, Answer]], size: int, seconds: float) -> None:
-        """Starts nothing: a process is started for the first job that it gets.
+        """Start nothing: a process is started for the first job that it gets.
 
         Args:
             make: Makes the handler in the process; can be pickled.
@@ -69,7 +69,7 @@ class Workers(Generic[Job, Answer]):
 
         Args:
             jobs: The jobs; they and their answers can be pickled.
-            on_answer: Called with a job's place and its answer, or with what became of the process, as each is done.
+            on_answer: Called as each job is done, with its index and its answer or the reason why its process was lost.
         """
         waiting = deque(enumerate(jobs))
         try:
@@ -102,7 +102,7 @@ class Workers(Generic[Job, Answer]):
         self._idle = [worker for worker in self._idle if worker.alive]
 
     def _done(self) -> list["_Worker[Job, Answer]"]:
-        """Waits until some workers have answered, died or are over time."""
+        """Wait until some workers have answered, died or are over time."""
         deadline = min(worker.deadline for worker in self._busy)
         ready = wait([worker.pipe for worker in self._busy], max(0.0, deadline - monotonic()))
         now = monotonic()
@@ -157,7 +157,7 @@ class _Worker(Generic[Job, Answer]):
 
 
 def _serve(pipe: Connection, make: bytes) -> None:
-    """A worker's life; the end of our parent closes the pipe, and is our end too."""
+    """Run a worker process: answer jobs until the parent closes the pipe or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
     with without_torch():  # unpickling loads the modules of the handler, and with them TVM
         made = pickle.loads(make)

@@ -11,7 +11,7 @@ from arm_ext.common.errors import UsageError
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
-    """YAML's safe loader, but a key that stands twice is an error: YAML's own takes the last without a word."""
+    """YAML's safe loader, which also refuses a key that occurs twice; the original silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Return the mapping, whose keys are scalars that differ."""

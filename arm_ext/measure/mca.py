@@ -56,7 +56,7 @@ class Mca:
     keep: bool = True
 
     def estimate(self, blocks: Sequence[tuple[str, ...]], cpu: str) -> list[BlockCycles]:
-        """Cycles of each block, as if it repeated with all loads hitting L1.
+        """Return the cycles of each block, as if it repeated with all loads hitting L1.
 
         Args:
             blocks: Each block as lines of assembly.

@@ -182,7 +182,7 @@ def _runtime_key() -> tuple[str, Sequence[str]]:
 
 
 def _shared_library(name: str, machine: str) -> Path:
-    """Builds `name`.c for a machine; symbols of QEMU or of the runtime stay undefined."""
+    """Build `name`.c for a machine; symbols of QEMU or of the runtime stay undefined."""
     flags = [*_C_FLAGS, "-std=gnu11", "-shared", "-fPIC", "-target", zig_target(f"{machine}-linux-gnu")]
 
     def build(folder: Path) -> None:
@@ -274,7 +274,7 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def _download(versions: Sequence[str], folder: Path) -> None:
-    """Unpacks the runtime files of the aarch64 wheels into `folder`."""
+    """Unpack the runtime files of the aarch64 wheels into `folder`."""
     with tempfile.TemporaryDirectory() as wheels:
         options = ["--no-deps", "--only-binary=:all:", f"--platform={_WHEEL_PLATFORM}"]
         command = ["-m", "pip", "download", *options, *versions]
@@ -297,7 +297,7 @@ def _download(versions: Sequence[str], folder: Path) -> None:
 
 
 def _copy_installed(folder: Path) -> None:
-    """Copies the runtime files of the wheels installed on this Arm machine into `folder`."""
+    """Copy the runtime files of the wheels installed on this Arm machine into `folder`."""
     site = Path(sysconfig.get_path("platlib"))
     for name in _runtime_files():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -140,7 +140,7 @@ class Lengths:
         return lower(func, profile.tvm_target(), profile.core, choose, routines, self.without)
 
     def _estimate(self, name: str, length: int, choose: Choose) -> float:
-        """Cycles of its kernel for a length, infinite where there is none."""
+        """Return the cycles of its kernel for a length, infinite where there is none."""
         composite = read(*self._fixed(name, length))
         if isinstance(composite, Diagnostic):
             return math.inf
@@ -233,7 +233,7 @@ def _row(shape: list[Expr], place: Samples) -> int:
 
 
 def _cost(chunk: int, estimate: float, most: int) -> float:
-    """Cycles of some lengths, short and long."""
+    """Return the cycles of some lengths, short and long."""
     lengths = [-(-most // part) for part in (1, 2, 4, 8)]
     return sum(-(-length // chunk) / length * estimate for length in lengths)
 

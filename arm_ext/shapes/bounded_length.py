@@ -141,7 +141,7 @@ def _imported(bucket: Bucket, length: int, import_for: Callable[[Shapes], Import
 
 
 def _walked(modules: Sequence[tvm.IRModule]) -> Diagnostic | None:
-    """Why a recurrent layer keeps the modules from being merged: its kernel has one number of steps."""
+    """Return why a recurrent layer keeps the modules from being merged: its kernel has one number of steps."""
     first, *others = modules
     for binding in bindings_of(first["main"]):
         for name in global_callees(binding.value) if isinstance(binding.value, relax.Call) else ():

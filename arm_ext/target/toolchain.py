@@ -147,7 +147,7 @@ def zig_target(triple: str) -> str:
 def zig(
     args: Sequence[str | Path], cwd: Path | None = None, outputs: Sequence[Path] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `zig args...` of the pinned ziglang; its own cache lies in the cache folder.
+    """Run `zig args...` of the pinned ziglang; its own cache lies in the cache folder.
 
     The first link for a target takes longer, as zig builds its libc stubs, and compiler-rt if it is linked with it.
 
@@ -317,7 +317,7 @@ def _run(
     env: dict[str, str] | None = None,
     outputs: Sequence[Path] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command and keeps its text; the tail of it is the message when it fails."""
+    """Run a command and keep its text; the tail of it is the message when it fails."""
     done = subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False
     )

@@ -92,7 +92,7 @@ class CandidateRunner:
     """Measures one candidate after the other on a board of its own, or one that all share."""
 
     def __init__(self, site: Site, cost: Cost | None = None) -> None:
-        """Opens nothing: the board is opened for the first candidate.
+        """Open nothing: the board is opened for the first candidate.
 
         Args:
             site: Place of measurement.

@@ -42,7 +42,7 @@ class Database:
     """
 
     def __init__(self, folder: str | Path, *, create: bool = False) -> None:
-        """Opens a database.
+        """Open a database.
 
         Args:
             folder: Folder of the database.
@@ -78,7 +78,7 @@ class Database:
         return best_of([record for record in self.records(profile) if record.task == task])
 
     def append(self, records: Sequence[Record]) -> None:
-        """Adds records; when it returns they are on disk.
+        """Add records; when it returns they are on disk.
 
         Raises:
             UsageError: The folder cannot be written.
@@ -91,7 +91,7 @@ class Database:
                 _append(self._book(book), _lines(of_book))
 
     def rewrite(self, keep: Callable[[list[Record]], Iterable[Record]]) -> None:
-        """Replaces the records of each book by those that `keep` returns of them; each file in one step.
+        """Replace the records of each book by those that `keep` returns of them; each file in one step.
 
         Files without any record are somebody else's and stay; so do lines of other versions, but neither torn ones nor
         those that are too long to be any.

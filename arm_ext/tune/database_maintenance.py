@@ -98,7 +98,7 @@ def contents(database: Database) -> Contents:
 
 
 def merge(sources: Sequence[Database], output: Path) -> tuple[int, Counter[str]]:
-    """Puts the records of several databases into one, which may be one of them; each record once.
+    """Put the records of several databases into one, which may be one of them; each record once.
 
     Returns:
         How many records were added, and how many were not as they are none, by reason.
@@ -117,7 +117,7 @@ def merge(sources: Sequence[Database], output: Path) -> tuple[int, Counter[str]]
 
 
 def prune(database: Database, keep: int) -> tuple[int, Counter[str]]:
-    """Removes all records of each task but those of the fastest candidates and of the choice without tuning.
+    """Remove all records of each task but those of the fastest candidates and of the choice without tuning.
 
     A search that is repeated measures what was removed again.
 

@@ -78,7 +78,7 @@ class Fleet:
         self._samples: dict[str, Path] = {}
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measures a batch; see `Measurer`."""
+        """Measure a batch; see `Measurer`."""
         jobs = [Job(task.workload, candidate, self._sample(task)) for task, candidate in batch]
         results: dict[int, Result] = {}
 

@@ -49,7 +49,7 @@ class Measurer(Protocol):
     where: str
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measures a batch, several at a time if it can.
+        """Measure a batch, several at a time if it can.
 
         Args:
             batch: The candidates to measure.

@@ -102,7 +102,7 @@ class Watched:
         self._on_progress = on_progress
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measures a batch; see `Measurer`."""
+        """Measure a batch; see `Measurer`."""
 
         def done(index: int, result: Result) -> None:
             task, candidate = batch[index]

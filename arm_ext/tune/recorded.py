@@ -23,7 +23,7 @@ class Recorded:
     """
 
     def __init__(self, inner: Measurer, database: Database, seed: int = 0) -> None:
-        """Reads the database when it is first asked.
+        """Read the database when it is first asked.
 
         Args:
             inner: The measurer that is asked for candidates without a record.
@@ -39,7 +39,7 @@ class Recorded:
         self._before: frozenset[tuple[str, str]] = frozenset()
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measures the candidates without a record; see `Measurer`."""
+        """Measure the candidates without a record; see `Measurer`."""
         known = self._read(batch[0][0]) if batch else {}
         results = {
             index: known[_name(task, candidate)]

@@ -64,7 +64,7 @@ class Sample:
 
 
 def sample(task: Task) -> Sample:
-    """Computes the task's composite on seeded random inputs, on this machine.
+    """Compute the task's composite on seeded random inputs, on this machine.
 
     Its operators are legalised by TVM and scheduled by nothing that knows of kernels.
     """

@@ -17,7 +17,7 @@ def rerank(
     top: int,
     until: Callable[[], bool],
 ) -> None:
-    """Measures the choice without tuning and the best candidates of each task.
+    """Measure the choice without tuning and the best candidates of each task.
 
     Args:
         tasks: Tasks to measure; one without records is skipped.

@@ -140,7 +140,7 @@ class _Run:
         return max(open_, key=lambda search: search.state.gradient(), default=None)
 
     def measure(self, batch: Sequence[tuple[_Search, Point]]) -> None:
-        """Measures a round, and learns of it."""
+        """Measure a round, and learn of it."""
         asked = [(search.state.task, point.candidate) for search, point in batch]
         learnt = []
         for (search, point), result in zip(batch, self.measurer.measure(asked), strict=True):
@@ -164,7 +164,7 @@ def tune(
     until: Callable[[], bool] = never,
     records: Sequence[Record] = (),
 ) -> list[SearchState]:
-    """Searches for the fastest candidate of each task.
+    """Search for the fastest candidate of each task.
 
     Args:
         tasks: The tasks to tune.

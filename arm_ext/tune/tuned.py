@@ -29,7 +29,7 @@ class Tuned:
     """The best record of each task of a database; a `schedules.select.Choose`."""
 
     def __init__(self, folder: str | Path, profile: Profile, without: Collection[str] = ()) -> None:
-        """Reads the database.
+        """Read the database.
 
         Args:
             folder: Folder of the database.
@@ -102,7 +102,7 @@ class Tuned:
 
 
 def _unfit(workload: Workload, candidate: Candidate) -> str:
-    """Why a trace does not fit the loops that it is of; "" if it does, or there is none."""
+    """Return why a trace does not fit the loops that it is of; "" if it does, or there is none."""
     if candidate.kernel != metaschedule_trace.NAME:
         return ""
     try:

@@ -15,7 +15,7 @@ _UNIT = 16  # bytes that U55, and the NPU's own memory, are written in
 
 
 def dma(machine: Machine) -> None:
-    """Copies bytes between regions, or into the table memory."""
+    """Copy bytes between regions, or into the table memory."""
     memory, registers = machine.memory, machine.registers
     source = registers.get("dma0_src_region")
     destination = registers.get("dma0_dst_region")

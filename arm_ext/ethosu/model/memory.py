@@ -141,7 +141,7 @@ class FeatureMap:
         return out
 
     def write(self, memory: Memory, values: Integers) -> None:
-        """Stores the low bits of each element."""
+        """Store the low bits of each element."""
         for where, view in self._views(memory, write=True):
             view[...] = values[where].astype(self.dtype)
 

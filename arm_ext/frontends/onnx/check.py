@@ -311,7 +311,7 @@ def check_supported(
 
 
 def _refused_besides(proto: onnx.ModelProto) -> dict[str, str]:
-    """Why nodes could not be expanded in a model that holds others that are not supported at all."""
+    """Return why nodes could not be expanded in a model that holds others that are not supported at all."""
     model = onnx.ModelProto()
     model.CopyFrom(proto)
     try:
