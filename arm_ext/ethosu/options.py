@@ -87,7 +87,7 @@ class Names:
         """Return the kinds and source nodes of the names; an operator of the model's format stands for all its nodes.
 
         Raises:
-            UsageError: A name is none of these.
+            UsageError: A name is no kind, source node or operator of the model.
         """
         found: set[str] = set()
         for name in names:
@@ -99,7 +99,7 @@ class Names:
         return frozenset(found)
 
     def _near(self, name: str) -> str:
-        """Kinds and operators with the name in theirs, or near names; a model may have thousands of nodes."""
+        """Return kinds and operators whose name contains `name`, or similar names, as a model may have thousands."""
         kinds = {*self.kinds, *self.nodes.values()}
         if holding := sorted(
             (kind for kind in kinds if name.lower() in kind.lower()), key=lambda k: (len(k), k)
@@ -113,7 +113,7 @@ def require_packages() -> None:
     """Check that what `--npu` compiles with is installed.
 
     Raises:
-        EnvError: It is not.
+        EnvError: A package is missing.
     """
     for module, package in _PACKAGES.items():
         if importlib.util.find_spec(module) is None:

@@ -74,7 +74,7 @@ class MemoryArea:
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output: where it lies and what its bytes mean (packed, C order)."""
+    """An input or output: its place in a region, and the meaning of its bytes (packed, C order)."""
 
     name: str
     region: int
@@ -190,7 +190,7 @@ class Payload:
         """Parse the bytes that `to_bytes` wrote.
 
         Raises:
-            PayloadError: It is no payload, of another version, truncated, or altered.
+            PayloadError: The bytes are no payload, or one of another version, truncated or altered.
         """
         body = _checked_body(data)
         try:

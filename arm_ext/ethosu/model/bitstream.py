@@ -128,7 +128,7 @@ def _checked(parts: list[Integers], expected: int) -> Numbers:
 
 
 def _slice(bits: Bits, header: _Slice, palette: _Palette, limit: int, new: bool) -> Integers:
-    """The weights of a slice, zeros of runs included."""
+    """Return the weights of a slice, zeros of runs included."""
     if header.count > limit:
         raise StreamError(
             f"a weight stream's slice of {header.count} weights exceeds the {limit} that are left"
@@ -156,7 +156,7 @@ def _slice(bits: Bits, header: _Slice, palette: _Palette, limit: int, new: bool)
 
 
 def _chunks(bits: Bits, header: _Slice) -> _Chunks:
-    """Walks over the chunks of a slice, the one part that has to go step by step."""
+    """Read the chunks of a slice one by one, the only part of decoding that must be sequential."""
     windows, at = bits.window_list, bits.at
     out = _Chunks([], [], [], [], [])
     count, runs, plain, w_div, z_div = (
@@ -232,5 +232,5 @@ def _runs(bits: Bits, header: _Slice, chunks: _Chunks) -> Integers:
 
 
 def _totals(steps: Integers, ends: NDArray[np.bool_]) -> Integers:
-    """The sum of steps from after each end to the next end inclusive."""
+    """Return, for each end, the sum of steps after it up to and including the next end."""
     return np.diff(np.cumsum(steps)[ends], prepend=0)

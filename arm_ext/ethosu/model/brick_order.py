@@ -88,12 +88,12 @@ def u55_order(volume: Volume, stream: int) -> Positions:
 
 
 def _lanes(volume: Volume, count: int) -> Positions:
-    """Input channels of a micro-block."""
+    """Return the input channels of each micro-block."""
     return np.arange(1 if volume.traversal == "depthwise" else count)
 
 
 def _u55_walks(volume: Volume, rounding: int) -> Iterator[Positions]:
-    """The kernel elements of each sub-kernel in order, with padding."""
+    """Yield the kernel elements of each sub-kernel in order, with padding."""
     (height, width), (dilation_y, dilation_x) = volume.kernel, volume.dilation
     for y in range(0, height, _SUBKERNEL // dilation_y):
         for x in range(0, width, _SUBKERNEL // dilation_x):
@@ -108,13 +108,13 @@ def _u55_walks(volume: Volume, rounding: int) -> Iterator[Positions]:
 
 @functools.lru_cache(maxsize=256)
 def u85_order(volume: Volume, stream: int) -> Positions:
-    """Return the same order for U85's standard code."""
+    """Return, for each number of a stream of U85's standard code, its index in (O, H, W, I), or PADDING."""
     return np.concatenate(list(_u85_parts(volume, stream)))
 
 
 @functools.lru_cache(maxsize=256)
 def u85_fast_order(volume: Volume) -> Positions:
-    """Return the same order for U85's fast code: one stream, in which those of the standard code take turns."""
+    """Return the order for U85's fast code: one stream, in which those of the standard code take turns."""
     v = volume
     if v.traversal == "depthwise":
         raise StreamError("the fast weight code has no order of depthwise weights")
@@ -127,7 +127,7 @@ def u85_fast_order(volume: Volume) -> Positions:
 
 
 def _u85_units(v: Volume) -> tuple[int, int, int]:
-    """Kernel elements are padded to a multiple of this; input channels of a block, and of a micro-block of it."""
+    """Return the multiple to pad kernel elements to, and input channels of a block and of a micro-block."""
     wide = v.ifm_bits == 16 or v.sparse
     if v.traversal == "depthwise":
         return 10, v.ofm_block, 1
@@ -166,7 +166,7 @@ def _u85_parts(v: Volume, stream: int) -> Iterator[Positions]:
 
 
 def _u85_walks(v: Volume, rounding: int) -> Iterator[Positions]:
-    """The kernel elements of each sub-kernel in order (a snake in each phase of the stride), with padding."""
+    """Yield the kernel elements of each sub-kernel, in a snake within each phase of the stride, with padding."""
     (height, width), (dilation_y, dilation_x) = v.kernel, v.dilation
     stride_y, stride_x = (1, 1) if v.traversal == "depth_first" else v.stride
     extra = _depthwise_padding(v) if v.traversal == "depthwise" else 0
@@ -186,7 +186,7 @@ def _u85_walks(v: Volume, rounding: int) -> Iterator[Positions]:
 
 
 def _depthwise_padding(v: Volume) -> int:
-    """Kernel elements of padding after each group."""
+    """Return the number of kernel elements of padding after each group."""
     if v.ifm_bits != 16 and v.macs <= 256:
         return 0
     return 2 if v.macs <= 512 else 6

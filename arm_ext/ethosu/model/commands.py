@@ -199,7 +199,7 @@ def _command(name: str, texts: list[str]) -> Command:
 
 @functools.cache
 def commands(family: Family) -> tuple[dict[int, Command], dict[int, Command]]:
-    """The one-word and the two-word commands of a family, by number."""
+    """Return the one-word and the two-word commands of a family, by number."""
     own = "u85" if family == "u85" else "u55"
     words = _parse(_COMMON_WORDS) | _parse(_U85_WORDS if own == "u85" else _U55_WORDS)
     pairs = _parse(_COMMON_PAIRS) | _parse(_U85_PAIRS if own == "u85" else _U55_PAIRS)
@@ -210,5 +210,5 @@ def commands(family: Family) -> tuple[dict[int, Command], dict[int, Command]]:
 
 @functools.cache
 def fields(family: Family) -> dict[str, Fields]:
-    """The fields of a family's commands, by name."""
+    """Return the fields of a family's commands, by name."""
     return {c.name: c.fields for table in commands(family) for c in table.values()}

@@ -19,7 +19,7 @@ _WIDEST = 2  # bytes of an element that the MAC engine takes
 
 
 def conv(machine: Machine) -> None:
-    """A convolution, or a matrix product with weights that are the second input (U85)."""
+    """Run NPU_OP_CONV: a convolution, or on U85 a matrix product whose weights are the second input."""
     registers = machine.registers
     depth = registers.size("ifm_depth")
     window = _input(machine, depth)
@@ -41,7 +41,7 @@ def conv(machine: Machine) -> None:
 
 
 def depthwise(machine: Machine) -> None:
-    """A depthwise convolution; each output channel sees the input channel of its number."""
+    """Run NPU_OP_DEPTHWISE, in which each output channel reads the input channel of its number."""
     registers = machine.registers
     depth = registers.size("ofm_depth")
     window = _input(machine, depth)
@@ -65,7 +65,7 @@ def _depthwise_sum(window: Window, taps: Integers) -> Integers:
 
 
 def _run_time_weights(machine: Machine, depth: int) -> Integers:
-    """The second input as weights: rows are output channels, columns input channels."""
+    """Read the second input as weights: rows are output channels, columns input channels."""
     values = read_input(machine, "ifm2", (1, machine.registers.size("ofm_depth"), depth))
     return values.reshape(-1, 1, 1, depth)
 

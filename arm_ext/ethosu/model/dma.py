@@ -15,7 +15,7 @@ _UNIT = 16  # bytes that U55, and the NPU's own memory, are written in
 
 
 def dma(machine: Machine) -> None:
-    """Copy bytes between regions, or into the table memory."""
+    """Run NPU_OP_DMA_START: copy bytes between regions, or into the table memory."""
     memory, registers = machine.memory, machine.registers
     source = registers.get("dma0_src_region")
     destination = registers.get("dma0_dst_region")
@@ -65,7 +65,7 @@ def _rows(
 def _dma_strides(
     registers: Registers, dimensions: int, length: int, size0: int, gathers: bool, scatters: bool
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Bytes between runs, inner and outer, of the source and of the destination."""
+    """Return the bytes between runs, inner and outer, of the source and of the destination."""
     if registers.family != "u85":
         # The source is one run after the other; the destination skips.
         to0 = length + registers.stride("dma0_skip0")
@@ -79,10 +79,10 @@ def _dma_strides(
 
 
 def _dma_indices(memory: Memory, registers: Registers, count: int, row: int) -> NDArray[np.int32]:
-    """One row of the indices that a gather or scatter follows.
+    """Return one row of the indices that a gather or scatter follows.
 
     Raises:
-        StreamError: One exceeds the greatest that the stream allows.
+        StreamError: An index exceeds the greatest that the stream allows.
     """
     region, base = registers.get("dma0_idx_region"), registers.address("dma0_idx")
     skip = registers.stride("dma0_idx_skip1") if row else 0

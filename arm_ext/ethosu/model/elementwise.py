@@ -175,13 +175,13 @@ def _leading_zeros(values: Integers) -> Integers:
 
 
 def _shifted_right(registers: Registers, a: Integers, b: Integers) -> Integers:
-    """An arithmetic shift; "natural" rounding adds half first."""
+    """Return an arithmetic shift; "natural" rounding adds half first."""
     rounding: Rounding = ofm_rounding(registers)
     shift = b & 63
     return a + (np.int64(1) << shift >> 1) >> shift if rounding == "natural" else a >> shift
 
 
 def _quotient(a: Integers, b: Integers) -> Integers:
-    """Division towards zero; by zero it gives 0."""
+    """Return the quotient rounded towards zero; 0 for a division by zero."""
     magnitude = np.abs(a) // np.maximum(np.abs(b), 1)
     return np.where(b == 0, 0, np.where((a < 0) != (b < 0), -magnitude, magnitude))

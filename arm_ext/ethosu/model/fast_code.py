@@ -18,10 +18,10 @@ _ADJUST = 104  # where what was added is
 
 
 def decode_fast(data: bytes, expected: int) -> NDArray[np.int16]:
-    """The weights of a stream in U85's fast code.
+    """Decode the weights of a stream in U85's fast code.
 
     Raises:
-        StreamError: The stream is not that long, or its header is malformed.
+        StreamError: The stream has another length, or its header is malformed.
     """
     bits = Bits(data)
     if bits.end < _HEADER:

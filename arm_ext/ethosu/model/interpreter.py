@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interprets a payload: its commands in order, each to its end before the next begins.
 
-What a correct stream computes does not depend on when; so waits, block dependencies and buffer sizes are not looked at.
-The model shows that a stream computes what it should if the hardware does what the model does. It cannot show
-that the hardware does.
+The result of a correct stream does not depend on timing, so waits, block dependencies and buffer sizes are ignored. The
+model shows that a stream computes what it should if the hardware does what the model does. It cannot show that the
+hardware does.
 """
 
 import math

@@ -27,7 +27,7 @@ class Memory:
     """
 
     def __init__(self, payload: Payload) -> None:
-        """Regions filled with a pattern, the weights in theirs."""
+        """Fill the regions with a pattern, and load the weights into theirs."""
         self._regions: dict[int, Bytes] = {}
         for region in payload.regions:
             self._regions[region.number] = np.full(region.size, _FILL, np.uint8)
@@ -72,7 +72,7 @@ class Memory:
         *,
         write: bool,
     ) -> NDArray[np.generic]:
-        """A view of elements at strides in bytes, which may be negative.
+        """Return a view of elements at strides in bytes, which may be negative.
 
         Raises:
             StreamError: An element is not within the region, or the region is not writable.
@@ -104,7 +104,7 @@ class FeatureMap:
 
     @classmethod
     def of(cls, registers: Registers, name: str, shape: tuple[int, int, int]) -> "FeatureMap":
-        """The feature map that the registers of "ifm", "ifm2" or "ofm" describe.
+        """Return the feature map that the registers of "ifm", "ifm2" or "ofm" describe.
 
         Args:
             registers: Values of the registers.
@@ -133,7 +133,7 @@ class FeatureMap:
         return cls(region, shape, dtype, layout, bases, width0, height0, height1, strides, zero_point)  # type: ignore[arg-type]
 
     def read(self, memory: Memory) -> Integers:
-        """The elements, height x width x channels."""
+        """Read the elements, height x width x channels."""
         views = list(self._views(memory, write=False))  # before the array is made: a size may be nonsense
         out = np.empty(self.shape, np.int64)
         for where, view in views:
@@ -148,7 +148,7 @@ class FeatureMap:
     def _views(
         self, memory: Memory, *, write: bool
     ) -> Iterator[tuple[tuple[slice, slice, slice], NDArray[np.generic]]]:
-        """Parts of the feature map with the memory where each lies."""
+        """Yield each part of the feature map with a view of its memory."""
         for rows, columns, base in self._tiles():
             for channels, offset, shape, strides in self._channels():
                 full = (rows.stop - rows.start, columns.stop - columns.start, *shape)
@@ -176,7 +176,7 @@ class FeatureMap:
                     yield rows, columns, self.bases[tile]
 
     def _channels(self) -> Iterator[tuple[slice, int, tuple[int, ...], tuple[int, ...]]]:
-        """Runs of channels: which, at what offset, and their shape and strides."""
+        """Yield runs of channels: their indices, offset, shape and strides."""
         depth, size, stride = self.shape[2], self.dtype.itemsize, self.strides[2]
         if self.layout == NHWC:
             yield slice(0, depth), 0, (depth,), (stride,)

@@ -83,7 +83,7 @@ def store(machine: Machine, values: Integers) -> None:
 
 
 def _clamp(registers: Registers, values: Integers, dtype: np.dtype[np.generic]) -> Integers:
-    """Clamps to NPU_SET_ACTIVATION_MIN and _MAX, where the output's range asks for it."""
+    """Clamp to NPU_SET_ACTIVATION_MIN and _MAX, where the output's range asks for it."""
     clip = registers.get("activation", "range")
     if registers.family == "u85":
         if clip:
@@ -133,7 +133,7 @@ def _entries(tables: NDArray[np.uint8], slot: int, count: int, kind: str) -> Int
 
 
 def _interpolated(table: Integers, values: Integers, *, wide: bool) -> Integers:
-    """A 16-bit look-up: bits 7-15 choose base (low half) and slope (high half), bits 0-6 the place between."""
+    """Look up 16-bit values: bits 7-15 select base and slope, bits 0-6 are the position between entries."""
     entry = table[(values >> 7) + 256 & 0x1FF]
     base, slope, fraction = (
         (entry & 0xFFFF ^ 0x8000) - 0x8000,
@@ -145,7 +145,7 @@ def _interpolated(table: Integers, values: Integers, *, wide: bool) -> Integers:
 
 
 def _rearranged(registers: Registers, values: Integers) -> Integers:
-    """Return the result, transposed and reversed as a U85 command says."""
+    """Return the result, transposed and reversed as the U85 command says."""
     code = registers.get("ofm_precision", "transpose")
     if code not in _TRANSPOSES:
         raise StreamError(f"transpose {code} of the output is unknown")

@@ -20,7 +20,7 @@ _RECIPROCAL_BITS = {"u55": 31, "u65": 31, "u85": 30}  # width of a scale registe
 
 
 def pool(machine: Machine) -> None:
-    """A pooling operation; U55 and U65 have the first three."""
+    """Run NPU_OP_POOL; U55 and U65 have the first three kinds of pooling."""
     registers, mode = machine.registers, machine.running.operand
     if registers.family != "u85" and mode > _REDUCE_SUM:
         raise StreamError(f"pooling mode {mode} is not one of Ethos-{registers.family.upper()}")

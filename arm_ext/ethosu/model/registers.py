@@ -26,7 +26,7 @@ class Registers:
     read: dict[str, int] = field(default_factory=dict)
 
     def get(self, name: str, key: str = "value") -> int:
-        """A field of a register, unsigned.
+        """Return a field of a register, unsigned.
 
         Raises:
             StreamError: No command has set the register.
@@ -47,20 +47,20 @@ class Registers:
         self.read.update(kept)
 
     def address(self, name: str) -> int:
-        """A 40-bit address or length."""
+        """Return a 40-bit address or length."""
         return self.get(name, "high") << 32 | self.get(name, "low")
 
     def stride(self, name: str) -> int:
-        """A 40-bit stride, signed."""
+        """Return a 40-bit stride, signed."""
         return signed(self.address(name), ADDRESS_BITS)
 
     def size(self, name: str) -> int:
-        """A size whose register holds one less."""
+        """Return a size, whose register holds one less."""
         return self.get(f"{name}_m1") + 1
 
 
 def signed(value: int, bits: int) -> int:
-    """A two's complement number of so many bits."""
+    """Return the two's complement number in the low `bits` bits of `value`."""
     return value - (1 << bits) if value >> (bits - 1) & 1 else value
 
 

@@ -20,7 +20,7 @@ _FRACTION_SHIFT = 16  # sums come with this many bits more than the fractions ma
 
 @dataclass(frozen=True)
 class _Axis:
-    """Samples along one axis: the element before each, how far beyond it, in units of 1 / scale, the next element."""
+    """Samples along one axis: the element before each, the distance from it in units of 1 / scale, the next element."""
 
     before: Integers
     fraction: Integers
@@ -39,12 +39,12 @@ class _Axis:
         )
 
     def nearest(self) -> Integers:
-        """The element nearest to each sample, the next one from the middle on."""
+        """Return the element nearest to each sample, the next one from the middle on."""
         return np.where(2 * self.fraction >= self.scale, self.after, self.before)
 
 
 def resize(machine: Machine) -> None:
-    """Samples the input at steps of a fraction."""
+    """Run NPU_OP_RESIZE: sample the input at fractional steps."""
     registers, mode = machine.registers, machine.running.operand
     rows, columns, depth = ofm_shape(registers)
     shape = registers.size("kernel_height"), registers.size("kernel_width"), depth

@@ -36,7 +36,7 @@ def rescale(
     rounding: Rounding,
     double_shift: int = 0,
 ) -> Integers:
-    """Values x multiplier / 2^shift.
+    """Return values x multiplier / 2^shift, rounded.
 
     "natural" rounds halves up, "symmetric" away from zero, "lower" never up, "truncate" towards zero. The two
     double ones add half of the 31st dropped bit too, with the sign of the value or without.

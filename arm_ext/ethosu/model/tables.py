@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a payload's look-up tables lie within the memory that they are looked up in; nothing is run."""
+"""A check that a payload's look-up tables lie within the table memory; nothing is run."""
 
 from arm_ext.ethosu.model.registers import Registers
 from arm_ext.ethosu.model.stream import steps, unwrap

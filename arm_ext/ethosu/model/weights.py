@@ -127,7 +127,7 @@ def _volume(registers: Registers, npu: Accelerator, operation: str, ifm_depth: i
 
 
 def _ofm_ublock(registers: Registers, npu: Accelerator) -> int:
-    """Output channels of a micro-block."""
+    """Return the number of output channels of a micro-block."""
     if npu.family != "u85":
         return npu.ofm_ublock_depth
     number = registers.get("acc_format", "microblock")
@@ -151,7 +151,7 @@ def _place(weights: NDArray[np.int16], order: Positions, numbers: NDArray[np.int
 
 
 def read_scales(memory: Memory, registers: Registers, npu: Accelerator) -> Scales:
-    """Bias, multiplier and shift of each output channel.
+    """Return bias, multiplier and shift of each output channel.
 
     10 bytes a channel. U55 and U65: bias 40 bits, multiplier 32, shift 6; of two cores one has the even channels, the
     other the odd ones. U85: bias 32 bits, multiplier 31, shift 6; with 48-bit accumulators bias 48,
@@ -183,7 +183,7 @@ def _read_scales(memory: Memory, registers: Registers, npu: Accelerator) -> Scal
 
 
 def _field(records: NDArray[np.uint8], first: int, width: int, *, signed: bool = False) -> Integers:
-    """A bit field of each record; it begins at a whole byte."""
+    """Return a bit field of each record; it begins at a whole byte."""
     taken = records[:, first // 8 : -(-(first + width) // 8)].astype(np.int64)
     value: Integers = np.zeros(len(records), np.int64)
     for i in range(taken.shape[1]):

@@ -67,7 +67,7 @@ class Window:
 
 
 def read_window(machine: Machine, depth: int) -> Window:
-    """The input of a convolution or pooling.
+    """Return the input of a convolution or pooling, with the window that moves over it.
 
     The registers give no height and width of an input; they follow from the output's, the kernel's and the padding.
 

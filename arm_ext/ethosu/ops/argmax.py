@@ -61,13 +61,13 @@ def parse_narrowed(var: Var, value: Expr, reader: Reader) -> Operator[Index] | N
 
 
 def _depth(operator: Operator[Index]) -> int:
-    """The length of the axis that is reduced to an index; 0 if it is not the last axis."""
+    """Return the length of the axis that is reduced to an index; 0 if it is not the last axis."""
     shape = operator.inputs[0].shape
     return shape[-1] if operator.attributes.axis == len(shape) - 1 else 0
 
 
 def _places(operator: Operator[Index]) -> int:
-    """The number of indices that are computed for one image."""
+    """Return the number of indices that are computed for one image."""
     return math.prod(operator.inputs[0].shape[:-1])
 
 

@@ -50,7 +50,7 @@ class Binary(Attributes):
         return [term for term in (self.a, self.b) if term.constant is None]
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
+        """Return the run-time tensors and the result, each with its zero point."""
         terms = zip(inputs, self.run_time, strict=True)
         return ((output, self.zero_point), *((tensor, term.zero_point) for tensor, term in terms))
 

@@ -38,7 +38,7 @@ class MatMul(SumAttributes):
     b_zero_point: int
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
+        """Return both operands and the result, each with its zero point."""
         a, b = inputs
         return (output, self.requantization.zero_point), (a, self.a_zero_point), (b, self.b_zero_point)
 

@@ -34,7 +34,7 @@ class Rescale(Attributes):
     high: int
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
+        """Return data and result, each with its zero point."""
         return (inputs[0], self.input_zero_point), (output, self.zero_point)
 
 

@@ -45,7 +45,7 @@ class Softmax(Attributes):
     zero_point: int
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
+        """Return the result with its zero point."""
         return ((output, self.zero_point),)
 
 

@@ -36,7 +36,7 @@ class Table(Attributes):
     zero_point: int = 0
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
+        """Return the result with its zero point."""
         return ((output, self.zero_point),)
 
 

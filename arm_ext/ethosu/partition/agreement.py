@@ -83,7 +83,7 @@ class Agreement:
             sums.add(model.run(region.compiled.payload, given), expected, inputs)
 
     def link(self) -> NpuLink:
-        """Return the figures, and of regions that differ where that begins."""
+        """Return the figures of the comparison and, for regions that differ, the operator where that begins."""
         return NpuLink(
             accelerator=self.offloaded.report.accelerator,
             samples=self.samples,
@@ -100,7 +100,7 @@ class Agreement:
         )
 
     def _located(self, region: Region, inputs: Sequence[Array]) -> NpuDifference | None:
-        """The operator with which a region differs; None where its beginnings compiled by themselves do not."""
+        """Return the operator with which a region differs; None if prefixes of it do not differ when compiled alone."""
         graph = read(self.offloaded.integer)
         own = {operator.output.var for operator in region.part.operators}
         operators = [operator for operator in graph.operators if operator.output.var in own]

@@ -35,9 +35,9 @@ class _Sides:
     """Index of which region or CPU call computes and reads each variable.
 
     Attributes:
-        graph: See `borders`.
-        divided: See `borders`.
-        rejections: See `borders`.
+        graph: The divided graph.
+        divided: The regions, and the reasons why other operators stay on the CPU.
+        rejections: The rejections of the report, each with its reason.
         region: Variable → number of the region that computes it.
         caller: Variable → the operator on the CPU that computes it.
         readers: Variable → the variables whose values read it.

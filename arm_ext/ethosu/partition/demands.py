@@ -51,7 +51,7 @@ def check_sram(report: NpuReport, budget: int) -> None:
     """Raise ModelError if a region's SRAM peak exceeds the budget; regions run one after the other.
 
     Raises:
-        ModelError: One takes more than the budget, in bytes; the message names its widest layers.
+        ModelError: A region takes more than the budget, in bytes; the message names its widest layers.
     """
     for region in report.regions:
         peak = next((memory.peak_bytes for memory in region.memories if memory.name == _SRAM), 0)

@@ -159,10 +159,10 @@ class Divider:
         return Offloaded(divided, report, integer, options.on_npu_error)
 
     def compile(self, part: NpuPart) -> tuple[bytes, Compiled]:
-        """Return the TOSA flatbuffer of a part, and what Vela makes of it.
+        """Return the TOSA flatbuffer of a part, and the result of compiling it with Vela.
 
         Raises:
-            VelaError: Vela does not take it.
+            VelaError: Vela rejects the part.
         """
         return compile_part(part, self._npu, self._vela)
 

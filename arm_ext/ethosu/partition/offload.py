@@ -131,7 +131,7 @@ class Offloader:
         """Compile a part to a region.
 
         Raises:
-            VelaError: Vela rejects it.
+            VelaError: Vela rejects the part.
         """
         tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
         compiled = self._vela(part, tosa)
@@ -179,20 +179,20 @@ class Offloader:
 
 
 def compile_part(part: NpuPart, npu: Accelerator, options: VelaOptions) -> tuple[bytes, Compiled]:
-    """Return the TOSA flatbuffer of a part, and what Vela makes of it.
+    """Return the TOSA flatbuffer of a part, and the result of compiling it with Vela.
 
     Raises:
-        VelaError: Vela does not take it.
+        VelaError: Vela rejects the part.
     """
     tosa = emit(part.operators, part.inputs, part.outputs, npu.family)
     return tosa, compile_tosa(tosa, part, npu, options)
 
 
 def compile_tosa(tosa: bytes, part: NpuPart, npu: Accelerator, options: VelaOptions) -> Compiled:
-    """Return what Vela makes of a part's TOSA flatbuffer.
+    """Return the result of compiling a part's TOSA flatbuffer with Vela.
 
     Raises:
-        VelaError: Vela does not take it.
+        VelaError: Vela rejects the part.
     """
     return compile_network(tosa, "TOSA", npu, options, inputs=_ios(part.inputs), outputs=_ios(part.outputs))
 

@@ -38,7 +38,7 @@ class Clocks:
 
 
 ESTIMATES = "estimates of Vela and of the kernels"
-"""Who is asked whether an operator or a region is faster on the CPU."""
+"""The source of the answer whether an operator or a region is faster on the CPU, as diagnostics name it."""
 
 
 @dataclass(frozen=True)

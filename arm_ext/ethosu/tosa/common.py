@@ -87,8 +87,8 @@ def reshaped(graph: TosaGraph, x: Value, shape: Sequence[int]) -> Value:
 def sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
     """Emit SLICE, unless it selects everything.
 
-    One channel of several is a column of a matrix: Vela 5.2 for Ethos-U85 forgets of others that they are far apart if
-    they become channels again.
+    One channel of several is sliced as the column of a matrix: Vela 5.2 for Ethos-U85 loses the stride of other such
+    slices if they become channels again.
     """
     if tuple(size) == x.shape:
         return x
@@ -133,7 +133,7 @@ def _copied_of(graph: TosaGraph, x: Value, operators: Sequence[Any]) -> Value:
 def copied(graph: TosaGraph, x: Value) -> Value:
     """Emit an identity that Vela does not remove: TABLE for int8, halved x + x for int16.
 
-    Truths and values of 32 bits, which no operator here takes a part of, stay as they are.
+    Bools and values of 32 bits are returned as they are, since no operator here reads a part of them.
     """
     if x.dtype not in ("int8", "int16"):
         return x

@@ -33,7 +33,7 @@ _LAYER_FIGURES = ("op_cycles", "npu_cycles", "mac_count", "staging_usage", "sour
 
 
 class VelaError(ModelError):
-    """Vela fails to compile a network, or its result exceeds the accelerator; the message is Vela's or says what."""
+    """Vela fails to compile a network, or its result exceeds the accelerator; the message is Vela's, or says why."""
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,12 @@ ITEM = "tuple item"
 
 
 def always(_: Operator[Any]) -> bool:
-    """Predicate of `Quirks` that holds for every operator."""
+    """Return True: a predicate of `Quirks` that holds for every operator."""
     return True
 
 
 def never(_: Operator[Any]) -> bool:
-    """Predicate of `Quirks` that holds for no operator."""
+    """Return False: a predicate of `Quirks` that holds for no operator."""
     return False
 
 
@@ -78,7 +78,7 @@ class Operation(Generic[A]):
         patterns: Parsers, keyed by the Relax operator (without "relax.") or the numerics routine that is called.
         sums: Parsers of accumulators that a requantisation reads, keyed like `patterns`.
         constraints: Its own constraints, checked after `OF_ALL`. The first violated one is the reason of the rejection.
-        quirks: See `Quirks`.
+        quirks: Defects of Vela for this operator.
     """
 
     kinds: tuple[str, ...]

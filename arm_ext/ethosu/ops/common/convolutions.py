@@ -37,7 +37,7 @@ class Convolved(Windowed, SumAttributes):
     input_zero_point: int
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
+        """Return the data with its zero point, and the result with its own."""
         return (inputs[0], self.input_zero_point), (output, self.requantization.zero_point)
 
 

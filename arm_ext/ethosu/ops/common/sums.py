@@ -59,7 +59,7 @@ class SumAttributes(Attributes):
     """Whether TOSA accumulates 16-bit data in 48 bits."""
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """See `Attributes`."""
+        """Return the result with its zero point."""
         return ((output, self.requantization.zero_point),)
 
 
