@@ -61,11 +61,11 @@ def with_values(model: _T, values: Mapping[str, npt.ArrayLike]) -> _T | onnx.Mod
     """Return a model with some of its inputs replaced by constants.
 
     Args:
-        model: See `import_model`.
+        model: As for `import_model`.
         values: Input name → its value. Must be empty for all but ONNX models.
 
     Raises:
-        UsageError, ModelError: See `fix_inputs`; or values are given for a model that is not ONNX.
+        UsageError, ModelError: As `fix_inputs`; or values are given for a model that is not ONNX.
     """
     if not values:
         return model
@@ -185,7 +185,7 @@ def is_exported_program(path: Path) -> bool:
     """Whether a file is an archive of the format pt2, as torch.export.save writes.
 
     Raises:
-        UsageError: It is a damaged archive.
+        UsageError: The file is a damaged archive.
     """
     if not zipfile.is_zipfile(path):
         return False
@@ -230,10 +230,10 @@ def loading_torch(why: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def loading(package: str, what: str, remedy: str) -> Iterator[None]:
-    """Around the import of what needs a package.
+    """Open a scope for imports that need a package.
 
     Raises:
-        EnvError: It is not installed, or not whole.
+        EnvError: The package is not installed, or incomplete.
     """
     if importlib.util.find_spec(package) is None:
         raise EnvError(f"{what} is not installed: {remedy}")

@@ -32,7 +32,7 @@ class Block:
     """A binding block under construction."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without bindings."""
         self._bindings: list[relax.Binding] = []
 
     def bind(self, name: str, value: Expr) -> Var:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cleanup of TVM's BlockBuilder scopes that are left open by an error.
 
-TVM's leave them open, and each builder then prints "BlockBuilder destroyed with remaining blocks!" beside the message
-that the error becomes.
+TVM leaves them open, and each builder then prints "BlockBuilder destroyed with remaining blocks!" beside the error's
+message.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _MARK = "_ends_blocks"
 def ending_blocks_on_error() -> Iterator[None]:
     """Open a scope in which function scopes that an error leaves are ended, those of upstream's importers too.
 
-    Within another, it does nothing: blocks that are ended twice raise an error in the place of the one that is told.
+    Inside another such scope it does nothing, since ending blocks twice raises an error that would hide the first one.
     """
     upstream = FunctionScope.__exit__
     if getattr(upstream, _MARK, False):

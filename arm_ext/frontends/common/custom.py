@@ -98,8 +98,8 @@ Convert = Callable[[CustomOp], relax.Expr | Sequence[relax.Expr]]
 
 _GIVEN: ContextVar[Mapping[str, Convert]] = ContextVar("converters", default=MappingProxyType({}))
 """The converters of imports in this context. It is a context variable, since the five places that look one up lie deep
-in four front ends, which verbs enter by a dozen ways (an import, a reference of onnxruntime, calibration, a shape that
-is inferred), and each of these would have to hand them on for custom operators alone."""
+in four front ends, which commands enter in a dozen ways (an import, a reference of onnxruntime, calibration, an
+inferred shape), and each of these would have to pass them on for custom operators alone."""
 
 
 @contextmanager

@@ -149,7 +149,7 @@ def _by_two_factors(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
 
 
 def _padded(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
-    """[rows, parts n1, n2]: the data, padded with zeros to whole n1."""
+    """Emit the data [rows, parts n1, n2], padded with zeros to whole n1."""
     x = _reshaped(emit, x, (rows, f.parts, f.given))
     missing = f.given_n1 * f.n2 - f.given
     if missing:
@@ -158,7 +158,7 @@ def _padded(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
 
 
 def _half_spectrum(emit: Emit, x: Expr, f: "_Factors", rows: int) -> Expr:
-    """[rows, 2 n1, n2] for n2 up to N2 / 2: the spectrum whose first half is given."""
+    """Emit the spectrum [rows, 2 n1, n2] for n2 up to N2 / 2, of which the first half is given."""
     n = np.arange(f.n1)[:, None] * f.n2 + np.arange(f.columns)
     conjugate = n > f.transform.length // 2
     place = np.where(conjugate, f.transform.length - n, n)
@@ -208,13 +208,16 @@ class _Factors:
 
     @property
     def work(self) -> int:
-        """Multiply-accumulates of one transform, with what the twiddle step takes."""
+        """Multiply-accumulates of one transform, the twiddle step counted as such."""
         first = self.n1 * self.parts * self.parts * self.given_n1 * self.columns
         second = self.transform.results * self.blocks * 2 * self.columns * self.n1
         return first + second + TWIDDLE_MACS * 2 * self.n1 * self.columns
 
     def first(self) -> Array:
-        """[parts k1, parts n1]: the first product's constant; for real data without rows that are zero or repeated."""
+        """Return the first product's constant, [parts k1, parts n1].
+
+        For real data, rows that are zero or repeated are left out.
+        """
         wave = _wave(self.n1, np.outer(np.arange(self.n1), np.arange(self.given_n1)), self.transform.inverse)
         matrix = _real_form(wave, 2, self.parts)
         if self.parts == 1:
@@ -223,7 +226,7 @@ class _Factors:
         return matrix
 
     def _row(self, k1: int, part: int) -> tuple[int, int]:
-        """The first product's row for a part of a[k1], and the row's sign; 0 if the part is zero."""
+        """Return the first product's row for a part of a[k1], and the row's sign; 0 if the part is zero."""
         if self.parts > 1:
             return part * self.n1 + k1, 1
         low = min(k1, self.n1 - k1)
@@ -232,12 +235,15 @@ class _Factors:
         return (0, 0) if 2 * low % self.n1 == 0 else (self.n1 // 2 + low, 1 if low == k1 else -1)
 
     def twiddled_rows(self) -> tuple[Array, Array]:
-        """Rows of the first product that the twiddle step reads for each (k1, part): the part itself, and the other."""
+        """Return the first product's rows that the twiddle step reads for each (k1, part): this part, the other."""
         rows = np.array([[self._row(k1, part)[0] for part in (0, 1)] for k1 in range(self.n1)], np.int64)
         return rows.reshape(-1), rows[:, ::-1].reshape(-1)
 
     def twiddles(self) -> tuple[Array, Array]:
-        """[(k1, part), n2]: factors of the part itself and of the other, signs of the first product's rows included."""
+        """Return factors [(k1, part), n2] of the part itself and of the other.
+
+        They include the signs of the first product's rows.
+        """
         signs = np.array([[self._row(k1, part)[1] for part in (0, 1)] for k1 in range(self.n1)])[..., None]
         places = np.outer(np.arange(self.n1), np.arange(self.columns))
         factor = _turns(self.transform.length, places, self.transform.inverse)[:, None, :]
@@ -247,7 +253,7 @@ class _Factors:
         return (factor.real * signs).reshape(shape), crossed.reshape(shape)
 
     def second(self) -> Array:
-        """[parts k2, parts n2]: the second product's constant."""
+        """Return the second product's constant, [parts k2, parts n2]."""
         wave = _wave(
             self.n2, np.outer(np.arange(self.blocks), np.arange(self.columns)), self.transform.inverse
         )
@@ -257,25 +263,25 @@ class _Factors:
 
 
 def _turns(length: int, places: Array, inverse: bool) -> Array:
-    """w(length, places), in binary64."""
+    """Return w(length, places), in binary64."""
     # The places are taken modulo the length while they are exact.
     turns: Array = np.exp((2j if inverse else -2j) * np.pi * (places % length) / length)
     return turns
 
 
 def _wave(length: int, places: Array, inverse: bool) -> Array:
-    """w(length, places), scaled by 1 / length if inverse."""
+    """Return w(length, places), scaled by 1 / length if inverse."""
     return _turns(length, places, inverse) / (length if inverse else 1)
 
 
 def _multiplicity(length: int, given: int) -> Array:
-    """How often a half spectrum's elements occur in the whole: the inner ones twice, once as their conjugates."""
+    """Return how often each element of a half spectrum occurs in the whole: inner ones twice, once as the conjugate."""
     place = np.arange(given)
     return np.where(2 * place % length == 0, 1, 2)
 
 
 def _real_form(matrix: Array, results: int, parts: int) -> Array:
-    """[results rows, parts columns]: the real matrix of a complex one, for data and results of one or two parts."""
+    """Return the real form [results rows, parts columns] of a complex matrix, for one or two parts of each."""
     whole = np.block([[matrix.real, -matrix.imag], [matrix.imag, matrix.real]])
     return whole[: results * matrix.shape[0], : parts * matrix.shape[1]]
 

@@ -17,7 +17,7 @@ class Functions:
     """
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without functions."""
         self.straight: dict[str, tvm.IRModule] = {}
         self._joining: dict[str, tvm.ir.BaseFunc] = {}
         self._symbols = {MAIN}

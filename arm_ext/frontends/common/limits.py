@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of sizes and attributes, which each front end checks before it builds anything.
 
-What libraries do beyond them is no error with a message: a stride of 0 ends the process in shape inference, 2^60
-repeats overflow an index, 2^40 elements are allocated. A front end has a table from its names for numbers (`strides`,
-`StrideH`) to the limits below; `check_values` looks at what every front end returns.
+Beyond them, libraries fail without a message: a stride of 0 ends the process in shape inference, 2^60 repeats overflow
+an index, 2^40 elements are allocated. A front end has a table from its names for numbers (`strides`, `StrideH`) to the
+limits below; `check_values` looks at what every front end returns.
 """
 
 import math
@@ -34,7 +34,7 @@ MOST_BYTES = 2**40
 """Largest tensor in bytes: more than the memory of any Arm machine, and far below where products of sizes overflow."""
 
 _SHARE = 4
-"""A tensor may take at most this machine's memory divided by this: the self-test holds several, and copies."""
+"""Divisor of this machine's memory that gives the largest tensor: the self-test holds several tensors, and copies."""
 
 MOST_NESTED = 64
 """Most branches, loops and calls of functions inside each other: each takes a part of the reader's stack."""
@@ -73,18 +73,18 @@ class Limit:
         return self.least <= number <= self.most and not (self.nonzero and number == 0)
 
     def __str__(self) -> str:
-        """The limit as a message says it."""
+        """Return the limit as messages say it."""
         return f"{'other than 0, ' if self.nonzero else ''}from {self.least:g} to {self.most:g}".replace(
             f"{float(MOST):g}", str(MOST)
         )
 
 
 COUNT = Limit(1, MOST)
-"""Strides, dilations, sizes of windows, groups, heads: of which there is one at least."""
+"""Strides, dilations, sizes of windows, groups and heads, which are at least 1."""
 SIZE = Limit(0, MOST)
-"""Padding, repeats, sizes: there may be none."""
+"""Padding, repeats and sizes, which may be 0."""
 OFFSET = Limit(-MOST, MOST)
-"""Padding that may be negative, where it cuts off; diagonals."""
+"""Diagonals, and padding that may be negative, which crops."""
 STEP = Limit(-(2**63) + 1, 2**63 - 1, nonzero=True)
 """Steps of slices and ranges."""
 BLOCK = Limit(1, math.isqrt(MOST))
@@ -105,7 +105,7 @@ class Site:
         return ModelError(f"{self} cannot be compiled: {what} is {value}, and must be {limit}")
 
     def __str__(self) -> str:
-        """The operator and the name."""
+        """Return the operator and the name of the node."""
         return f"{self.operator} node '{self.node}'"
 
 
@@ -113,7 +113,7 @@ def check_numbers(site: Site, what: str, values: Iterable[float], limit: Limit) 
     """Raise ModelError if numbers of a node exceed a limit.
 
     Raises:
-        ModelError: It names all of them.
+        ModelError: A number exceeds the limit; the message names all of them.
     """
     found = list(values)
     if not all(limit.holds(number) for number in found):
@@ -124,7 +124,7 @@ def check_axes(site: Site, what: str, axes: Sequence[int], rank: int) -> None:
     """Raise ModelError for axes out of range or named twice.
 
     Raises:
-        ModelError: There are such.
+        ModelError: An axis is out of range or named twice.
     """
     check_numbers(site, what, axes, Limit(-rank, rank - 1))
     if len({axis % rank for axis in axes}) < len(axes):
@@ -135,7 +135,7 @@ def check_permutation(site: Site, what: str, order: Sequence[int], rank: int) ->
     """Raise ModelError if axes are no permutation.
 
     Raises:
-        ModelError: It is none.
+        ModelError: The axes are no permutation.
     """
     if sorted(order) != list(range(rank)):
         raise site.refuse(what, list(order), f"an order of the axes 0 to {rank - 1}")
@@ -158,7 +158,7 @@ def check_window(
         pads: Pads in the same order, those of both sides in one.
 
     Raises:
-        ModelError: It is.
+        ModelError: The window is larger than its padded image.
     """
     spans = [(size - 1) * each + 1 for size, each in zip(window, dilations, strict=True)]
     padded = [size + each for size, each in zip(image, pads, strict=True)]
@@ -170,7 +170,7 @@ def check_groups(site: Site, groups: int, **channels: int) -> None:
     """Raise ModelError if the number of groups does not divide the channels.
 
     Raises:
-        ModelError: It does not.
+        ModelError: The groups do not divide the channels.
     """
     check_numbers(site, "its number of groups", [groups], COUNT)
     for what, count in channels.items():
@@ -193,7 +193,7 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
         item_bytes: Bytes of an element.
 
     Raises:
-        ModelError: It is such a tensor.
+        ModelError: The tensor has an invalid size or is too large.
     """
     _check_axes(f"{of}: {what}", shape)
     limit = min(MOST_BYTES, machine_bytes() // _SHARE)
@@ -229,7 +229,7 @@ def check_inputs(specs: "Sequence[TensorSpec]") -> None:
     """Raise ModelError for inputs too large for samples on this machine.
 
     Raises:
-        ModelError: There is no memory for them.
+        ModelError: There is no memory for samples of the inputs.
     """
     for spec in specs:
         _check_axes(f"input '{spec.name}'", spec.shape)
@@ -250,7 +250,7 @@ def check_values(mod: tvm.IRModule, nodes: Mapping[str, str]) -> None:
         nodes: Source node → operator.
 
     Raises:
-        ModelError: It names the first.
+        ModelError: A value has such a size or dtype; the message names the first.
     """
     for _, func in relax_functions(mod):
         for param in func.params:
@@ -269,7 +269,7 @@ def check_values(mod: tvm.IRModule, nodes: Mapping[str, str]) -> None:
 
 
 def _check_reach(site: str, call: Expr, mod: tvm.IRModule) -> None:
-    """Refuse calls that would read beyond an axis: too many of the best, and borders that mirror more than there is."""
+    """Refuse calls that would read beyond an axis: top-k of more elements than it has, too wide mirrored borders."""
     operator = getattr(getattr(call, "op", None), "name", "")
     if operator == "relax.topk":
         size, count = call.args[0].ty.shape.values[int(call.attrs.axis)], int(call.attrs.k)
@@ -293,11 +293,11 @@ def _check_reach(site: str, call: Expr, mod: tvm.IRModule) -> None:
 
 
 _MIRROR = "mirror_pad"
-"""Name of TVM's loops of such a border."""
+"""Name of TVM's loops of a mirrored border."""
 
 
 def _reads_beyond(pad: tirx.PrimFunc) -> bool:
-    """Whether the loops of a border read beyond the data, which they do first at one end of their range."""
+    """Whether the loops of a mirrored border read beyond the data, which they do first at one end of their range."""
     blocks: list[SBlock] = []
     structural_walk(pad.body, [(SBlock, blocks.append)])
     loads: list[TensorLoad] = []
@@ -334,7 +334,7 @@ def _constants(value: Expr) -> Iterator[Expr]:
 
 
 def _tensors(ty: Type) -> Iterator[tuple[list[int], str]]:
-    """Shape and type of each tensor of a value, a size that is not known as 1."""
+    """Yield shape and dtype of each tensor of a value; a size that is not known counts as 1."""
     if isinstance(ty, relax.TupleType):
         for field in ty.fields:
             yield from _tensors(field)

@@ -21,11 +21,11 @@ ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1
 
 
 _LARGE = 1e9
-"""Number from which on x² + 1 rounds to x², in binary64 too."""
+"""Number from which on x² + 1 rounds to x², in binary64 as well."""
 
 
 class Emitter(Protocol):
-    """What a front end offers to these functions: it binds calls in the function that it builds."""
+    """Interface that a front end offers to these functions: it binds calls in the function that it builds."""
 
     def emit(self, expr: Expr) -> Expr:
         """Bind a call to a variable."""
@@ -35,7 +35,10 @@ class Emitter(Protocol):
 
 
 def expm1(t: Emitter, x: Expr) -> Expr:
-    """(u - 1) (x / log(u)), u = exp(x): exact where u is rounded (Higham, Accuracy and Stability, 1.14.1)."""
+    """Emit exp(x) - 1 as (u - 1) (x / log(u)), u = exp(x).
+
+    This is accurate in spite of the rounding of u (Higham, Accuracy and Stability, 1.14.1).
+    """
     one = t.number(1, x)
     u = t.emit(R.exp(x))
     less = t.emit(R.subtract(u, one))
@@ -48,7 +51,7 @@ def expm1(t: Emitter, x: Expr) -> Expr:
 
 
 def log1p(t: Emitter, x: Expr) -> Expr:
-    """log(u) (x / (u - 1)), u = 1 + x."""
+    """Emit log(1 + x) as log(u) (x / (u - 1)), u = 1 + x."""
     one = t.number(1, x)
     u = t.emit(R.add(one, x))
     less = t.emit(R.subtract(u, one))
@@ -80,7 +83,10 @@ def power(t: Emitter, x: Expr, y: Expr) -> Expr:
 
 
 def atan2(t: Emitter, y: Expr, x: Expr) -> Expr:
-    """The angle from the axis that is nearer, by the polynomial for |x| ≤ tan(pi / 8) after one more turn."""
+    """Emit the angle of (x, y).
+
+    It is the angle from the nearer axis, by the polynomial for |x| ≤ tan(pi / 8) after one more rotation.
+    """
     zero, one = t.number(0, x), t.number(1, x)
     sizes = [t.emit(R.abs(v)) for v in (x, y)]
     low, high = t.emit(R.minimum(*sizes)), t.emit(R.maximum(*sizes))
@@ -106,26 +112,29 @@ def atan2(t: Emitter, y: Expr, x: Expr) -> Expr:
 
 
 def atan(t: Emitter, x: Expr) -> Expr:
-    """The angle of (1, x)."""
+    """Emit atan(x) as the angle of (1, x)."""
     return atan2(t, x, t.number(1, x))
 
 
 def asin(t: Emitter, x: Expr) -> Expr:
-    """The angle of (sqrt(1 - x²), x)."""
+    """Emit asin(x) as the angle of (sqrt(1 - x²), x)."""
     one = t.number(1, x)
     squared = t.emit(R.multiply(t.emit(R.subtract(one, x)), t.emit(R.add(one, x))))
     return atan2(t, x, t.emit(R.sqrt(squared)))
 
 
 def acos(t: Emitter, x: Expr) -> Expr:
-    """The angle of (x, sqrt(1 - x²))."""
+    """Emit acos(x) as the angle of (x, sqrt(1 - x²))."""
     one = t.number(1, x)
     squared = t.emit(R.multiply(t.emit(R.subtract(one, x)), t.emit(R.add(one, x))))
     return atan2(t, t.emit(R.sqrt(squared)), x)
 
 
 def hyperbolic(sign: int) -> Callable[[Emitter, Expr], Expr]:
-    """(expm1(|x|) ± expm1(-|x|)) / 2, which loses nothing near 0: sinh with -1, cosh less 1 with 1."""
+    """Return an emitter of sinh (sign -1) or of cosh - 1 (sign 1).
+
+    Both are (expm1(|x|) ± expm1(-|x|)) / 2, which loses no precision near 0.
+    """
 
     def function(t: Emitter, x: Expr) -> Expr:
         size = t.emit(R.abs(x))
@@ -145,7 +154,7 @@ def _bits(t: Emitter, x: Expr) -> int:
 
 
 def shift_right_logical(t: Emitter, x: Expr, count: Expr) -> Expr:
-    """Shift, with zeros coming in: that of the unsigned integer."""
+    """Emit a right shift that fills with zeros, as that of unsigned integers."""
     dtype = str(x.ty.dtype)
     if dtype.startswith("u"):
         return R.right_shift(x, count)
@@ -154,7 +163,7 @@ def shift_right_logical(t: Emitter, x: Expr, count: Expr) -> Expr:
 
 
 def asinh(t: Emitter, x: Expr) -> Expr:
-    """log(|x| + sqrt(x² + 1)) with the sign of x, as log1p(|x| + x² / (1 + sqrt(x² + 1))); log(2 |x|) of a large x."""
+    """Emit asinh(x) as log1p(|x| + x² / (1 + sqrt(x² + 1))) with the sign of x; log(2 |x|) for large x."""
     one, size = t.number(1, x), t.emit(R.abs(x))
     small = t.emit(R.minimum(size, t.number(_LARGE, x)))
     square = t.emit(R.multiply(small, small))
@@ -166,14 +175,14 @@ def asinh(t: Emitter, x: Expr) -> Expr:
 
 
 def acosh(t: Emitter, x: Expr) -> Expr:
-    """log(x + sqrt(x - 1) sqrt(x + 1))."""
+    """Emit acosh(x) as log(x + sqrt(x - 1) sqrt(x + 1))."""
     one = t.number(1, x)
     roots = [t.emit(R.sqrt(t.emit(side(x, one)))) for side in (R.subtract, R.add)]
     return R.log(t.emit(R.add(x, t.emit(R.multiply(*roots)))))
 
 
 def atanh(t: Emitter, x: Expr) -> Expr:
-    """(log1p(x) - log1p(-x)) / 2."""
+    """Emit atanh(x) as (log1p(x) - log1p(-x)) / 2."""
     parts = [t.emit(log1p(t, v)) for v in (x, t.emit(R.negative(x)))]
     return R.multiply(t.number(0.5, x), t.emit(R.subtract(*parts)))
 

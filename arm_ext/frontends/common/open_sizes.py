@@ -10,10 +10,10 @@ from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 
 def refuse_open_sizes(mod: IRModule) -> None:
-    """Refuse a module with a tensor whose size the run decides.
+    """Refuse a module with a tensor whose size depends on the data.
 
     Raises:
-        ModelError: Names the first node that gives one, and those that feed it.
+        ModelError: There is one; the message names the first node that computes one, and those that feed it.
     """
     for _, func in sorted(relax_functions(mod), key=lambda named: str(named[0].name_hint) != "main"):
         for binding in bindings_of(func):

@@ -123,8 +123,8 @@ def run_sequence_of_integers(
         cell: What each step computes; a GRU must not be linear before the reset.
         product: Product with the data, biases included, float32 [steps, batch, gates * hidden].
         integers: The weights of the product with the state.
-        states: See `run_sequence`.
-        lengths: See `run_sequence`.
+        states: Initial states, [batch, hidden] each; zeros for one that is not given.
+        lengths: Lengths of the sequences, int32 [batch]; without them every step counts.
     """
     steps, batch = (int(dim) for dim in list(product.ty.shape)[:2])
     sizes, wide = (steps, batch, len(integers.weights)), integers.weights

@@ -47,7 +47,7 @@ class Rounds:
         """Raise an error for states whose shape or dtype changes between iterations.
 
         Raises:
-            ModelError: A round gives a state, or whether there is another one, of another type.
+            ModelError: A round returns a state, or its condition, of another type than it takes.
         """
         more, _, *after = self.body.ret_ty.fields
         given = {"its condition": (SCALAR["bool"], more)}

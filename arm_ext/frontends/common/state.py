@@ -60,7 +60,7 @@ def read_initial(given: Mapping[str, Array] | Path | str | None) -> Mapping[str,
     """Return the initial values by name, from a mapping or an .npz file.
 
     Raises:
-        UsageError: The file is none.
+        UsageError: The file is no such .npz file.
     """
     if given is None:
         return {}
@@ -132,7 +132,7 @@ def _taken(values: Sequence[_T], order: Sequence[int]) -> list[_T]:
 def _reference(
     source: Reference, inputs: list[int], outputs: list[int], values: list[Array]
 ) -> tuple[list[Array], str]:
-    """The source's own runtime, which has the model's order."""
+    """Run the source's own runtime, whose inputs and outputs are in the model's order."""
     results, runtime = source(_taken(values, [inputs.index(k) for k in range(len(inputs))]))
     return _taken(results, outputs) if results else [], runtime
 

@@ -126,7 +126,7 @@ def ensemble(
         base: Start value of the aggregate for each target; by default its neutral element.
 
     Raises:
-        ModelError: The nodes are no trees; the message names the node.
+        ModelError: The nodes do not form trees; the message names the node.
     """
     _check(nodes, roots, columns)
     walked = _walk(nodes, roots)

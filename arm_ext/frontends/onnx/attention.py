@@ -31,7 +31,7 @@ class Heads:
 
 
 def attention(e: Expansion) -> None:
-    """Attention of a sequence to itself, with the projection before it."""
+    """Replace Attention: attention of a sequence to itself, with the projection before it."""
     x, weight, bias, mask, past, extra, shared = e.inputs(
         "input weights bias? mask_index? past? attention_bias? past_sequence_length?"
     )
@@ -41,7 +41,7 @@ def attention(e: Expansion) -> None:
 
 
 def quantized_attention(e: Expansion) -> None:
-    """Attention whose projection is a product of integers."""
+    """Replace QAttention, whose projection is a product of integers."""
     x, weight, bias, xs, ws, mask, xz, wz, past = e.inputs(
         "input weight bias input_scale weight_scale mask_index? input_zero_point? weight_zero_point? past?"
     )
@@ -70,7 +70,7 @@ def _self_attention(
 
 
 def multi_head(e: Expansion) -> None:
-    """Attention of queries to keys and values that other nodes project."""
+    """Replace MultiHeadAttention: attention of queries to keys and values that other nodes project."""
     query, key, value, bias, mask, extra, past_key, past_value, shared, beams = e.inputs(
         "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? past_sequence_length? "
         "cache_indirection?"
@@ -118,7 +118,7 @@ def _refuse_shared(e: Expansion, length: str) -> None:
 
 
 def split_heads(e: Expansion, value: str, batch: int, steps: int, count: int, bias: str = "") -> str:
-    """[batch, steps, heads size] → [batch, heads, steps, size]."""
+    """Emit the split of [batch, steps, heads size] to [batch, heads, steps, size]."""
     rows = reshape(e, add(e, value, bias), batch, steps, count, -1)
     return e.emit("Transpose", [rows], perm=[0, 2, 1, 3])
 
@@ -130,7 +130,7 @@ def join_heads(e: Expansion, value: str, batch: int, steps: int, width: int) -> 
 
 
 def attend(e: Expansion, heads: Heads, masks: list[str], size: int, cap: float = 0.0) -> str:
-    """Softmax(scale Q Kᵀ + masks) V; 0 for the scale means 1 / √size."""
+    """Emit softmax(scale Q Kᵀ + masks) V; a scale of 0 means 1 / √size."""
     scale = e.attribute("scale", 0.0) or 1 / math.sqrt(size)
     keys = e.emit("Transpose", [heads.key], perm=[0, 1, 3, 2])
     scores = e.emit("MatMul", [heads.query, keys])
@@ -158,7 +158,7 @@ def _causal(e: Expansion, steps: int, total: int, query: str) -> str:
 
 
 def _key_mask(e: Expansion, mask: str, batch: int, total: int, query: str) -> str:
-    """A mask in any of its forms as what is added to [batch, heads, steps, total], of the query's type."""
+    """Emit a mask of any form as summand of the scores [batch, heads, steps, total], in the query's dtype."""
     if not mask:
         return ""
     dims = e.dims(mask)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's attention with a cache: new steps are written behind those that a batch has, and all are read.
+"""onnxruntime's attention with a cache: new steps are written after those that a batch has, and all are read.
 
     GroupQueryAttention(q, k, v, caches, ends)    →    caches with k and v in them, and attention of q to these
 
@@ -21,7 +21,7 @@ _UNSUPPORTED_INPUTS = "head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight
 
 
 def group_query(e: Expansion) -> None:
-    """Attention whose groups of queries share keys and values, with a cache of these of static length."""
+    """Replace GroupQueryAttention, in which groups of queries share keys and values, with a cache of static length."""
     (
         query,
         key,
@@ -86,7 +86,7 @@ def _before(e: Expansion, lengths: str, batch: int, steps: int, total: int | str
 
 
 def _appended(e: Expansion, past: str, new: str, before: str, length: int) -> str:
-    """New steps behind the past ones of each batch, in a cache of `length`."""
+    """Emit a cache of `length` steps, in which new steps follow the past ones of each batch."""
     batch, heads, held, size = e.dims(past)
     steps = e.dims(new)[2]
     if length > held:
@@ -106,7 +106,7 @@ def _appended(e: Expansion, past: str, new: str, before: str, length: int) -> st
 
 
 def _repeated(e: Expansion, rows: str, total: int, times: int) -> str:
-    """[batch, groups, length, size] → [batch, groups times, total, size]."""
+    """Emit [batch, groups, length, size] with each group repeated, as [batch, groups times, total, size]."""
     batch, groups, length, size = e.dims(rows)
     rows = part(e, rows, 0, total, 2) if length != total else rows
     if times == 1:

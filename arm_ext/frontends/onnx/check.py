@@ -43,7 +43,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     """Refuse a model that is not well-formed ONNX.
 
     Raises:
-        UsageError: With what onnx's checker found first.
+        UsageError: The model is not valid; the message has what onnx's checker found first.
     """
     if not proto.graph.output:
         raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
@@ -139,7 +139,7 @@ def _check_splits(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _check_scales(graph: onnx.GraphProto, name: str) -> None:
-    """Refuse scales that no number is: a quantiser that saw a mask of -3.4e38 writes infinite ones."""
+    """Refuse scales that are infinite or NaN, such as those of a quantiser that saw a mask of -3.4e38."""
     floats = {t.name: t for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT}
     for node in nodes_within(graph):
         if node.op_type.startswith("QLinear"):
@@ -162,7 +162,7 @@ def _check_scales(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _complete_types(graph: onnx.GraphProto) -> None:
-    """Fill in what onnx's checker wants of inputs and outputs, and onnxruntime does not: any type will do."""
+    """Fill in types of inputs and outputs that onnx's checker requires and onnxruntime does not; any will do."""
     for value in (*graph.input, *graph.output):
         if value.type.WhichOneof("value") in (None, "tensor_type"):
             value.type.tensor_type.shape.SetInParent()
@@ -172,7 +172,7 @@ def _complete_types(graph: onnx.GraphProto) -> None:
 
 
 def name_contrib(proto: onnx.ModelProto) -> None:
-    """Name onnxruntime's domain for standard operators that it takes, but onnx does not."""
+    """Set onnxruntime's domain on operators without one that onnxruntime takes and onnx does not know."""
     opset = opset_of(proto)
     for node in proto.graph.node:
         if node.op_type in NORMS and not domain_of(node) and not _is_standard(node.op_type, opset):

@@ -114,7 +114,7 @@ class Composition:
         return decision
 
     def _know(self, name: str, value: Expr) -> None:
-        """Note a value of the graph, of static shape."""
+        """Record a value of the graph, and its type, which has a static shape."""
         self._values[name], self._types[name] = value, _onnx_type(name, value.ty)
 
     def _value(self, name: str) -> Expr:
@@ -205,10 +205,10 @@ def _relax_type(held: onnx.TypeProto) -> relax.TensorType:
 
 
 def _onnx_type(name: str, ty: Type) -> onnx.TypeProto:
-    """The type of a value that crosses a cut.
+    """Return the type of a value that crosses a cut.
 
     Raises:
-        ModelError: It has none that is known when the model is compiled.
+        ModelError: Its type is not known at compile time.
     """
     dims = None if not isinstance(ty, relax.TensorType) or ty.shape is None else list(ty.shape.values)
     if dims is None or not all(isinstance(dim, tvm.tirx.IntImm) for dim in dims):

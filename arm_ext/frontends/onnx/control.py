@@ -132,7 +132,7 @@ def _unrolled_scan(e: Expansion, scan: _Scan) -> None:
 
 
 def _scan_as_loop(e: Expansion, scan: _Scan) -> None:
-    """A Loop whose body takes its elements itself; its rows are along the first axis, and forward."""
+    """Replace a Scan by a Loop whose body selects its elements; its rows are along the first axis, and forward."""
     number, last, left, go, on = (e.fresh(name) for name in ("number", "last", "left", "go", "on"))
     carried = len(scan.states)
     inner = [value.name for value in scan.body.input]
@@ -165,7 +165,7 @@ def _scan_as_loop(e: Expansion, scan: _Scan) -> None:
 
 
 def _turned(e: Expansion, rows: str, scan: _Scan, index: int, output: str) -> None:
-    """Rows along the axis and in the direction that an output wants them in."""
+    """Emit rows along the axis and in the direction that a Scan's output wants."""
     if scan.out_backward[index]:
         rows = e.emit("Gather", [rows, ints(e, *reversed(range(scan.steps)))], axis=0)
     rank = len(scan.body.output[len(scan.states) + index].type.tensor_type.shape.dim) + 1
@@ -187,7 +187,7 @@ def body_of(node: NodeProto, name: str) -> GraphProto:
 
 
 def _may_end(e: Expansion, body: GraphProto) -> bool:
-    """Whether an iteration gives another condition than the one it is given, or than a constant truth."""
+    """Whether an iteration returns another condition than the one it gets, or than a constant true one."""
     outer = {name: e.value(name) for name in captures(body)}
     lasting = {body.input[1].name, *(t.name for t in body.initializer if numpy_helper.to_array(t).all())}
     lasting.update(name for name, value in outer.items() if value is not None and value.all())

@@ -3,8 +3,8 @@
 
     a, If(a), b(If)    →    before: a;  decisions: If;  after: b
 
-What a part reads from outside is an input of its model, or comes along: constants, and the DequantizeLinear of a value,
-without which integers would not stay integers across a cut.
+A value that a part reads from outside becomes an input of its model. Constants are copied, and so is the
+DequantizeLinear of a value, without which integers would not stay integers across a cut.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,7 +61,7 @@ def captures(graph: GraphProto) -> list[str]:
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Return the graphs among a node's attributes."""
+    """Yield the graphs among a node's attributes."""
     return (a.g for a in node.attribute if a.type == AttributeProto.GRAPH)
 
 
@@ -69,7 +69,7 @@ class Surroundings:
     """The constants and dequantised constants that the parts of a graph share."""
 
     def __init__(self, model: ModelProto) -> None:
-        """Read a model that its parts are of."""
+        """Read the model that is cut into parts."""
         self._model = model
         graph = model.graph
         self.constants: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
@@ -79,7 +79,7 @@ class Surroundings:
         self._dequantized = {node.output[0]: node for node in graph.node if self._is_dequantized(node)}
 
     def _is_dequantized(self, node: NodeProto) -> bool:
-        """Whether a node gives floats for integers, by constants."""
+        """Whether a node dequantises integers by a constant scale and zero point."""
         return node.op_type == "DequantizeLinear" and all(
             name in self.constants for name in node.input[1:] if name
         )

@@ -13,7 +13,7 @@ from arm_ext.frontends.onnx.values import values_read
 class DefUse:
     """Which node computes a value, which ones read it, and which values are constant.
 
-    It tells of the graph as it was when this was made.
+    It describes the graph as it was at construction.
 
     Attributes:
         producers: Value → the node that computes it.

@@ -30,13 +30,13 @@ Function = Callable[[Expansion, str], str]
 
 
 def _op(e: Expansion, kind: str, *values: str | float) -> str:
-    """An operator on values and binary32 numbers."""
+    """Emit an operator on values and binary32 numbers."""
     operands = [v if isinstance(v, str) else e.constant(np.array(v, np.float32)) for v in values]
     return e.emit(kind, operands)
 
 
 def _polynomial(e: Expansion, coefficients: tuple[float, ...], x: str) -> str:
-    """The value x + x³ p(x²)."""
+    """Emit x + x³ p(x²)."""
     square = _op(e, "Mul", x, x)
     total: str | float = coefficients[0]
     for number in coefficients[1:]:
@@ -55,7 +55,7 @@ def _atan(e: Expansion, x: str) -> str:
 
 
 def _root_of_product(e: Expansion, x: str, low: float, high: float) -> str:
-    """sqrt((low + x) (high ± x)) without the loss of 1 - x² near 1."""
+    """Emit sqrt((low + x) (high ± x)), which avoids the cancellation of 1 - x² near 1."""
     return _op(e, "Sqrt", _op(e, "Mul", _op(e, "Add", x, low), _op(e, "Add", x, high)))
 
 
@@ -180,7 +180,7 @@ def batch_norm(e: Expansion) -> None:
     """Leave BatchNormalization, and refuse it in training mode.
 
     Raises:
-        ModelError: It takes the batch's statistics in place of the model's.
+        ModelError: The node uses the batch's statistics in place of the model's.
     """
     if e.attribute("training_mode", 0):
         raise ModelError(

@@ -103,7 +103,7 @@ def matmul_blocks(e: Expansion) -> None:
 
 
 def _zeros(e: Expansion, name: str, shape: tuple[int, int], bits: int) -> Array:
-    """The zero points [rows, blocks]; without them the middle of the range."""
+    """Return the zero points [rows, blocks], which by default are the middle of the range."""
     if not name:
         return np.full(shape, 2 ** (bits - 1))
     value = e.known(name)
@@ -113,7 +113,7 @@ def _zeros(e: Expansion, name: str, shape: tuple[int, int], bits: int) -> Array:
 
 
 def _unpacked(value: Array, bits: int) -> Array:
-    """Numbers of a few bits, of which a byte's lowest come first, along the last axis."""
+    """Return unpacked numbers of a few bits, along the last axis; the lowest bits of a byte come first."""
     shifts = np.arange(0, _BYTE_BITS, bits, dtype=np.uint8)
     numbers: Array = (value.astype(np.uint8)[..., None] >> shifts) & (2**bits - 1)
     flat: Array = numbers.reshape(*value.shape[:-1], -1)

@@ -43,13 +43,13 @@ def evaluate_node(
 
 
 def _whole_type(node: onnx.NodeProto) -> np.dtype[Any] | None:
-    """The integers that a Cast node gives, if they are of 8 bits or more."""
+    """Return the integer dtype that a Cast node casts to, if it has 8 bits or more; else None."""
     dtype = helper.tensor_dtype_to_np_dtype(next(each.i for each in node.attribute if each.name == "to"))
     return dtype if dtype.kind in "iu" else None
 
 
 def _divided(node: onnx.NodeProto, a: _Array, b: _Array) -> _Array:
-    """The quotient towards zero, or the remainder: floored, unless `fmod` says otherwise."""
+    """Return the quotient rounded towards zero, or the remainder, floored unless `fmod` says otherwise."""
     if node.op_type == "Div":
         return quotient(a, b)
     return remainder(a, b, floor=not any(each.name == "fmod" and each.i for each in node.attribute))

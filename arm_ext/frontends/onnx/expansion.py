@@ -101,11 +101,11 @@ class Expansion:
         """Return the node's inputs.
 
         Args:
-            names: What its definition calls them, separated by spaces; those ending in "?" may be absent and are
-                "" then.
+            names: Their names in the operator's definition, separated by spaces; those ending in "?" may be absent and
+                are "" then.
 
         Raises:
-            ModelError: Another one is absent.
+            ModelError: An input that may not be absent is.
         """
         wanted = names.split()
         given = [*self.node.input, *[""] * len(wanted)][: len(wanted)]
@@ -178,7 +178,7 @@ class Expansion:
         """Return the constant of that name.
 
         Raises:
-            ModelError: It is none.
+            ModelError: The value is no constant.
         """
         value = self.value(name)
         if value is None:
@@ -193,7 +193,7 @@ class Expansion:
         """Return the element type of a value.
 
         Raises:
-            ModelError: It cannot be inferred.
+            ModelError: The type cannot be inferred.
         """
         dtype: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(self._type(name).elem_type)
         return dtype
@@ -202,7 +202,7 @@ class Expansion:
         """Return the number of dimensions of a value.
 
         Raises:
-            ModelError: It cannot be inferred.
+            ModelError: The rank cannot be inferred.
         """
         held = self._type(name)
         if not held.HasField("shape"):
@@ -213,7 +213,7 @@ class Expansion:
         """Return the dimensions of a value.
 
         Raises:
-            ModelError: They are not all known.
+            ModelError: A dimension is not known.
         """
         held = self._type(name)
         if not held.HasField("shape") or not all(dim.HasField("dim_value") for dim in held.shape.dim):
@@ -238,7 +238,7 @@ class Expansion:
         """Return a value's type information.
 
         Raises:
-            ModelError: It cannot be inferred.
+            ModelError: The type cannot be inferred.
         """
         return onnx.ValueInfoProto(name=name, type=onnx.TypeProto(tensor_type=self._type(name)))
 

@@ -29,7 +29,7 @@ def up_to(e: Expansion, value: str, most: int) -> str:
     """Return integers that are at most `most`; at run time, others are reported as indices out of bounds.
 
     Raises:
-        ModelError: It is constant, and out of these.
+        ModelError: The value is constant and out of range.
     """
     known = e.value(value)
     if known is not None:
@@ -94,7 +94,7 @@ def standard(e: Expansion) -> None:
     """Replace a node by the operator of the same name in the standard domain.
 
     Raises:
-        ModelError: The model's opset has none.
+        ModelError: The model's opset has no such operator.
     """
     name = e.node.op_type
     if not defs.has(name, e.opset()):

@@ -40,7 +40,7 @@ def conv(e: Expansion, *, channels_last: bool = False) -> None:
 
 
 def max_pool_channels_last(e: Expansion) -> None:
-    """MaxPool of an image whose channels come last."""
+    """Replace MaxPool of an image whose channels come last."""
     (x,) = e.inputs("x")
     last = e.rank(x) - 1
     image = e.emit("Transpose", [x], perm=[0, last, *range(1, last)])
@@ -88,14 +88,14 @@ def _operand(e: Expansion, value: str, side: str) -> str:
 
 
 def gelu(e: Expansion) -> None:
-    """0.5 x (1 + erf(x / √2)), of a sum if there is a bias."""
+    """Replace Gelu by 0.5 x (1 + erf(x / √2)), of a sum if there is a bias."""
     x = add(e, *e.inputs("X bias?"))
     inner = e.emit("Erf", [e.emit("Div", [x, _like_input(e, math.sqrt(2))])])
     _gate_half(e, x, inner)
 
 
 def gelu_tanh(e: Expansion) -> None:
-    """0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), of a sum if there is a bias."""
+    """Replace FastGelu by 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), of a sum if there is a bias."""
     x = add(e, *e.inputs("X bias?"))
     cube = e.emit("Mul", [x, e.emit("Mul", [x, x])])
     total = add(e, x, e.emit("Mul", [cube, _like_input(e, _TANH_CUBIC)]))
@@ -103,7 +103,7 @@ def gelu_tanh(e: Expansion) -> None:
 
 
 def gelu_quick(e: Expansion) -> None:
-    """The value times the sigmoid of alpha times it."""
+    """Replace QuickGelu by x sigmoid(alpha x)."""
     (x,) = e.inputs("X")
     alpha = e.attribute("alpha", _QUICK)
     scaled = x if alpha == 1 else e.emit("Mul", [x, _like_input(e, alpha)])
@@ -120,7 +120,7 @@ def _like_input(e: Expansion, value: float) -> str:
 
 
 def skip_norm(e: Expansion, *, simplified: bool = False) -> None:
-    """The normalised sum of two or three values, and the sum."""
+    """Replace SkipLayerNormalization or its simplified form: the normalised sum of two or three values, and the sum."""
     x, skip, gamma, *beta, bias = e.inputs(
         "input skip gamma bias?" if simplified else "input skip gamma beta? bias?"
     )
@@ -137,7 +137,7 @@ def skip_norm(e: Expansion, *, simplified: bool = False) -> None:
 
 
 def simplified_norm(e: Expansion) -> None:
-    """Normalisation by the root of the mean square, along the last axis."""
+    """Replace SimplifiedLayerNormalization: division by the root of the mean square along the last axis."""
     x, scale = e.inputs("X scale")
     _check_norm(e, e.node.output[1:])
     rms_norm(e, x, scale, e.attribute("epsilon", 1e-5))
@@ -151,7 +151,7 @@ def _check_norm(e: Expansion, statistics: Sequence[str]) -> None:
 
 
 def plain_norm(e: Expansion) -> None:
-    """Layer normalisation along the last axis."""
+    """Replace LayerNormalization along the last axis."""
     x, gamma, beta = e.inputs("X Scale B?")
     _check_norm(e, e.node.output[1:])
     layer_norm(e, x, gamma, beta, e.attribute("epsilon", 1e-5))

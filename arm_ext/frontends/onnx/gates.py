@@ -39,7 +39,7 @@ def activations_of(
     """Return each direction's activations.
 
     Raises:
-        ModelError: One is none of ONNX's that there is an operator for.
+        ModelError: An activation is not supported.
     """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     names = [name.decode() for name in given.get("activations", ())] or [*defaults] * directions
@@ -52,10 +52,10 @@ def activations_of(
 
 
 def activations(e: Expansion, defaults: Sequence[str], directions: int) -> list[list[Gate]]:
-    """Return what emits each direction's activations.
+    """Return the emitters of each direction's activations.
 
     Raises:
-        ModelError: One is none of ONNX's that there is an operator for.
+        ModelError: An activation is not supported.
     """
     limit = e.attribute("clip", 0.0)
     return [
@@ -75,7 +75,7 @@ def activation(e: Expansion, name: str, given: Sequence[float], value: str, outp
         output: Name of the result.
 
     Raises:
-        ModelError: It is none of ONNX's that there is an operator for.
+        ModelError: The activation is not supported.
     """
     numbers = dict(zip(_numbers_of(name), given, strict=False))
     _emit(e, name, numbers, value, output)

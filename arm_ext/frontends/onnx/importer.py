@@ -157,10 +157,10 @@ def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec
 
 
 def _check_empty(main: relax.Function, inputs: Sequence[TensorSpec]) -> None:
-    """Refuse to compute with an input without elements: sums over none of them would be what memory holds.
+    """Refuse a model that reads an input without elements: TVM's sums over it would be uninitialised memory.
 
     Raises:
-        ModelError: One is used.
+        ModelError: Such an input is read.
     """
     used = set(relax.analysis.free_vars(main.body))
     if any(0 in spec.shape and var in used for spec, var in zip(inputs, main.params, strict=False)):

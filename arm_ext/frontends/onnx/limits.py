@@ -109,7 +109,7 @@ def check_attributes(graph: onnx.GraphProto) -> None:
     """Refuse attributes beyond their limits; onnx's shape inference divides by them, and multiplies them.
 
     Raises:
-        ModelError: It names node, attribute, value and limit.
+        ModelError: An attribute exceeds its limit; the message names node, attribute, value and limit.
     """
     for node in nodes_within(graph):
         for attribute in node.attribute:
@@ -133,7 +133,7 @@ def check_inferred(model: onnx.ModelProto) -> None:
         model: The model with onnx's inferred shapes; nodes in branches and loops are not checked.
 
     Raises:
-        ModelError: It names node, attribute or value, and limit.
+        ModelError: A limit is exceeded; the message names node, attribute or value, and limit.
     """
     graph, opset = model.graph, opset_of(model)
     types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
@@ -252,7 +252,7 @@ def _check_windows(site: Site, node: NodeProto, shapes: Shapes) -> None:
 
 
 def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
-    """Refuse what onnx's inference lets pass of some operators."""
+    """Refuse operands that onnx's shape inference accepts although the operators do not."""
     if node.op_type in _PRODUCTS:
         for shape in (shapes[name] for name in node.input if 0 in shapes.get(name, ())):
             raise site.refuse("the shape of an operand", list(shape), "without a 0")
@@ -282,7 +282,7 @@ def check_data(graph: onnx.GraphProto) -> None:
     """Refuse constants that hold more or fewer bytes than their dims say.
 
     Raises:
-        UsageError: It names the tensor.
+        UsageError: There is such a constant; the message names it.
     """
     for tensor in _tensors(graph):
         if tensor.data_type not in helper.get_all_tensor_dtypes():

@@ -21,7 +21,7 @@ def check_nesting(model: ModelProto) -> None:
     """Raise ModelError for functions that call themselves, for deep nesting, and for too large expansions.
 
     Raises:
-        ModelError: It names the function, or how deep or large the model is.
+        ModelError: There is one; the message names the function, or how deep or large the model is.
     """
     functions = {(_short(f.domain), f.name): f for f in model.functions}
     sizes: dict[_Key, int] = {}
@@ -40,10 +40,10 @@ def check_nesting(model: ModelProto) -> None:
 
 @contextmanager
 def refusing_deep_messages(name: str = "the model") -> Iterator[None]:
-    """Open a scope in which protobuf's limit of nested messages is told as what it is to a user.
+    """Open a scope in which protobuf's limit of nested messages becomes an error for users.
 
     Raises:
-        ModelError: protobuf refused to read messages that stand so deep.
+        ModelError: protobuf refused to read messages nested so deep.
     """
     try:
         yield
@@ -72,10 +72,10 @@ def _short(domain: str) -> str:
 
 
 def _nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
-    """All nodes, those of branches and loops too.
+    """Yield all nodes, those of branches and loops included.
 
     Raises:
-        ModelError: They are nested too deep.
+        ModelError: The nodes are nested too deep.
     """
     waiting = [(node, 0) for node in nodes]
     while waiting:
@@ -98,7 +98,7 @@ def _callees_first(functions: dict[_Key, FunctionProto]) -> list[_Key]:
     """Return the functions so that each comes after those that it calls.
 
     Raises:
-        ModelError: One calls itself, directly or not.
+        ModelError: A function calls itself, directly or not.
     """
     try:
         return [*TopologicalSorter({key: _callees(functions, key) for key in functions}).static_order()]

@@ -12,7 +12,7 @@ _TOP_K_BY_INPUT = 10
 
 
 def slice_by_attributes(e: Expansion) -> None:
-    """Slice of opsets before 10, whose bounds are attributes."""
+    """Replace Slice of opsets before 10, whose bounds are attributes."""
     if len(e.node.input) > 1:
         return
     bounds = [[*map(int, e.numbers(name))] for name in ("starts", "ends", "axes")]
@@ -22,7 +22,7 @@ def slice_by_attributes(e: Expansion) -> None:
 
 
 def top_k_by_input(e: Expansion) -> None:
-    """TopK of opset 10, of which upstream's importer reads the number from an attribute, as before."""
+    """Replace TopK of opset 10: upstream's importer reads k from an attribute, as in older opsets."""
     if e.opset() != _TOP_K_BY_INPUT or any(a.name == "k" for a in e.node.attribute):
         return
     count = e.known(e.inputs("X K")[1])
@@ -33,7 +33,7 @@ def top_k_by_input(e: Expansion) -> None:
 
 
 def group_norm_by_group(e: Expansion) -> None:
-    """GroupNormalization of opsets 18 to 20, whose scale and bias are those of a group, not of a channel."""
+    """Replace GroupNormalization of opsets 18 to 20, whose scale and bias belong to groups instead of channels."""
     x, scale, bias = e.inputs("X scale bias")
     dims, groups = e.dims(x), int(e.attribute("num_groups", 1))
     ones, zeros = (e.constant(np.full(groups, value, e.dtype(x))) for value in (1, 0))

@@ -45,7 +45,7 @@ _TABLES = ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
 
 
 def _inline_statistics(e: Expansion) -> None:
-    """LayerNormalization gives mean and deviation by its definition alone; without them it stays."""
+    """Replace LayerNormalization by its definition if mean or deviation are outputs; leave it otherwise."""
     if sum(map(bool, e.node.output)) > 1:
         inline(e)
 

@@ -85,7 +85,7 @@ class _Functions(Functions):
         self._given = Counter(self.nodes.keys())
 
     def name(self, graph: onnx.GraphProto, source: str | None) -> dict[str, str]:
-        """Name the nodes of a subgraph: nodes of the model, or of a node of it; then returns new → that node."""
+        """Name the nodes of a subgraph; return new name → source name if they come from the node `source`."""
         name_nodes(graph, self._given)
         if source is None:
             self.nodes.update((node.name, node.op_type) for node in graph.node)

@@ -85,12 +85,12 @@ def _permuted(e: Expansion, y: str, perm: list[int]) -> str:
 
 
 def by_element(values: Array, block: int, axis: int, length: int) -> Array:
-    """Repeat one value a block along an axis, of which the last block may be shorter, for each of its elements."""
+    """Return values, one for each block along an axis, repeated for each element; the last block may be shorter."""
     return values.take(np.arange(length) // block, axis)
 
 
 def matrix_of_blocks(e: Expansion, value: Array, scale: Array, zero: Array, block: int) -> str:
-    """Emit the dequantisation of a matrix with a scale a block of each row, so that the integers stay to be seen.
+    """Emit the dequantisation of a matrix with a scale for each block of a row, which keeps its integers visible.
 
     Args:
         e: Emitter at the node that is replaced.
@@ -119,7 +119,7 @@ def matrix_of_blocks(e: Expansion, value: Array, scale: Array, zero: Array, bloc
 
 
 def _dequantize_blocks(e: Expansion) -> None:
-    """Dequantise a constant with a scale a block; other kinds stay."""
+    """Replace DequantizeLinear of a constant with a scale for each block; leave other kinds."""
     block = int(e.attribute("block_size", 0))
     if not block:
         return
@@ -299,7 +299,7 @@ def _scaled_matmul_integer(e: Expansion, a: Quantized, b: Quantized, bias: str) 
 
 
 def matmul_integer(e: Expansion, a: Quantized, b: Quantized, output: str = "") -> str:
-    """The product, in float32, of quantised matrices: value, scale and zero point each."""
+    """Emit the float32 product of quantised matrices, each of which is a value, scale and zero point."""
     total = e.emit("Cast", [e.emit("MatMulInteger", [a[0], b[0], a[2], b[2]])], to=TensorProto.FLOAT)
     return e.emit("Mul", [total, _product(e, a[1], b[1])], output)
 

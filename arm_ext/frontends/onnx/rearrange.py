@@ -10,7 +10,7 @@ from arm_ext.frontends.onnx.forms import at, ints, part, reshape, up_to
 
 
 def space_to_depth(e: Expansion) -> None:
-    """[n, c, h b, w b] → [n, b b c, h, w], or with mode CRD [n, c b b, h, w]."""
+    """Replace SpaceToDepth: [n, c, h b, w b] → [n, b b c, h, w], or with mode CRD [n, c b b, h, w]."""
     (x,) = e.inputs("input")
     (n, c, h, w), b = e.dims(x), int(e.attribute("blocksize", 1))
     channels = [1, 3, 5] if e.text("mode", "DCR") == "CRD" else [3, 5, 1]
@@ -19,7 +19,7 @@ def space_to_depth(e: Expansion) -> None:
 
 
 def col2im(e: Expansion) -> None:
-    """Sums of blocks where they overlap: a transposed convolution, each tap of which reads a channel of its own."""
+    """Replace Col2Im: a sum of overlapping blocks is a transposed convolution whose taps read a channel each."""
     columns, size, block = e.inputs("input image_shape block_shape")
     image, kernel = (_known(e, value) for value in (size, block))
     rank = len(kernel)
@@ -48,7 +48,7 @@ def col2im(e: Expansion) -> None:
 
 
 def compress(e: Expansion) -> None:
-    """The elements that a constant condition takes; another condition stays."""
+    """Replace Compress with a constant condition by a gather; leave others."""
     data, condition = e.inputs("input condition")
     taken = e.value(condition)
     if taken is None:
@@ -60,7 +60,7 @@ def compress(e: Expansion) -> None:
 
 
 def reverse_sequence(e: Expansion) -> None:
-    """The first `length` steps of each batch in reverse: a gather by index."""
+    """Replace ReverseSequence by a gather: the first `length` steps of each batch are reversed."""
     x, lengths = e.inputs("input sequence_lens")
     time, batch = int(e.attribute("time_axis", 0)), int(e.attribute("batch_axis", 1))
     dims = e.dims(x)
@@ -73,7 +73,7 @@ def reverse_sequence(e: Expansion) -> None:
 
 
 def tensor_scatter(e: Expansion) -> None:
-    """Write `update` into a cache from each batch's place on, along an axis: a gather of it, where it reaches."""
+    """Replace TensorScatter, which writes `update` into a cache from each batch's position on, by a gather."""
     cache, update, places = e.inputs("past_cache update write_indices?")
     dims, length = e.dims(cache), e.dims(update)
     axis = int(e.attribute("axis", -2)) % len(dims)
@@ -91,7 +91,7 @@ def tensor_scatter(e: Expansion) -> None:
 
 
 def eye_like(e: Expansion) -> None:
-    """Ones on a diagonal: a constant."""
+    """Replace EyeLike by a constant."""
     (x,) = e.inputs("input")
     kinds = [a.i for a in e.node.attribute if a.name == "dtype"]
     rows, columns = e.dims(x)
@@ -101,7 +101,7 @@ def eye_like(e: Expansion) -> None:
 
 
 def one_hot(e: Expansion) -> None:
-    """A comparison with all indices: TVM's makes float64 of values that are float32."""
+    """Replace OneHot by a comparison with all indices: TVM's converter makes float64 of float32 values."""
     indices, depth, values = e.inputs("indices depth values")
     (count,), rank = _known(e, depth), e.rank(indices)
     axis = int(e.attribute("axis", -1)) % (rank + 1)
@@ -117,7 +117,7 @@ def one_hot(e: Expansion) -> None:
 
 
 def pad_by_value(e: Expansion) -> None:
-    """Pad by a value that is known at run time alone: zeros, and then a selection."""
+    """Replace Pad by a value known only at run time: pad zeros, then select."""
     data, pads, value, axes = e.inputs("data pads? value? axes?")
     if not value or e.value(value) is not None or e.text("mode", "constant") != "constant":
         return
@@ -133,7 +133,7 @@ def pad_by_value(e: Expansion) -> None:
 
 
 def cumulative_product(e: Expansion) -> None:
-    """Products of all elements up to each: by steps of 1, 2, 4, … elements."""
+    """Replace CumProd: products with elements 1, 2, 4, … places before."""
     x, axis_name = e.inputs("x axis")
     dims = e.dims(x)
     axis = _known(e, axis_name)[0] % len(dims)
@@ -168,9 +168,9 @@ def bound_boxes(e: Expansion) -> None:
 
 
 def transposed_to_shape(e: Expansion) -> None:
-    """A ConvTranspose with output_shape by the padding that gives it; others stay.
+    """Replace ConvTranspose with output_shape by one with the padding that results in it; leave others.
 
-    What would be more than the wanted shape is cut off, half at each side; what is missing is added at the end.
+    Excess over the wanted shape is cropped, half at each side; missing elements are added at the end.
     """
     wanted = [int(size) for size in e.numbers("output_shape")]
     if not wanted:

@@ -34,7 +34,7 @@ _IN_BODIES = 10
 State = tuple[str, ...]
 
 Product = Callable[[str], str]
-"""Emits the product of a value and a matrix, and returns what holds it."""
+"""Emits the product of a value and a matrix, and returns its name."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ def _scan(
 
 
 def _biases(e: Expansion, kind: _Kind, inputs: _Inputs, d: int) -> tuple[str, list[str]]:
-    """A direction's bias of the data's product, and of the state's, whole or a gate each."""
+    """Return a direction's bias of the product with the data, and that with the state, whole or one for each gate."""
     if not inputs.bias:
         return "", []
     first, second = _equal(e, _at(e, inputs.bias, d), 2, kind.gates * inputs.hidden)
@@ -294,7 +294,7 @@ def _biases(e: Expansion, kind: _Kind, inputs: _Inputs, d: int) -> tuple[str, li
 
 
 def _lengths(e: Expansion, x: str, lengths: str) -> str:
-    """The lengths of sequences, none of which is longer than the steps that there are."""
+    """Emit the lengths of sequences, none of which is longer than the number of steps."""
     steps = e.dims(x)[1 if e.attribute("layout", 0) else 0]
     return up_to(e, lengths, steps) if lengths else ""
 

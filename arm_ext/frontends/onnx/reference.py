@@ -35,11 +35,11 @@ RUN_SECONDS = 600.0
 
 
 class LimitedSession:
-    """A session of onnxruntime that ends a run whose loops have not ended after RUN_SECONDS.
+    """A session of onnxruntime that stops a run after RUN_SECONDS if the model has loops.
 
     Args:
         session: The session.
-        model: Its model's bytes; one without a Loop ends by itself, and runs without a limit.
+        model: The model's bytes; a model without a Loop has no limit.
     """
 
     def __init__(self, session: onnxruntime.InferenceSession, model: bytes) -> None:
@@ -54,7 +54,7 @@ class LimitedSession:
         """Return the outputs of these names, or all.
 
         Raises:
-            ModelError: A loop did not end.
+            ModelError: A loop did not end in time.
         """
         options = onnxruntime.RunOptions()
         options.log_severity_level = _FATAL  # what fails is raised, and need not be logged too
@@ -165,7 +165,7 @@ class OneOutput:
     """Runs models in a separate process, which an invalid model may end."""
 
     def __call__(self, job: Job, /) -> Shown:
-        """Return what a model gives."""
+        """Return dtype and shape of a model's output."""
         try:
             (array,) = run_onnxruntime(*job, integers=False)
         except REFUSALS:

@@ -29,7 +29,7 @@ _PLACES_BY_ATTRIBUTE = 11
 """First opset in which an attribute of Resize selects the coordinate transformation."""
 
 _UPSTREAM = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
-"""Places that upstream's importer has."""
+"""Coordinate transformation modes that upstream's importer supports."""
 
 
 class _Axis:
@@ -127,7 +127,7 @@ def upsample(e: Expansion) -> None:
 
 
 def _along(e: Expansion, x: str, spans: Mapping[int, _Axis], mode: _Mode) -> None:
-    """Resize axis by axis."""
+    """Resize along each axis in turn."""
     rank, value = e.rank(x), x
     for axis, span in spans.items():
         if span.scale != 1 or span.outputs != span.size or mode.place == _CROP:
@@ -141,7 +141,7 @@ def _axes(e: Expansion, x: str) -> list[int]:
 
 
 def _factors(e: Expansion, dims: list[int], scales: str, sizes: str) -> tuple[list[float], list[int]]:
-    """The scale and the output's size of each axis."""
+    """Return the scale and the output size of each axis."""
     given = e.value(scales) if scales else None
     if given is not None and given.size:
         factors = [float(number) for number in given]
@@ -188,7 +188,7 @@ def _gathered(e: Expansion, value: str, index: Array, size: int, axis: int) -> s
 
 
 def _summed(e: Expansion, value: str, axis: int, along: _Axis, taps: tuple[Array, Array], rank: int) -> str:
-    """The sum over taps [outputs, k] of rows times weights, in binary32."""
+    """Emit the sum over taps [outputs, k] of rows times weights, in binary32."""
     index, weights = taps
     single = e.emit("Cast", [value], to=TensorProto.FLOAT)
     shape = [-1 if a == axis else 1 for a in range(rank)]
@@ -203,7 +203,7 @@ def _summed(e: Expansion, value: str, axis: int, along: _Axis, taps: tuple[Array
 
 
 def _taps(at: Array, span: _Axis, mode: _Mode) -> tuple[Array, Array]:
-    """Indices and weights, [outputs, k]."""
+    """Return indices and weights, [outputs, k]."""
     cubic = mode.mode == "cubic"
     radius = 2.0 if cubic else 1.0
     stretch = min(span.scale, 1.0) if mode.antialias else 1.0

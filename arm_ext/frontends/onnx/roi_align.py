@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RoiAlign in mode max: of each sample's four corners, the greatest product of a value and its weight.
 
-That is what onnxruntime and onnx's own tests compute; upstream takes the greatest of the interpolated samples.
+onnxruntime and onnx's own tests compute that; upstream takes the greatest of the interpolated samples.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,10 @@ def roi_align(e: Expansion) -> None:
 
 
 def _corners(e: Expansion, rois: str, first: int, size: int, bins: int, ratio: int) -> _Corners:
-    """Along an axis of `size` pixels, of boxes whose limits are at `first` and two further."""
+    """Return the corners of samples along an axis of `size` pixels.
+
+    Columns `first` and `first` + 2 of `rois` are the limits of the boxes.
+    """
 
     def number(value: float) -> str:
         return like(e, value, rois)
@@ -101,7 +104,7 @@ def _corners(e: Expansion, rois: str, first: int, size: int, bins: int, ratio: i
 def _product(
     e: Expansion, pixels: str, image: tuple[str, int, int], row: tuple[str, str], column: tuple[str, str]
 ) -> str:
-    """[boxes, rows, columns, channels]: values at one corner of each sample by their weights.
+    """Emit [boxes, rows, columns, channels]: the values at one corner of each sample times their weights.
 
     Args:
         e: Emitter at the node.

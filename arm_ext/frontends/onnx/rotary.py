@@ -13,7 +13,7 @@ from arm_ext.frontends.onnx.forms import at, ints, like, part, reshape, stack
 
 
 def rotary(e: Expansion) -> None:
-    """Rotation of pairs of elements by angles that follow from the position."""
+    """Replace RotaryEmbedding: pairs of elements are rotated by angles that follow from the position."""
     x, positions, cosines, sines = e.inputs("input position_ids cos_cache sin_cache")
     if e.attribute("is_packed_batching", 0):
         raise ModelError("its batch is packed")

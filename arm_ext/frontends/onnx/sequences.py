@@ -32,7 +32,7 @@ from arm_ext.frontends.onnx.gates import activations_of
 from schedules.numerics.recurrent import Activation, Cell
 
 BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-"""For each direction of a node, whether it begins at the last step."""
+"""Direction of a node → for each of its directions, whether it begins at the last step."""
 
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """The activations of a node that names none."""
@@ -48,8 +48,8 @@ def is_loop(e: Expansion) -> bool:
     """Whether the node that an expansion is at can stay as it is, for `sequences`.
 
     Raises:
-        ModelError: It has an activation that ONNX does not have, or sequences longer than there are steps, or a type
-            or shape of it is not known.
+        ModelError: The node has an unknown activation, or sequences longer than the number of steps, or a type or shape
+            of it is not known.
     """
     if of_integers(e.node):
         return True
@@ -102,7 +102,7 @@ def cells_of(node: onnx.NodeProto) -> tuple[Cell, ...] | None:
 def sequences(
     builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
 ) -> relax.Expr:
-    """Emit a node of which `is_loop`, and return its outputs.
+    """Emit a node for which `is_loop` holds, and return its outputs.
 
     Args:
         builder: Builder of the function.
@@ -131,7 +131,7 @@ def sequences(
 
 
 def _checked(builder: relax.BlockBuilder, lengths: relax.Expr, steps: int) -> relax.Expr:
-    """Lengths as indices of all that there may be, so that others are reported as out of bounds."""
+    """Return lengths read from a table of all possible ones, so that others are reported as indices out of bounds."""
     dtype = str(lengths.ty.dtype)
     below = builder.emit(_R.less(lengths, relax.const(0, dtype)))
     index = builder.emit(_R.where(below, relax.const(steps + 1, dtype), lengths))
@@ -162,14 +162,17 @@ def _array(value: relax.Expr) -> Array:
 
 
 def _direction(builder: relax.BlockBuilder, state: relax.Expr, d: int, directions: int) -> relax.Expr:
-    """A direction's part of [directions, batch, hidden]."""
+    """Return one direction's part of [directions, batch, hidden]."""
     if directions > 1:
         state = builder.emit(_R.strided_slice(state, [0], [d], [d + 1]))
     return builder.emit(_R.squeeze(state, [0]))
 
 
 def _outputs(builder: relax.BlockBuilder, ways: Sequence[Walked], *, batch_first: bool) -> list[relax.Expr]:
-    """Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden], or with the batch first."""
+    """Return Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden].
+
+    With `batch_first`, the batch is the first axis of each.
+    """
     states = zip(*(way.states for way in ways), strict=True)
     found = [_stacked(builder, [way.y for way in ways], 1)]
     found += [_stacked(builder, list(parts), 0) for parts in states]

@@ -73,7 +73,7 @@ def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
 
 
 class _Folding:
-    """Knows, of a graph that it goes through again and again, the constants and which of them follow from shapes."""
+    """The constants of a graph, and which of them follow from shapes, for repeated passes over it."""
 
     def __init__(self, opset: int) -> None:
         self._opset = opset
@@ -82,7 +82,7 @@ class _Folding:
         self._types: dict[str, onnx.TypeProto.Tensor] = {}
 
     def run(self, graph: onnx.GraphProto) -> bool:
-        """Replace nodes, in the graph's order; returns whether there were any."""
+        """Replace nodes, in the graph's order; return whether there were any."""
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         held = (*graph.input, *graph.value_info, *graph.output)
         self._types = {value.name: value.type.tensor_type for value in held}
@@ -106,7 +106,7 @@ class _Folding:
         return node.op_type == "If" and not domain_of(node) and node.input[0] in self._constants
 
     def decide(self, graph: onnx.GraphProto) -> bool:
-        """Give such nodes the branch that is taken twice; returns whether there were any with another."""
+        """Replace each If with a constant condition by the branch taken; return whether there were any."""
         found = False
         for node in filter(self.decided, graph.node):
             branches = {attribute.name: attribute.g for attribute in node.attribute}
@@ -117,7 +117,7 @@ class _Folding:
         return found
 
     def _values(self, node: NodeProto) -> list[TensorProto]:
-        """The node's outputs, if they are to be constants."""
+        """Return the node's outputs, if they are to become constants."""
         inputs = [value for value in node.input if value]
         if domain_of(node) or not inputs or node.op_type in _RANDOM or any(subgraphs(node)):
             return []
@@ -196,7 +196,7 @@ def infer_shapes(proto: onnx.ModelProto, name: str) -> None:
 
 
 def _inferred(proto: onnx.ModelProto) -> Exception | None:
-    """Do what `infer_shapes` does; return a contradiction, around which the shapes are inferred."""
+    """Infer shapes as `infer_shapes` does; return a contradiction, around which the shapes are inferred."""
     fault = _try_infer(proto)
     # onnx propagates the values of shapes into the subgraphs of a subgraph twice, and takes that for a contradiction.
     if (
@@ -232,7 +232,7 @@ def _contradiction(fault: Exception, name: str) -> ModelError:
 def _try_infer(
     proto: onnx.ModelProto, *, forget: bool = False, data_prop: bool = True, strict: bool = True
 ) -> Exception | None:
-    """Give the model the shapes of all its values; returns what keeps it from that, and leaves it then."""
+    """Infer the shapes of all values; return the error that prevents it, and leave the model unchanged then."""
 
     def inferred(light: onnx.ModelProto) -> onnx.ModelProto:
         if forget:

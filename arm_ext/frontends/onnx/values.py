@@ -14,7 +14,7 @@ from arm_ext.frontends.onnx.reference import Job, OneOutput, Shown
 from arm_ext.frontends.onnx.weights import without_weights
 
 _RUN_SECONDS = 60
-"""A part that runs longer hangs."""
+"""Most seconds that a part of a model may run, after which it counts as hanging."""
 
 
 def values_read(node: NodeProto) -> Iterator[str]:
@@ -29,10 +29,10 @@ def values_read(node: NodeProto) -> Iterator[str]:
 
 
 def value_types(proto: onnx.ModelProto, values: Sequence[str]) -> dict[str, TypeProto]:
-    """Return types, with static shapes as far as these can be found out.
+    """Return the types of values, with static shapes as far as these can be determined.
 
-    onnx infers most of them; others are what the values are when onnxruntime runs the model, on seeded random inputs.
-    Where it cannot, they are what the model declares.
+    onnx infers most of them. Others are taken from a run in onnxruntime on seeded random inputs or, where it cannot run
+    the model, from the model's declarations.
 
     Args:
         proto: The model; its inputs have static shapes.
@@ -59,7 +59,7 @@ def is_static(kind: TypeProto) -> bool:
 
 
 def _types_of_a_run(proto: onnx.ModelProto, values: Sequence[str]) -> dict[str, TypeProto]:
-    """The types of values when the parts of the model that give them run, where they do."""
+    """Return the types of values from a run of the parts of the model that compute them, where these run."""
     types: dict[str, TypeProto] = {}
     inputs = random_inputs(input_specs(proto.graph)) if values else []
 
@@ -79,7 +79,7 @@ def _types_of_a_run(proto: onnx.ModelProto, values: Sequence[str]) -> dict[str, 
 
 
 def _part(proto: onnx.ModelProto, value: str) -> bytes:
-    """The part of a model that gives a value."""
+    """Return the part of a model that computes a value."""
     part = onnx.ModelProto()
     part.CopyFrom(proto)
     nodes, needed = [], {value}

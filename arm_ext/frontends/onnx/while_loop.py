@@ -63,7 +63,7 @@ def while_of(node: NodeProto) -> While:
 
 
 class _Nodes:
-    """Nodes that are written one after the other, with names and values that begin alike."""
+    """Nodes that are added one after the other, with a common prefix for their names and values."""
 
     def __init__(self, name: str) -> None:
         self.nodes: list[NodeProto] = []

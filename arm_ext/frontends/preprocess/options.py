@@ -238,7 +238,7 @@ def check_zero_point(quantization: Quantization, dtype: str, where: Where) -> No
     """Refuse a zero point that is no value of the type.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The zero point is no value of the type.
     """
     limits = np.iinfo(dtype)
     if not limits.min <= quantization.zero_point <= limits.max:

@@ -24,7 +24,7 @@ def plan_output(spec: TensorSpec, steps: list[OutputStep]) -> list[OperationChai
     """Return the operations for a model's output: one chain, or two for top_k.
 
     Raises:
-        UsageError: A step does not fit what is there.
+        UsageError: A step does not fit the tensor that it gets.
     """
     chains = [OperationChain(spec, (), spec)]
     for number, step in enumerate(steps):

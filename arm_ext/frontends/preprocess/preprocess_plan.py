@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Translation of the pre-processing steps of a `Preprocess` into operations, with errors if they do not fit the model.
 
-A frame keeps its channels last until the first step that computes; there it takes the model's layout, so that
-arithmetic stands beside the convolution that may take it in.
+A frame keeps its channels last until the first step that computes. There it gets the model's layout, so that arithmetic
+is next to the convolution that it may be folded into.
 """
 
 from dataclasses import dataclass
@@ -132,7 +132,7 @@ class _Frame:
                 self._pick(channels, where)
 
     def finish(self) -> None:
-        """Bring it to the model's layout and type."""
+        """Convert the frame to the model's layout and type."""
         if self._dtype != self._spec.dtype:
             if self._spec.dtype != FLOAT:
                 raise fault(

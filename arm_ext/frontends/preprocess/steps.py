@@ -119,7 +119,7 @@ class Interpolate:
         return value
 
     def _taps(self, rank: int) -> tuple[Gather, Gather, Array]:
-        """The neighbours on each side, and the share of the second."""
+        """Return the gathers of the neighbours on each side, and the weights of the second."""
         at = np.clip(_half_pixel(self.size, self.outputs), 0, self.size - 1)
         low = np.floor(at).astype(np.int64)
         high = np.minimum(low + 1, self.size - 1)
@@ -167,7 +167,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Quantize:
-    """round(x / scale) + zero_point, half to even and saturated."""
+    """q = round(x / scale) + zero_point, half to even and saturated."""
 
     scale: float
     zero_point: int
@@ -187,7 +187,7 @@ class Quantize:
 
 @dataclass(frozen=True)
 class Dequantize:
-    """(q - zero_point) * scale."""
+    """x = (q - zero_point) * scale."""
 
     scale: float
     zero_point: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put steps before and after an imported model into its `main`, whose inputs and outputs change with it."""
+"""Insertion of steps before and after an imported model into its `main`, whose inputs and outputs change with it."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel:
-    """Return a model that takes frames and gives labels, or whatever else `spec` says.
+    """Return a model whose inputs are frames, and whose outputs are labels or what else `spec` says.
 
     Raises:
         UsageError: An input or output that the model lacks; steps that do not fit it.
@@ -60,7 +60,7 @@ def check_names(section: str, given: Iterable[str], specs: Sequence[TensorSpec])
     """Refuse names that are none of the model's.
 
     Raises:
-        UsageError: One is none.
+        UsageError: A name is none of the model's.
     """
     known = [spec.name for spec in specs]
     for name in given:
@@ -81,7 +81,7 @@ def _steps(keys: Iterable[str]) -> str:
 def _reference(
     before: list[OperationChain], after: list[list[OperationChain]], source: Reference, inputs: list[Array]
 ) -> tuple[list[Array], str]:
-    """The source's own runtime, with the steps in numpy around it."""
+    """Run the source's own runtime, with the steps in numpy around it."""
     outputs, name = source([_computed(chain, x) for chain, x in zip(before, inputs, strict=True)])
     if not outputs:
         return outputs, name

@@ -195,7 +195,7 @@ def _sized(elements: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[An
 
 
 def _parsed(text: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The elements of a constant's text: one string of hexadecimal bytes, or numbers, which may be hexadecimal bits."""
+    """Parse the elements of a constant's text: a string of hexadecimal bytes, or numbers or their hexadecimal bits."""
     if found := re.match(r'dense<"0x([0-9A-Fa-f]*)">', text):
         return np.frombuffer(bytes.fromhex(found[1]), dtype)
     words = re.findall(r"[^\s\[\],<>]+", text[len("dense") : text.rindex("> :")])
@@ -203,14 +203,14 @@ def _parsed(text: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _number(word: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """A number's text, or that of its bits."""
+    """Parse a number's text, or that of its bits."""
     if not word.startswith("0x"):
         return np.array(float(word), dtype)
     return np.array(int(word, 16), np.dtype(f"u{dtype.itemsize}")).view(dtype)
 
 
 def _complexes(text: str) -> npt.NDArray[Any]:
-    """The elements of a constant's text: hexadecimal bytes, or pairs of numbers."""
+    """Parse the elements of a complex constant's text: hexadecimal bytes, or pairs of numbers."""
     elements = text[text.index("dense<") + len("dense<") : text.rindex("> :")]
     if found := re.fullmatch(r'"0x([0-9A-Fa-f]*)"', elements):
         return np.frombuffer(bytes.fromhex(found[1]), np.complex64)

@@ -16,7 +16,7 @@ from arm_ext.frontends.stablehlo.values import Complex, Held
 
 R = relax.op
 _LONGEST = 4096
-"""Elements of a transform: its matrices have as many rows and columns."""
+"""Most elements of a transform, whose matrices have as many rows and columns."""
 
 BY_PARTS = (
     "stablehlo.add",
@@ -146,7 +146,7 @@ def _fft(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
 
 
 def _transformed(t: Translator, x: Both, axis: int, length: int, inverse: bool, onesided: bool) -> Both:
-    """The transform along an axis; of the half of a spectrum to real values, where it is inverse and one-sided."""
+    """Emit the transform along an axis; an inverse one-sided one is from half a spectrum to real values."""
     parts = [x.real, x.imag] if isinstance(x, Complex) else [x]
     order = [a for a in range(len(x.shape)) if a != axis] + [axis]
     back = [order.index(a) for a in range(len(order))]

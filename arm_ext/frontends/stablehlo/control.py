@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls, branches and loops of StableHLO.
 
-A short loop whose end is known is unrolled; of branches that the data chooses among, all are computed where they are
-cheap: they have no effects. What is left is decided at run time.
+A short loop with a known number of rounds is unrolled. If all branches of a choice at run time are cheap, all are
+computed, since they have no side effects. Other control flow stays.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from arm_ext.frontends.stablehlo.values import Held
 
 R = relax.op
 MAX_UNROLLED = 2048
-"""Operators that a loop has at most when it is unrolled: each is a call of its own."""
+"""Most operators of an unrolled loop, each of which becomes a call."""
 
 # What is computed for nothing, or may not end, where another branch is taken.
 _HEAVY = (
@@ -91,7 +91,7 @@ def _is_heavy(t: Translator, block: Any) -> bool:
 
 
 def _operators(t: Translator, block: Any) -> Iterator[Any]:
-    """The operators of a block, with those of blocks inside and of functions that are called."""
+    """Yield the operators of a block, those of nested blocks and of called functions included."""
     for op in block.operations:
         yield op
         blocks = [region.blocks[0] for region in op.regions]

@@ -112,7 +112,7 @@ def _clamp(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def _extremum(function: Function, neutral: float) -> Convert:
-    """A maximum or minimum, but for the number that changes nothing, as stands before reductions."""
+    """Return a converter of maximum or minimum that drops a neutral operand, as exporters write before reductions."""
 
     def convert(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
         left, right = operands
@@ -152,7 +152,7 @@ def _multiply(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def _mean(t: Translator, x: Held, factor: float) -> Held | None:
-    """A sum by the number of its elements, as operators and rules know it."""
+    """Return a sum times `factor` as a mean if the factor is one over the number of elements; else None."""
     call = t.bound(x)
     if not isinstance(call, Call) or call.op.name not in ("relax.sum", "relax.nn.avg_pool2d"):
         return None

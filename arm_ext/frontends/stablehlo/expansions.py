@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recognition of functions that were decomposed into arithmetic, as jax.export does with CHLO: erf is 70 operators.
 
-What one operator was taken apart into has one location. Such a group of one argument and one result is known by its
-values, since the arithmetic changes with the version of what wrote it.
+All operators of one decomposition have the same location. Such a group, if it has one argument and one result, is
+recognised by its values, since the arithmetic changes with the version of the exporter.
 """
 
 import math

@@ -42,7 +42,7 @@ class _Windows:
         indexed: Axis of the tensor that each component of an index vector indexes.
         batching: Batch axes of the tensor (operand_batching_dims).
         batches: The axes of the batch that these correspond to, in the same order.
-        gone: Axes of the tensor that the window does not have.
+        gone: Axes of the tensor that the result's window lacks.
         batch: Shape of the indices, without their vectors.
     """
 
@@ -106,7 +106,7 @@ def _along(counted: Any, axis: int, rank: int) -> Expr:
 
 
 def _vectors(t: Translator, indices: Held, vector: int) -> tuple[list[Expr], Shape]:
-    """The numbers of the index vectors, each for all of the batch; the batch's shape."""
+    """Return the components of the index vectors, each for the whole batch, and the batch's shape."""
     x = t.full(indices)
     dtype = str(x.ty.dtype)
     if dtype != "int32":
@@ -129,7 +129,7 @@ def _vectors(t: Translator, indices: Held, vector: int) -> tuple[list[Expr], Sha
 
 
 def _batches(axes: Sequence[int], vector: int) -> list[int]:
-    """Axes of the indices as axes of the batch."""
+    """Return axes of the indices as axes of the batch."""
     return [axis - (axis > vector) for axis in axes]
 
 

@@ -57,7 +57,7 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
         shapes: Input name → static shape, needed for each input with a dynamic dimension.
 
     Raises:
-        UsageError: The file is damaged or no such program; a shape is missing or does not fit.
+        UsageError: The file is damaged or no StableHLO program; a shape is missing or does not fit.
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
     try:
@@ -124,7 +124,7 @@ def _function_type(function: Any) -> Any:
 
 
 def _named(function: Any, attributes: str, key: str, types: Any) -> list[tuple[str, Tensor]]:
-    """Results by the names that jax gives them, or by their numbers."""
+    """Return the results with the names that jax gives them, or their numbers."""
     given = list(function.attributes[attributes]) if attributes in function.attributes else [{}] * len(types)
     names = [str(a[key]).strip('"') if key in a else f"output_{k}" for k, a in enumerate(given)]
     unique = names if len(set(names)) == len(names) else [f"output_{k}" for k in range(len(names))]
@@ -142,7 +142,7 @@ def _taken(what: str, ty: Any) -> Tensor:
 
 
 def _fixed(module: Any, entry: Any, shapes: Shapes) -> dict[str, Tensor]:
-    """The inputs by name, with static shapes; the module's follow.
+    """Give the module's inputs static shapes, and return them by name.
 
     Raises:
         UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.

@@ -51,7 +51,7 @@ def read_module(data: bytes) -> Any:
     """Parse and verify the module in a file's bytes.
 
     Raises:
-        UnreadableError: It is damaged, or no MLIR.
+        UnreadableError: The bytes are damaged, or no MLIR.
     """
     if not data.startswith(_BYTECODE):
         return _read(data)
@@ -126,7 +126,7 @@ def take_apart(module: Any) -> None:
     """Decompose CHLO's operators into arithmetic, as jax.export does.
 
     Raises:
-        UnreadableError: One of them has a form that MLIR's pass does not take.
+        UnreadableError: An operator has a form that MLIR's pass does not take.
     """
     with module.context, _told(module.context):
         _run("func.func(chlo-legalize-to-stablehlo)", module)
@@ -138,7 +138,7 @@ def _run(passes: str, module: Any) -> None:
 
 @contextmanager
 def _told(context: Any) -> Iterator[None]:
-    """Raise what MLIR says of an error, instead of printing it."""
+    """Raise MLIR's error messages as exceptions instead of printing them."""
     said: list[str] = []
 
     def hear(diagnostic: Any) -> bool:

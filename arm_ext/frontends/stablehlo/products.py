@@ -45,7 +45,10 @@ def _dot(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 def _product(
     t: Translator, op: Any, operands: Sequence[Held], batch: Sequence[Any], summed: Sequence[Any]
 ) -> Held:
-    """[batch, left, k] by [batch, k, right], or the operands changed for each other where that permutes fewer."""
+    """Emit a product of [batch, left, k] and [batch, k, right].
+
+    The operands are exchanged if that takes fewer transposes.
+    """
     tensor = tensor_of(op.results[0].type)
     assert tensor is not None  # operators with other types are refused before
     sides = [_Side(x, list(both), list(sums)) for x, both, sums in zip(operands, batch, summed, strict=True)]
@@ -78,13 +81,13 @@ class _Side:
         return self.held.constant() is not None
 
     def moves(self, right: "_Side") -> tuple[bool, bool]:
-        """Whether this operand, as the left one, and the right one need a transpose."""
+        """Return whether this operand as the left one, and `right` as the right one, need a transpose."""
         orders = [*self.batch, *self.free, *self.summed], [*right.batch, *right.summed, *right.free]
         return orders[0] != sorted(orders[0]), orders[1] != sorted(orders[1])
 
 
 def _multiplied(t: Translator, a: _Side, b: _Side, dtype: str) -> Expr:
-    """The product, its axes those of the batch, the left operand's and the right one's."""
+    """Emit the product; its axes are those of the batch, then the left operand's, then the right one's."""
     lead, rows = _sizes(a.held.shape, a.batch), _sizes(a.held.shape, a.free)
     columns, k = _sizes(b.held.shape, b.free), math.prod(_sizes(a.held.shape, a.summed))
     # Without a batch, the left operand may have any number of axes.
@@ -161,7 +164,7 @@ def _convolution(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 def _direct_convolution(
     t: Translator, x: Expr, w: Expr, axes: tuple[Axes, Axes], c: _Convolution, last: bool, dtype: str
 ) -> Expr:
-    """A convolution of data whose channels come last or first."""
+    """Emit a convolution of data whose channels come last or first."""
     source, kernel = axes
     rank, low, high = len(c.strides), c.low, c.high
     # What the window's own padding cannot be: elements between the data's, and fewer of them.
@@ -188,7 +191,7 @@ def _direct_convolution(
 
 
 def _layout(axes: Axes, rank: int, last: bool) -> tuple[list[int], str]:
-    """The data's axes in the order of a layout: channels last where they are, else first."""
+    """Return the data's axes in the order of a layout, and its name: channels last where they are, else first."""
     letters = "DHW"[-rank:]
     return ([axes[0], *axes[2], axes[1]], f"N{letters}C") if last else ([*axes[:2], *axes[2]], f"NC{letters}")
 
@@ -206,7 +209,7 @@ def _transposed_convolution(
     strides: Sequence[int],
     margins: list[int],
 ) -> Expr:
-    """A convolution of data with zeros between its elements, by the operator that multiplies by none."""
+    """Emit a convolution of data with zeros between its elements as a transposed convolution, which skips them."""
     source, kernel = axes
     rank = len(strides)
     w = flipped(t, w, kernel[2])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions of StableHLO along whole axes.
 
-What joins two elements is a region: one operator, or the choice of the greater or the lesser with its index.
+A region combines two elements: one operator, or the choice of the greater or the lesser with its index.
 """
 
 import math
@@ -74,7 +74,7 @@ def reducer_for(op: Any, dtype: str) -> Reducer:
     """Return the operator of a reduction.
 
     Raises:
-        ModelError: It is not known.
+        ModelError: The reduction is not supported.
     """
     name = reducer_of(op.regions[0].blocks[0])
     table = _LOGICAL if dtype == "bool" else _REDUCERS
@@ -122,7 +122,7 @@ def _least(a: Any, i: Any, b: Any, j: Any) -> tuple[Any, Any]:
 
 
 def _indexed(t: Translator, op: Any, operands: list[Held], axes: list[int]) -> list[Held]:
-    """The greatest or least element and the first index that it has."""
+    """Emit the greatest or least element and the first index that has it."""
     block = op.regions[0].blocks[0]
     if len(operands) != 4 or len(axes) != 1:
         raise ModelError(f"it reduces {len(operands) // 2} tensors along {len(axes)} axes at once")

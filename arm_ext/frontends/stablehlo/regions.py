@@ -39,7 +39,7 @@ class _Inputs:
 
 
 def captures(block: Any) -> Iterator[Any]:
-    """Return the outside values that a block reads, nested blocks included."""
+    """Yield the outside values that a block reads, nested blocks included."""
     inside = set(block.arguments)
     for op in block.operations:
         yield from (value for value in op.operands if value not in inside)
@@ -130,7 +130,7 @@ def run_time_choice(
 
 
 def _choice(source: str, types: dict[str, Type], yes: Callee, no: Callee) -> relax.Function:
-    """A function that calls the one or the other, as its first parameter says."""
+    """Return a function that calls one of two functions, as its first parameter says."""
     params = {name: Var(name, ty) for name, ty in types.items()}
     branches = []
     for callee in (yes, no):

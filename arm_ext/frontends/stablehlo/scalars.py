@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of StableHLO operators in numpy: to fold loop counters, and to recognise what regions compute.
 
-A region (a comparator, a reducer) is known by what it gives for a few numbers, not by its form, which changes with
-the version of what wrote it.
+A region (a comparator, a reducer) is recognised by its results for a few numbers, not by its form, which changes with
+the version of the exporter.
 """
 
 import itertools
@@ -182,7 +182,7 @@ class _Counted:
         return None if found is None else bool(found[0].all())
 
     def after(self, known: Mapping[int, Array | None]) -> dict[int, Array | None] | None:
-        """The states after a turn, or None if they cannot be computed."""
+        """Return the states after a turn, or None if they cannot be computed."""
         ends = _results(self.body)
         found = _given(self.body, self.steps, known, [ends[k] for k in known])
         return None if found is None else dict(zip(known, found, strict=True))
@@ -193,7 +193,7 @@ def _results(block: Any) -> list[Any]:
 
 
 def _needed(block: Any, values: Sequence[Any]) -> tuple[list[Any], set[int]]:
-    """The operators of a block that values need, and the numbers of the arguments that these read."""
+    """Return the operators of a block that values depend on, and the indices of the arguments that these read."""
     needed, operators = set(values), []
     for op in reversed(list(block.operations)[:-1]):
         if not needed.isdisjoint(op.results):
@@ -205,7 +205,7 @@ def _needed(block: Any, values: Sequence[Any]) -> tuple[list[Any], set[int]]:
 def _given(
     block: Any, operators: Sequence[Any], known: Mapping[int, Array | None], wanted: Sequence[Any]
 ) -> list[Array] | None:
-    """Values of a block, or None if they cannot be computed."""
+    """Return values of a block, or None if they cannot be computed."""
     arguments = {block.arguments[k]: value for k, value in known.items() if value is not None}
     values = evaluate_operators(operators, arguments) if len(arguments) == len(known) else None
     found = [] if values is None else [_value(v, values) for v in wanted]
@@ -228,7 +228,7 @@ def evaluate_operators(operators: Sequence[Any], values: dict[Any, Array]) -> di
 
 
 def _value(value: Any, known: dict[Any, Array]) -> Array | None:
-    """A known value, or a constant's: one number, if its elements are alike."""
+    """Return a known value, or the number that all elements of a constant equal; else None."""
     if value in known:
         return known[value]
     owner = value.owner

@@ -36,7 +36,10 @@ def _sort(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def _places(t: Translator, keys: Sequence[Expr], axis: int, descending: bool) -> Expr:
-    """The order of the first key; among equals that of the next: sorted by the last first, for equals keep theirs."""
+    """Return the indices that sort by the first key, and among equals by the next.
+
+    A stable sort by each key, the last key first, gives that order.
+    """
     places: Expr | None = None
     for key in reversed(keys):
         data = key if places is None else t.emit(R.gather_elements(key, places, axis))

@@ -26,7 +26,7 @@ class Stages(Functions):
     """The functions of a program under import."""
 
     def add(self, symbol: str, mod: tvm.IRModule) -> Callee:
-        """Take in a function of one dataflow block, in which calls of functions by name are what decides.
+        """Add a function of one dataflow block, in which calls of functions by name are the control flow.
 
         Args:
             symbol: Name of the function.
@@ -71,7 +71,7 @@ class _Stage:
 
 
 def _module(func: relax.Function, kernels: _Kernels) -> tvm.IRModule:
-    """A function as `main`, with the kernels that it calls."""
+    """Return a module in which a function is `main`, with the kernels that it calls."""
     mod = tvm.IRModule(dict(kernels))
     mod[MAIN] = func.with_attr("global_symbol", MAIN)
     return relax.transform.DeadCodeElimination([MAIN])(mod) if kernels else mod
@@ -82,7 +82,7 @@ def _decides(value: Expr) -> bool:
 
 
 def _needed(bindings: Sequence[relax.Binding], result: Expr) -> list[relax.Binding]:
-    """The bindings that the result needs, in their order."""
+    """Return the bindings that the result depends on, in their order."""
     needed, found = set(free_vars(result)), []
     for binding in reversed(bindings):
         if binding.var in needed:
@@ -128,5 +128,5 @@ def _part(name: str, stage: _Stage, bindings: Sequence[relax.Binding], result: E
 
 
 def _with(value: Expr, values: dict[Var, Expr]) -> Expr:
-    """An expression of other variables."""
+    """Return an expression with variables replaced."""
     return structural_map(value, [(Var, lambda var: values.get(var, var))])

@@ -91,7 +91,7 @@ class Translator(Values):
         """Inline a function.
 
         Raises:
-            ModelError: It calls itself.
+            ModelError: The function calls itself.
         """
         if name in self._calling:
             raise ModelError(f"function '{name}' calls itself")
@@ -104,7 +104,7 @@ class Translator(Values):
         """Convert a block's operators, and return its results.
 
         Raises:
-            ModelError: It is nested too deeply.
+            ModelError: The block is nested too deeply.
         """
         if self._depth > MOST_NESTED:
             raise ModelError(
@@ -161,7 +161,7 @@ class Translator(Values):
             )
 
     def _folded(self, op: Any, arguments: Sequence[Any]) -> Held | None:
-        """The value of an elementwise operator on small constants."""
+        """Return the value of an elementwise operator on small constants; None for others."""
         if not computable(op) or list(arguments) != list(op.operands):
             return None
         operands = [self.values[v] for v in arguments]
@@ -181,7 +181,7 @@ class Translator(Values):
         return self.keep(compute(op, known), tensor.shape)
 
     def _real(self, held: Held, tensor: Tensor | None) -> Held:
-        """The numbers that integers of a quantised type stand for."""
+        """Return the real numbers that integers of a quantised type stand for."""
         if tensor is None or tensor.uniform is None:
             return held
         if tensor.uniform.stored == _SUMS:
@@ -190,7 +190,7 @@ class Translator(Values):
         return self._rescaled(relax.op.dequantize, held, tensor.uniform, tensor.uniform.expressed)
 
     def _stored(self, held: Held, tensor: Tensor | None) -> Held:
-        """Numbers as the integers of a quantised type."""
+        """Return real numbers as the integers of a quantised type."""
         if tensor is None or tensor.uniform is None:
             return held
         if tensor.uniform.stored == _SUMS:
@@ -198,7 +198,7 @@ class Translator(Values):
         return self._rescaled(relax.op.quantize, held, tensor.uniform, tensor.uniform.stored)
 
     def _stored_sum(self, held: Held, uniform: Uniform) -> Held:
-        """Return the integers of sums of products; what is computed with them goes on from the numbers themselves."""
+        """Return the integers of sums of products; operators on these integers read the real numbers directly."""
         scale, zero = self._parameters(uniform, len(held.shape))
         steps = self.emit(relax.op.round(self.emit(relax.op.divide(self.full(held), scale))))
         sums = self.hold(relax.op.add(self.emit(relax.op.astype(steps, _SUMS)), zero))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of a StableHLO program during translation, with lazy broadcasting.
 
-StableHLO broadcasts by an operator of its own, to tensors of full size; a reduction never keeps the axis that it
-sums over. Relax's kernels and rules know `x + scalar`, `x + row` and `keepdims`. So a value is held as small as it
-can be, until something needs all of it.
+StableHLO broadcasts by an operator of its own, to tensors of full size; a reduction never keeps the axis that it sums
+over. Relax's kernels and rules know `x + scalar`, `x + row` and `keepdims`. So a value is held unbroadcast until an
+operator needs its full shape.
 """
 
 import math

@@ -85,7 +85,7 @@ def _reduce_window(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def _cumulative(t: Translator, x: Expr, w: _Window, reducer: Reducer) -> Expr | None:
-    """The elements up to each, or from each on."""
+    """Emit a cumulative reduction, forward or backward, if the windows are one; else return None."""
     size = [int(n) for n in x.ty.shape]
     if len(w.moving) != 1:
         return None
@@ -137,7 +137,7 @@ def _pooled(t: Translator, x: Expr, w: _Window, reducer: Reducer) -> Expr | None
 def _tapped(
     t: Translator, x: Expr, w: _Window, reducer: Reducer, number: float, shape: Sequence[int]
 ) -> Expr:
-    """The elements at each place of the window, joined."""
+    """Emit the reduction as the combination of one strided slice for each position in the window."""
     if math.prod(w.sizes) > _MAX_TAPS:
         raise ModelError(f"its window of {list(w.sizes)} has more than {_MAX_TAPS} elements and is no pool")
     x = padded(t, x, number, w.low, w.high, [gap - 1 for gap in w.gaps])

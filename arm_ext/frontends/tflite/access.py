@@ -94,7 +94,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return tensor in self.values or self._is_constant(self.tensor(tensor))
 
     def show(self, tensor: int, value: relax.Expr) -> None:
-        """Show the current operator's converter another value in place of a tensor's."""
+        """Show the current operator's converter another value of a tensor."""
         self._shown[tensor] = self.bb.emit(value)
 
     def tensor(self, number: int) -> Any:
@@ -172,7 +172,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return value
 
     def _tensors(self, indices: Any) -> list[Any]:
-        """Tensors as they are in the file; those that have a scale but are not quantised without it."""
+        """Return tensors of the file; those with a scale that are not quantised are shown without it."""
         tensors: list[Any] = super().get_tensors(indices)
         for t in tensors:
             if t.tensor_idx < 0:

@@ -17,7 +17,7 @@ _OPERATORS: dict[int, str] = {
 
 
 def operator_name(model: Any, op: Any) -> str:
-    """The operator's name in TFLite's schema; a custom one's own, after "CUSTOM."."""
+    """Return the operator's name in TFLite's schema; for a custom one its own name after "CUSTOM."."""
     code = model.OperatorCodes(op.OpcodeIndex())
     # Numbers that fit in the older, narrower field may stand in either.
     number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())

@@ -72,7 +72,7 @@ def detection_postprocess(c: Any, op: Any) -> relax.Expr:
 def _decoded(
     c: Any, places: relax.Expr, anchors: np.ndarray[Any, Any], options: dict[str, Any]
 ) -> relax.Expr:
-    """Boxes [1, n, 4] by their edges, of offsets [1, n, 4] and anchors [n, 4], both by centre and size."""
+    """Emit the edges [1, n, 4] of boxes, from offsets [1, n, 4] and anchors [n, 4], both by centre and size."""
     scales = np.array([float(options[name]) for name in _SCALES], np.float32)
     centre, size = (np.asarray(part, np.float32) for part in (anchors[:, :_CENTRE], anchors[:, _CENTRE:]))
     scaled = c.bb.emit(_R.divide(places, relax.const(scales)))
@@ -83,7 +83,7 @@ def _decoded(
 
 
 def _written(c: Any, most: int, total: relax.Expr, found: tuple[relax.Expr, ...]) -> relax.Expr:
-    """The outputs: 0 behind the last detection."""
+    """Emit the outputs, with 0 after the last detection."""
     boxes, box, label, score = found
     count = c.bb.emit(_R.minimum(_R.reshape(total, (1,)), relax.const([most], "int64")))
     real = c.bb.emit(_R.less(relax.const(np.arange(most), "int64"), count))

@@ -25,7 +25,7 @@ SIGMOID_STEPS_A_UNIT = 24
 """Steps per unit in the table of 256 values that logistic and tanh share."""
 
 ALMOST = 1e-3
-"""Largest difference from a whole number at which LiteRT takes the binary logarithm of a scale for whole."""
+"""Largest difference from an integer at which LiteRT takes the binary logarithm of a scale for an integer."""
 
 _ONE_QUARTER_BITS = 2
 _SMALLEST = 32
@@ -55,7 +55,7 @@ def scale_of(first: float, second: float, by: float) -> float:
 
 
 def every_value() -> Integers:
-    """The 65,536 values of int16."""
+    """Return the 65,536 values of int16 in ascending order."""
     return np.arange(LEAST, MOST + 1)
 
 
@@ -112,7 +112,7 @@ def table_of(
 
 
 def _away(x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Half away from zero."""
+    """Round half away from zero."""
     return np.asarray(np.copysign(np.floor(np.abs(x) + 0.5), x))
 
 
@@ -121,17 +121,17 @@ def _saturated(x: Integers) -> Integers:
 
 
 def _narrow(constant: int) -> int:
-    """A constant of 32 bits in 16."""
+    """Convert a 32-bit fixed-point constant to 16 bits."""
     return (constant + 2**15) >> 16
 
 
 def _times(a: Integers | int, b: Integers | int) -> Integers:
-    """The high half of twice a product, rounded half up."""
+    """Return the high half of twice a product, rounded half up."""
     return _saturated((np.asarray(a, np.int64) * b + 2**14) >> 15)
 
 
 def _shifted(x: Integers, bits: int) -> Integers:
-    """A quotient by a power of two, half away from zero."""
+    """Divide by 2^bits, rounding half away from zero."""
     return np.asarray((x + (1 << (bits - 1)) + (x >> 63)) >> bits)
 
 
@@ -161,7 +161,7 @@ def _exp_within_quarter(x: Integers) -> Integers:
 
 
 def _reciprocal(x: Integers) -> Integers:
-    """2 / (1 + x) for x in 0 ... 1, 2 integer bits: Newton's division."""
+    """Return 2 / (1 + x) for x in 0 ... 1, with 2 integer bits, by Newton's division."""
     half = (x + MOST + 1) >> 1
     y = _narrow(_48_OVER_17) + _times(half, _narrow(-_32_OVER_17))
     for _ in range(_NEWTON_STEPS):

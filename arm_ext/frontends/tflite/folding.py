@@ -73,7 +73,7 @@ def _plain(function: Callable[..., Any]) -> _Fold:
 
 
 def _divided(_: Any, __: Any, values: Sequence[_Array]) -> _Array:
-    """Integers towards zero."""
+    """Divide integers, rounding towards zero."""
     x, y = values
     return np.asarray(x / y) if x.dtype.kind == "f" else quotient(x, y)
 

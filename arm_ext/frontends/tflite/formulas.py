@@ -14,7 +14,7 @@ _R = relax.op
 
 
 def _fill(c: Any, op: Any) -> relax.Expr:
-    """A value of run time, as often as the constant sizes say."""
+    """Convert FILL with a run-time value and constant sizes."""
     sizes = c.known(op.Inputs(0))
     if sizes is None:
         raise ModelError("its sizes are computed at run time; they must be constants")
@@ -23,7 +23,7 @@ def _fill(c: Any, op: Any) -> relax.Expr:
 
 
 def _densify(c: Any, op: Any) -> relax.Expr:
-    """Sparse weights, laid out."""
+    """Convert DENSIFY of constant sparse weights to a dense constant."""
     c.convert_densify(op)
     return constant(np.asarray(c.get_prefetched_node(op.Outputs(0))))
 
@@ -32,4 +32,4 @@ FORMULAS: dict[str, Convert] = {
     "DENSIFY": _densify,
     "FILL": _fill,
 }
-"""TFLite's operator name → what converts it."""
+"""TFLite's operator name → its converter."""

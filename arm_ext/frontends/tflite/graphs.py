@@ -19,7 +19,7 @@ from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
 from arm_ext.frontends.tflite.forms import Convert
 
 MOST_TURNS = 4096
-"""A loop that is unrolled has at most."""
+"""Most turns of a loop that is unrolled."""
 
 
 def called(op: Any, code: str) -> tuple[int, ...]:
@@ -65,7 +65,7 @@ def check_nesting(model: Any, name_of: Callable[[Any, Any], str]) -> None:
         name_of: Given the model and an operator, returns the operator's name.
 
     Raises:
-        ModelError: It names the graph, or how deep or large the model is.
+        ModelError: There is one; the message names the graph, or how deep or large the model is.
     """
     runs: dict[int, list[int]] = {}
     for number in graphs_of(model, name_of):
@@ -110,7 +110,7 @@ def check_size(count: int) -> None:
     """Refuse more operators than can be compiled, with the graphs that they run written out.
 
     Raises:
-        ModelError: There are more.
+        ModelError: There are more operators than the limit.
     """
     if count > MOST_CALLS:
         raise ModelError(
@@ -167,4 +167,4 @@ _OPTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 GRAPHS: dict[str, Convert] = {"CALL": _call, "IF": _if, _COMPOSITE: _call, "WHILE": _while}
-"""TFLite's operator name → what converts it."""
+"""TFLite's operator name → its converter."""

@@ -113,7 +113,7 @@ def _is_matrix_product(c: Any, op: Any, data: Any, weight: Any) -> bool:
 
 
 def _range(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr]:
-    """The smallest and the largest value, 0 included."""
+    """Emit the smallest and the largest value, 0 included."""
     zero = relax.const(0.0, "float32")
     low = relax.op.minimum(relax.op.min(x, list(axes), keepdims=True), zero)
     return low, relax.op.maximum(relax.op.max(x, list(axes), keepdims=True), zero)
@@ -126,7 +126,7 @@ def _by_reciprocal(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
 
 
 def _integers(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
-    """XNNPACK's rounding: multiplies by steps a unit, rounds half to even, and then adds the zero point.
+    """Emit XNNPACK's quantisation: multiply by steps per unit, round half to even, then add the zero point.
 
     Returns:
         Values and zero points, integers as float32, and the steps.
@@ -149,7 +149,10 @@ def _integers(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Exp
 
 
 def _by_step(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
-    """LiteRT's own rounding: step and zero point in binary64; the latter added first, then half away from zero."""
+    """Emit LiteRT's own rounding of data.
+
+    Step and zero point are in binary64; the zero point is added first, then half is rounded away from zero.
+    """
     low, high = (relax.op.astype(end, "float64") for end in _range(x, axes))
     least, most, steps, one, zero = (relax.const(v, "float64") for v in (_LEAST, _MOST, _STEPS, 1.0, 0.0))
     flat = relax.op.equal(low, high)

@@ -42,7 +42,7 @@ def integer_lstm(c: Any, op: Any, options: Any) -> relax.Expr:
     """Convert all steps of an LSTM; the result is int8.
 
     Raises:
-        ModelError: It has a form that is not computed here.
+        ModelError: The LSTM has an unsupported form.
     """
     o = operands_of(c, op)
     _check(o, op, options)
@@ -59,7 +59,7 @@ def integer_lstm(c: Any, op: Any, options: Any) -> relax.Expr:
 
 
 def _gates(o: Operands) -> list[int]:
-    """The gates that there are; one without an input gate uses 1 minus the forget gate."""
+    """Return the gates that the LSTM has; one without an input gate uses 1 minus the forget gate."""
     return [gate for gate in range(4) if o.has(_WEIGHTS + gate)]
 
 
@@ -68,7 +68,7 @@ def _units_of(o: Operands) -> int:
 
 
 def _products(o: Operands, first: int, data: float) -> tuple[Array, Array, list[float]]:
-    """Weights [gates * hidden, ...] from input `first` on, biases, and each gate's scale of products with data."""
+    """Return weights [gates * hidden, ...] from input `first` on, biases, and each gate's scale of its products."""
     gates = _gates(o)
     weights = np.concatenate([o.integers(first + gate) for gate in gates])
     biases = np.concatenate([o.integers(_BIASES + gate) for gate in gates])
@@ -76,7 +76,7 @@ def _products(o: Operands, first: int, data: float) -> tuple[Array, Array, list[
 
 
 def _lstm(o: Operands, data: list[float], hidden: tuple[float, int], options: Any) -> IntegerLstm:
-    """What each step computes.
+    """Return the parameters of each step.
 
     Args:
         o: Operands of the operator.
@@ -111,7 +111,7 @@ def _scale(real: float) -> Scale:
 
 
 def _constants(o: Operands, lstm: IntegerLstm) -> Constants:
-    """Weights with zero points in the offsets, and tables."""
+    """Return weights, with zero points in the offsets, and tables."""
     weights = _products(o, _RECURRENT, 1.0)[0]
     tables = [
         fixed_point.fixed_logistic(),
@@ -131,12 +131,12 @@ def _constants(o: Operands, lstm: IntegerLstm) -> Constants:
 
 
 def _shift(weights: Array, zero_point: int) -> Array:
-    """What a zero point of the data contributes to products with weights [columns, k], negated."""
+    """Return minus the contribution of a zero point of the data to products with weights [columns, k]."""
     return np.asarray(-zero_point * weights.sum(-1, dtype=np.int64), np.int32)
 
 
 def _units(limit: float, scale: float, dtype: str) -> int:
-    """A limit in units of a scale."""
+    """Return a limit in units of a scale."""
     most = int(np.iinfo(dtype).max)
     return int(min(max(limit / scale, -most - 1), most)) if limit > 0 else 0
 

@@ -76,7 +76,7 @@ def check_references(model: Any) -> None:
     """Refuse numbers of tensors, buffers and operator codes that the file has none of.
 
     Raises:
-        ValueError: Names the first.
+        ValueError: There is one; the message names the first.
     """
     for number in range(model.SubgraphsLength()):
         graph = model.Subgraphs(number)
@@ -110,7 +110,7 @@ def check_operator(c: Any, op: Any, code: str, node: str) -> None:
         node: Name of the source node.
 
     Raises:
-        ModelError: It names option or input, value and limit.
+        ModelError: A number exceeds its limit; the message names option or input, value and limit.
     """
     site, options = Site(code, node), _options_of(op)
     for name, limit in _OPTIONS.items():
@@ -144,7 +144,7 @@ def check_operator(c: Any, op: Any, code: str, node: str) -> None:
 
 
 def _options_of(op: Any) -> Any:
-    """The options of an operator, of whatever kind they are; None without any."""
+    """Return the options of an operator, of whatever type; None if it has none."""
     table, kind = op.BuiltinOptions(), _OPTION_NAMES.get(op.BuiltinOptionsType(), "NONE")
     if table is None or not hasattr(tflite, kind):
         return None
@@ -154,10 +154,10 @@ def _options_of(op: Any) -> Any:
 
 
 def check_scales(graph: Any) -> None:
-    """Refuse scales that no quantiser means: at most 0, infinite or no numbers.
+    """Refuse invalid scales: those at most 0, infinite or NaN.
 
     Raises:
-        ModelError: It names the tensor.
+        ModelError: There is one; the message names the tensor.
     """
     for tensor in (graph.Tensors(k) for k in range(graph.TensorsLength())):
         quantization = tensor.Quantization()

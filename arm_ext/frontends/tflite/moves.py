@@ -48,7 +48,7 @@ def _gather(c: Any, op: Any) -> relax.Expr:
 
 
 def _gather_nd(c: Any, op: Any) -> relax.Expr:
-    """Indices are along the last axis, as in Relax."""
+    """Convert GATHER_ND; index vectors are along the last axis, as in Relax."""
     x, places = c.get_input_tensors(op)
     return relax.op.gather_nd(data_of(c, x), relax.op.astype(data_of(c, places), "int64"))
 
@@ -62,7 +62,7 @@ def _split_v(c: Any, op: Any) -> relax.Expr:
 
 
 def _mirror_pad(c: Any, op: Any) -> relax.Expr:
-    """Axis by axis, the elements that the border repeats."""
+    """Convert MIRROR_PAD axis by axis, as a concatenation with the elements that the border repeats."""
     mode = c._get_builtin_options(op, tflite.MirrorPadOptions).Mode()
     x, widths = c.get_input_tensors(op)
     value = data_of(c, x)
@@ -75,7 +75,7 @@ def _mirror_pad(c: Any, op: Any) -> relax.Expr:
 
 
 def _space_to_batch(c: Any, op: Any) -> relax.Expr:
-    """[N, spatial, rest] → [blocks N, spatial / blocks, rest], padded first."""
+    """Convert SPACE_TO_BATCH_ND: [N, spatial, rest] → [blocks N, spatial / blocks, rest], padded first."""
     x, sizes, pads = c.get_input_tensors(op)
     blocks = [int(size) for size in c.get_tensor_value(sizes)]
     batch, *shape = shape_of(x)
@@ -93,7 +93,7 @@ def _space_to_batch(c: Any, op: Any) -> relax.Expr:
 
 
 def _batch_to_space(c: Any, op: Any) -> relax.Expr:
-    """The reverse, cropped at the end."""
+    """Convert BATCH_TO_SPACE_ND: [blocks N, spatial, rest] → [N, spatial * blocks, rest], then cropped."""
     x, sizes, crops = c.get_input_tensors(op)
     blocks = [int(size) for size in c.get_tensor_value(sizes)]
     batch, *shape = shape_of(x)
@@ -112,7 +112,7 @@ def _batch_to_space(c: Any, op: Any) -> relax.Expr:
 
 
 def _select(c: Any, op: Any) -> relax.Expr:
-    """A condition of one axis chooses whole rows."""
+    """Convert SELECT; a condition with one axis chooses whole rows."""
     condition, x, y = c.get_input_tensors(op)
     chosen, rank = data_of(c, condition), len(shape_of(x))
     if len(shape_of(condition)) == 1 < rank:
@@ -143,7 +143,7 @@ def _dynamic_update_slice(c: Any, op: Any) -> relax.Expr:
 
 
 def _scatter_nd(c: Any, op: Any) -> relax.Expr:
-    """Sums of updates, and elsewhere the value 0 of the tensor's own dtype, which need not stand for 0."""
+    """Convert SCATTER_ND: sums of updates, elsewhere the stored value 0, which need not stand for the number 0."""
     places, updates, _ = c.get_input_tensors(op)
     (output,) = c.get_output_tensors(op)
     value = data_of(c, updates)
@@ -161,7 +161,7 @@ def _scatter_nd(c: Any, op: Any) -> relax.Expr:
 
 
 def _sparse_to_dense(c: Any, op: Any) -> relax.Expr:
-    """Values at places given in whole or as indices of one axis."""
+    """Convert SPARSE_TO_DENSE, whose places are index vectors or indices of one axis."""
     places, _, values, default = c.get_input_tensors(op)
     (output,) = c.get_output_tensors(op)
     shape, rank = shape_of(output), len(shape_of(places))
@@ -210,4 +210,4 @@ MOVES: dict[str, Convert] = {
     "SPARSE_TO_DENSE": _sparse_to_dense,
     "SPLIT_V": _split_v,
 }
-"""TFLite's operator name → what converts it."""
+"""TFLite's operator name → its converter."""

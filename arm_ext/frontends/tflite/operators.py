@@ -58,7 +58,7 @@ def _quantize(c: Any, op: Any) -> relax.Expr:
 
 
 def _affine(tensor: Any) -> tuple[float, int]:
-    """Scale and zero point of a tensor of any type."""
+    """Return scale and zero point of a tensor of any type."""
     found = tensor.Quantization()
     if found is None or found.ScaleLength() != 1:
         raise ModelError("its data or its result have no scale, or several")
@@ -84,20 +84,20 @@ def _reshape(c: Any, op: Any) -> relax.Expr:
 
 
 def _softmax(c: Any, op: Any) -> relax.Expr:
-    """Upstream takes beta for 1."""
+    """Convert SOFTMAX with beta, which upstream takes for 1."""
     beta, value = c._get_builtin_options(op, tflite.SoftmaxOptions).Beta(), _identity(c, op)
     scaled = value if beta == 1 else relax.op.multiply(value, relax.const(beta, "float32"))
     return relax.op.nn.softmax(scaled, -1)
 
 
 def _gelu(c: Any, op: Any) -> relax.Expr:
-    """Upstream does not know of the approximate form."""
+    """Convert GELU, whose approximate form upstream does not know."""
     approximate = c._get_builtin_options(op, tflite.GeluOptions).Approximate()
     return (relax.op.nn.gelu_tanh if approximate else relax.op.nn.gelu)(_identity(c, op))
 
 
 def _prelu(c: Any, op: Any) -> relax.Expr:
-    """Upstream flattens the data and repeats the slopes of channels, so that no product's kernel can take them."""
+    """Convert PRELU with unflattened data: upstream's form keeps products from being fused with it."""
     data, slopes = c.get_input_tensors(op)
     if math.prod(shape_of(slopes)[:-1]) != 1 or not shape_of(slopes):
         return c.convert_prelu(op)
@@ -115,7 +115,7 @@ def _nms_v5(c: Any, op: Any) -> relax.Expr:
 
 
 def _places_from_0(c: Any, found: relax.Tuple) -> relax.Expr:
-    """Behind the last box that is found indices are 0; upstream has -1 there."""
+    """Convert an operator whose indices after the last found box are 0; upstream has -1 there."""
     places, *others = found.fields
     return relax.Tuple(
         [relax.op.maximum(places, relax.const(0, str(c.bb.normalize(places).ty.dtype))), *others]
@@ -123,7 +123,7 @@ def _places_from_0(c: Any, found: relax.Tuple) -> relax.Expr:
 
 
 def _fully_connected(c: Any, op: Any) -> relax.Expr:
-    """Upstream does not flatten its input."""
+    """Convert FULLY_CONNECTED, whose input upstream does not flatten."""
     data, weight = c.get_input_tensors(op)[:2]
     (output,) = c.get_output_tensors(op)
     depth = shape_of(weight)[1]
@@ -133,7 +133,7 @@ def _fully_connected(c: Any, op: Any) -> relax.Expr:
 
 
 def _batch_matmul(c: Any, op: Any) -> relax.Expr:
-    """Upstream asks a reshaped tensor for its shape before it has one."""
+    """Convert BATCH_MATMUL; upstream reads the shape of a reshaped tensor before it is inferred."""
     options = c._get_builtin_options(op, tflite.BatchMatMulOptions)
     sides = [c.get_tensor_expr(tensor) for tensor in c.get_input_tensors(op)]
     for number, swapped in enumerate((options.AdjX(), options.AdjY())):
@@ -153,7 +153,7 @@ def _transpose_conv(c: Any, op: Any) -> relax.Expr:
 
 
 def _transpose_conv_bias(c: Any, op: Any) -> relax.Expr:
-    """MediaPipe's operator: its options are a padding, and the strides along width and height, as int32."""
+    """Convert MediaPipe's operator; its options are a padding, and strides along width and height, as int32."""
     padding, *strides = (int(value) for value in op.CustomOptionsAsNumpy().view(np.int32))
     data, weight, *bias = c.get_input_tensors(op)
     kernel = (0, 0) if padding == _PADDING_SAME else shape_of(weight)[1:3]
@@ -208,4 +208,4 @@ OWN: dict[str, Convert] = {
     "SVDF": svdf,
     "TRANSPOSE_CONV": _transpose_conv,
 }
-"""TFLite's operator name → what converts it."""
+"""TFLite's operator name → its converter."""

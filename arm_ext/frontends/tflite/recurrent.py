@@ -48,7 +48,10 @@ _EPSILON = 1e-8
 def _rnn_direction(
     c: Any, o: Operands, first: int, activation: int, *, time_major: bool, backward: bool = False
 ) -> relax.Expr:
-    """Weights, recurrent weights, bias and state are inputs `first` and those after it."""
+    """Emit one direction of an RNN.
+
+    Weights, recurrent weights, bias and state are inputs `first` and those after it.
+    """
     x = steps_first(c, o.value(0), time_major=time_major)
     if activation in WALKED and o.in_float(range(first, first + 3)):
         bias = o.array([first + 2])
@@ -89,7 +92,7 @@ _FORWARD, _BACKWARD = _Lstm(1, 5, 9, 12, 16, 35, 48), _Lstm(18, 22, 26, 29, 33, 
 def _lstm_direction(
     c: Any, o: Operands, at: _Lstm, options: Any, *, time_major: bool, backward: bool = False
 ) -> relax.Expr:
-    """Gates are those there are: without that of the input, it is 1 less the forget gate."""
+    """Emit one direction of an LSTM; without an input gate, that gate is 1 minus the forget gate."""
     if _is_plain(o, at, options):
         return _walked(c, o, at, options, time_major=time_major, backward=backward)
     gates = [gate for gate in range(4) if o.has(at.weights + gate)]
@@ -216,4 +219,4 @@ RECURRENT: dict[str, Convert] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
     "UNIDIRECTIONAL_SEQUENCE_RNN": _rnn,
 }
-"""TFLite's operator name → what converts it."""
+"""TFLite's operator name → its converter."""

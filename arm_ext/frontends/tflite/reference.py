@@ -84,11 +84,11 @@ def run_litert(
 
 
 class Tensors:
-    """LiteRT on a model, by its own kernels on one thread, for any of the tensors of its first graph.
+    """LiteRT on a model, by its own kernels on one thread, for any tensors of its first graph.
 
     Raises:
         EnvError: LiteRT is not installed.
-        ModelError: It cannot run the model.
+        ModelError: LiteRT cannot run the model.
     """
 
     def __init__(self, model: bytes, name: str) -> None:
@@ -119,7 +119,7 @@ class Tensors:
     ) -> dict[int, npt.NDArray[Any]]:
         """Return tensors by their numbers, for inputs in the model's order.
 
-        What the model keeps goes on from the call before.
+        The model's variables keep their values from one call to the next.
 
         Args:
             inputs: Values of the inputs.

@@ -77,7 +77,7 @@ def initial_values(c: Any, operators: Operators) -> dict[str, npt.NDArray[Any]]:
         operators: Operators of the model's graphs.
 
     Raises:
-        ModelError: They assign what is no constant.
+        ModelError: A graph assigns a value that is no constant.
     """
     for graph in sorted(_run_once(c.whole.model, operators)):
         c.run(graph, [])
@@ -100,7 +100,7 @@ def _run_once(model: Any, operators: Operators) -> set[int]:
 
 
 def _assigned(model: Any, operators: Operators) -> set[str]:
-    """Names of variables that are assigned in a run; "" for one whose handle is made elsewhere."""
+    """Return the names of variables that are assigned in a run; "" for one whose handle is made elsewhere."""
     once, names = _run_once(model, operators), set()
     for graph, ops in operators.items():
         handles: dict[int, str] = {}
@@ -160,4 +160,4 @@ RESOURCES: dict[str, Convert] = {
     "READ_VARIABLE": _read,
     "VAR_HANDLE": _handle,
 }
-"""TFLite's operator name → what converts it."""
+"""TFLite's operator name → its converter."""

@@ -37,7 +37,7 @@ WALKED = {
     tflite.ActivationFunctionType.RELU: Activation("relu"),
     tflite.ActivationFunctionType.TANH: Activation("tanh"),
 }
-"""The activations of cells that `walk_steps` takes."""
+"""Activations of cells that `walk_steps` supports."""
 
 State = tuple[relax.Expr, ...]
 Step = Callable[[relax.Expr, State], State]
@@ -140,7 +140,7 @@ def quantization_of(tensor: Any) -> tuple[float, int]:
     """Return scale and zero point of a per-tensor quantised tensor.
 
     Raises:
-        ModelError: It is quantised per channel, or not at all.
+        ModelError: The tensor is quantised per channel, or not at all.
     """
     if not tensor.qnn_params:
         raise ModelError("a tensor of its is not quantised, where others are")
@@ -177,7 +177,7 @@ def activation_of(number: int) -> Callable[[relax.Expr], relax.Expr]:
     """Return the function for an activation's number in TFLite's schema.
 
     Raises:
-        ModelError: There is none here.
+        ModelError: The activation is not supported.
     """
     if number not in _ACTIVATIONS:
         raise ModelError(f"its activation {number} is none that an LSTM, RNN or SVDF has here")
@@ -267,5 +267,5 @@ def _kept(o: Operands, walked: Walked, states: Sequence[int], *, time_major: boo
 
 
 def steps_first(c: Any, x: relax.Expr, *, time_major: bool) -> relax.Expr:
-    """Return an operator's data as [steps, batch, ...], or its result as it is to be."""
+    """Return an operator's data as [steps, batch, ...], or its result in the wanted order."""
     return x if time_major else c.bb.emit(_R.permute_dims(x, [1, 0, 2]))

@@ -6,7 +6,8 @@
     EXP, GELU, LOG, RSQRT       a table of 513 values, likewise
     SOFTMAX                     such tables of exp and of 1 / (1 + x)
 
-LiteRT is up to 12 of 65,536 steps off these functions themselves, and log and rsqrt near 0 thousands.
+LiteRT's results differ from the exact functions by up to 12 of 65,536 steps, and those of log and rsqrt near 0 by
+thousands.
 """
 
 import math
@@ -99,8 +100,8 @@ def _between(
         data: The int16 tensor.
         scale: Scale of the data.
         bits: Bits of the fraction between two entries of the table.
-        form: What it is beyond the table, what is added to it and what it is subtracted from for negative data, and by
-            how many bits it is shifted then.
+        form: Value beyond the table, number added to the result, number that the result is subtracted from for negative
+            data, and bits of the shift that follows.
     """
     beyond, after, before, down = form
     multiplier, shift = scale / _FIXED_SCALE * 3, 0
@@ -165,7 +166,7 @@ def _gelu(c: Any, op: Any) -> Callable[[_Array, float], _Array]:
 
 
 def _positive(function: Callable[[_Array], _Array], otherwise: int) -> Callable[[_Array, float], _Array]:
-    """A function of positive numbers; others give so many units of the result."""
+    """Return a function that gives `function` of positive numbers, and `otherwise` units of the result for others."""
     return lambda x, scale: np.where(x > 0, function(np.where(x > 0, x, 1)), otherwise * scale)
 
 
@@ -192,4 +193,4 @@ SIXTEEN_BITS: dict[str, Convert] = {
     "TANH": _tanh,
     **dict.fromkeys(_FUNCTIONS, _tabulated),
 }
-"""TFLite's operator name → what gives its integers, or None where LiteRT has no kernel for its scales."""
+"""TFLite's operator name → converter to integers, which returns None where LiteRT has no kernel for the scales."""

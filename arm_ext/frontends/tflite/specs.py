@@ -26,16 +26,16 @@ _TYPES = {value: name for name, value in vars(tflite.TensorType).items() if isin
 
 
 def tensor_name(tensor: Any) -> str:
-    """The name that the file has for a tensor."""
+    """Return the file's name of a tensor."""
     name: bytes = tensor.Name() or b""
     return name.decode() or "tensor"
 
 
 def spec_of(tensor: Any) -> TensorSpec:
-    """A tensor's name, shape and type.
+    """Return a tensor's name, shape and type.
 
     Raises:
-        ModelError: No input or output is taken of its type.
+        ModelError: Inputs and outputs of that type are not supported.
     """
     name = tensor_name(tensor)
     if tensor.Type() not in _DTYPES:
@@ -64,7 +64,7 @@ def check_shapes(
         signatures: Name of an input → its sizes, -1 for those that the file leaves open.
 
     Raises:
-        UsageError: Names the first that does not fit.
+        UsageError: A shape does not fit; the message names the first.
     """
     refuse_unknown_inputs(shapes, [spec.name for spec in inputs])
     for spec in inputs:

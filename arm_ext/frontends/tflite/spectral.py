@@ -38,7 +38,7 @@ def _rfft2d(c: Any, op: Any) -> relax.Expr:
 
 
 def _moved(x: relax.Expr, axes: list[int], order: list[int]) -> relax.Expr:
-    """`x` with its last axes in another order."""
+    """Return `x` with its last axes in another order."""
     return _R.permute_dims(x, [*range(axes[0]), *(axes[k] for k in order)])
 
 
@@ -53,4 +53,4 @@ def _cast(c: Any, op: Any) -> relax.Expr:
 
 
 SPECTRAL: dict[str, Convert] = {"CAST": _cast, "RFFT2D": _rfft2d}
-"""TFLite's operator name → what converts it."""
+"""TFLite's operator name → its converter."""

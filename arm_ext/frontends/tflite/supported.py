@@ -68,7 +68,7 @@ def check_supported(nodes: dict[str, str], known: Collection[str]) -> None:
         known: Names of the operators that upstream converts.
 
     Raises:
-        ModelError: Lists them.
+        ModelError: There are such operators; the message lists them.
     """
     missing: dict[str, list[str]] = {}
     for name, operator in nodes.items():

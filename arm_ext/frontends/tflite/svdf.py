@@ -29,7 +29,7 @@ def svdf(c: Any, op: Any) -> relax.Expr:
     """Convert an SVDF operator; the result is float or int8.
 
     Raises:
-        ModelError: It has a form that is not computed here.
+        ModelError: The operator has an unsupported form.
     """
     options, o = c._get_builtin_options(op, tflite.SVDFOptions), operands_of(c, op)
     filters, frames = shape_of(o.tensor(_TIME))
@@ -63,11 +63,11 @@ class _Form:
         self.o, self.rows, self.filters, self.frames, self.units = o, rows, filters, frames, units
 
     def total(self, new: relax.Expr, time: relax.Expr, zero_point: int) -> relax.Expr:
-        """Sums by unit of the frames that the state has then, the newest among them.
+        """Add the newest frame to the state, and return the weighted sums of its frames by unit.
 
         Args:
             new: [rows, filters], of the state's type.
-            time: [filters, frames] weights; what they are of, the state's type or int32.
+            time: Weights [filters, frames], in the state's type or in int32, in which products are then computed.
             zero_point: Zero point of the state.
         """
         emit = self.o.c.bb.emit

@@ -16,9 +16,9 @@ from arm_ext.frontends.tflite.forms import shape_of
 
 
 class ShownTensor:
-    """A tensor of the file that says it has another type, or another shape.
+    """A tensor of the file that is shown with another type or shape.
 
-    Attributes of the file's tensor that are not given are its own.
+    All other attributes are those of the file's tensor.
     """
 
     def __init__(self, tensor: Any, kind: int | None = None, shape: tuple[int, ...] | None = None) -> None:
@@ -30,11 +30,11 @@ class ShownTensor:
         return getattr(self._tensor, name)
 
     def Type(self) -> int:  # noqa: N802 (the name in TFLite's schema)
-        """The type that it is shown with."""
+        """Return the type that the tensor is shown with."""
         return int(self._tensor.Type() if self._kind is None else self._kind)
 
     def ShapeLength(self) -> int:  # noqa: N802
-        """The number of its axes."""
+        """Return the number of axes."""
         return int(self._tensor.ShapeLength() if self._shape is None else len(self._shape))
 
     def ShapeAsNumpy(self) -> npt.NDArray[np.int32]:  # noqa: N802
@@ -44,7 +44,7 @@ class ShownTensor:
 
 
 def constant(value: npt.NDArray[Any]) -> Constant:
-    """An array as a constant of its own type, which `relax.const` does not leave int64 and float64."""
+    """Return an array as a constant of its own dtype; `relax.const` narrows int64 and float64."""
     return relax.const(value, str(value.dtype))
 
 
@@ -55,7 +55,7 @@ def static_shape(value: relax.Expr) -> tuple[int, ...] | None:
 
 
 def signature_of(tensor: Any) -> tuple[int, ...]:
-    """The declared shape, with -1 where a size is left to whoever runs the model."""
+    """Return the declared shape, with -1 for sizes that the file leaves open."""
     if tensor.ShapeSignatureLength() and tensor.ShapeSignatureLength() == tensor.ShapeLength():
         return tuple(int(size) for size in tensor.ShapeSignatureAsNumpy())
     return tuple(int(size) for size in tensor.ShapeAsNumpy()) if tensor.ShapeLength() else ()
@@ -70,7 +70,7 @@ def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tu
         wanted: Sizes that its operator gives, possibly with -1, if the file leaves more than one size open.
 
     Raises:
-        ModelError: Neither makes a shape of them.
+        ModelError: The elements fit neither shape.
     """
     for shape in (signature_of(tensor.tensor), wanted):
         if shape is None or list(shape).count(-1) > 1:

@@ -65,7 +65,7 @@ def read_program(path: Path) -> ExportedProgram:
     """Read a program that torch.export.save wrote.
 
     Raises:
-        UntrustedError: Something in it is no data.
+        UntrustedError: The file holds something that is not plain data.
         Exception: The file is damaged; of many types.
     """
     with zipfile.ZipFile(path) as archive:
@@ -104,7 +104,7 @@ class _Members:
 
 
 def _tensors(members: _Members, folder: str, config: str) -> dict[str, torch.Tensor]:
-    """Weights or constants by their paths; those that share bytes share memory."""
+    """Return weights or constants by their paths; those that share bytes share memory."""
     stored: dict[str, torch.Tensor] = {}
     tensors: dict[str, torch.Tensor] = {}
     for name, payload in _record(schema.PayloadConfig, members.json(config)).config.items():
@@ -144,7 +144,7 @@ def _checked(kind: Any, value: Any, owner: str, field: str) -> Any:
     """Return JSON's value of one field as torch has it.
 
     Raises:
-        UntrustedError: A string is none that may stand there.
+        UntrustedError: A string is not allowed in that place.
         ValueError: The value is of another type.
     """
     origin = get_origin(kind)
@@ -245,7 +245,7 @@ def _device(text: str) -> str:
 
 
 def _treespec(text: str) -> str:
-    """The nesting of arguments or results, JSON in JSON."""
+    """Check the text of a nesting of arguments or results, which is JSON inside JSON."""
     version, tree = json.loads(text)
     if version != 1:
         raise ValueError(f"its trees are of version {version}")

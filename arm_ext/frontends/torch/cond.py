@@ -54,7 +54,7 @@ def with_branches(mod: tvm.IRModule, deciding: Sequence[str]) -> tvm.IRModule:
 
 
 def _decisions(func: relax.Function) -> Iterator[list[Call]]:
-    """The calls of functions by name, those of a branch and its other together."""
+    """Yield the calls of functions by name, those of a branch and of its alternative together."""
     for binding in (binding for block in func.body.blocks for binding in block.bindings):
         values: list[Expr] = [binding.value]
         if isinstance(binding.value, relax.If):
@@ -66,12 +66,12 @@ def _decisions(func: relax.Function) -> Iterator[list[Call]]:
 
 
 def _callees(name: str, func: relax.Function) -> Iterator[Call]:
-    """The calls of other functions."""
+    """Yield the calls of other functions."""
     return (call for calls in _decisions(func) for call in calls if call.op.name_hint != name)
 
 
 def _without_weights(functions: _Functions) -> _Functions:
-    """Functions that have the constants which they were given."""
+    """Move constants that are passed to functions into these functions."""
     reached: _Functions = {}
     held: dict[str, set[int]] = {MAIN: set()}
     left = [(MAIN, functions[MAIN])]
@@ -95,7 +95,7 @@ def _without_weights(functions: _Functions) -> _Functions:
 
 
 def _kept(name: str, func: relax.Function) -> set[int]:
-    """The parameters that have one value as long as the function runs: in a loop, those that it gives to itself."""
+    """Return the indices of parameters that never change: in a loop, those that it passes to itself."""
     again = [call for calls in _decisions(func) for call in calls if call.op.name_hint == name]
     return {k for k, param in enumerate(func.params) if all(call.args[k].same_as(param) for call in again)}
 
@@ -108,7 +108,7 @@ def _given(func: relax.Function, call: Call, held: set[int]) -> relax.Function:
 
 
 def _named(functions: _Functions, deciding: Sequence[str]) -> _Functions:
-    """Functions whose calls are named after the node of `main` that leads to them."""
+    """Return the functions with their calls named after the node of `main` that leads to them."""
     names: dict[str, str] = {}
     left = [
         (call.op.name_hint, node)
@@ -131,7 +131,7 @@ def _named(functions: _Functions, deciding: Sequence[str]) -> _Functions:
 
 
 def _outlined(name: str, func: relax.Function) -> _Functions:
-    """A function whose dataflow blocks are calls of functions, and these."""
+    """Return a function whose dataflow blocks are moved into functions of their own, and these functions."""
     made: dict[str, relax.Function] = {}
     new: dict[Var, Var] = {}
 

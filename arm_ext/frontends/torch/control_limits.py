@@ -34,7 +34,7 @@ def check_control_flow(program: ExportedProgram) -> None:
 
     Raises:
         ModelError: Branches and loops are nested more than MOST_NESTED deep, or a loop has no end or more than
-            MOST_ROUNDS rounds; it names the node.
+            MOST_ROUNDS rounds; the message names the node.
     """
     for name, graph in program.graph_module.named_modules():
         depth = name.count(".") + 1

@@ -33,7 +33,7 @@ Convert = Callable[["ExportedProgramImporter", torch.fx.Node], relax.Expr]
 
 
 def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> dict[str, Any]:
-    """The node's arguments by the names that its operator has for them; values are those of the graph."""
+    """Return the node's arguments by the names that its operator has for them; values are those of the graph."""
     assert isinstance(node.target, torch._ops.OpOverload)  # CONVERTERS has no others
     schema = node.target._schema
     given = dict(zip((a.name for a in schema.arguments), importer.retrieve_args(node), strict=False))
@@ -42,7 +42,7 @@ def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> di
 
 
 def _attention(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    """softmax(q k^T scale + mask) v over [..., length, width]."""
+    """Emit softmax(q k^T scale + mask) v over [..., length, width]."""
     a = arguments_of(importer, node)
     emit = importer.block_builder.emit
     q, k, v, mask = a["query"], a["key"], a["value"], a["attn_mask"]
@@ -92,7 +92,7 @@ def _dequantize(importer: "ExportedProgramImporter", node: torch.fx.Node) -> rel
 def _parameters(
     importer: "ExportedProgramImporter", a: dict[str, Any], dtype: str
 ) -> tuple[relax.Expr, relax.Expr]:
-    """Scale and zero point: numbers, or vectors along an axis."""
+    """Return scale and zero point: numbers, or vectors along an axis."""
     if "scales" not in a:
         return relax.const(a["scale"], "float32"), relax.const(a["zero_point"], dtype)
     return a["scales"], importer.block_builder.emit(relax.op.astype(a["zero_points"], dtype))
@@ -108,7 +108,7 @@ def _index(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str
 
 
 def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """A quotient, of operands of one type or numbers."""
+    """Convert a division of operands of one dtype, or numbers."""
     emit, dtype = importer.block_builder.emit, str(a["self"].ty.dtype)
     left, right = a["self"], a["other"]
     if isinstance(right, bool | int | float):
@@ -122,7 +122,7 @@ def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[st
 
 
 def _clamp(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Bounds that are numbers or tensors; upstream's is infinite where one is missing, which no integer is."""
+    """Convert clamp, whose bounds are numbers or tensors; upstream's missing bound is infinite, which no integer is."""
     emit, dtype = importer.block_builder.emit, _dtype(node.meta["val"].dtype)
     x = emit(relax.op.astype(a["self"], dtype))
     for bound, limited in ((a["min"], relax.op.maximum), (a["max"], relax.op.minimum)):
@@ -140,7 +140,7 @@ def _clamp_by_numbers(
 
 
 def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Tensors one after the other; those without elements may have any rank, as an empty KV cache has."""
+    """Convert cat; tensors without elements may have any rank, as an empty KV cache has."""
     full = [
         x for x in a["tensors"] if not any(isinstance(dim, tirx.IntImm) and dim == 0 for dim in x.ty.shape)
     ]
@@ -158,7 +158,7 @@ def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Ex
 
 
 def _without_statistics(name: str) -> Convert:
-    """Return a converter by upstream's of that name, which returns the normalised data alone."""
+    """Return a converter that uses upstream's of that name, which returns the normalised data alone."""
 
     def convert(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
         if any(user.target is operator.getitem and user.args[1] != 0 for user in node.users):

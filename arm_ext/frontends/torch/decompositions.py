@@ -39,7 +39,7 @@ def _of_channels(values: Tensor | None, x: Tensor) -> Tensor | None:
 
 
 def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -> Any:
-    """Add the bias apart for types other than float32, in which TVM's importer adds it."""
+    """Add the bias in a separate step for types other than float32, in which TVM's importer adds it."""
     if bias is None or x.dtype == torch.float32:
         return NotImplemented
     return _aten.convolution(x, weight, None, *others) + _of_channels(bias, x)
@@ -64,7 +64,7 @@ _NORMED = (torch.float32, torch.float16)
 
 
 def _normalized(x: Tensor, axes: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return data less their mean in units of their deviation, the mean, and the unit's reciprocal."""
+    """Return normalised data, the mean, and the reciprocal of the deviation."""
     wide = x.to(torch.float32) if x.dtype == torch.bfloat16 else x
     variance, mean = torch.var_mean(wide, axes, correction=0, keepdim=True)
     factor = torch.rsqrt(variance + eps)

@@ -147,4 +147,4 @@ _MATHS: dict[str, Callable[..., Expr]] = {
 """Functions for which TVM generates no code, or code that is not exact near 0."""
 
 FUNCTIONS = {f"{name}.default": composed(function) for name, function in _MATHS.items()}
-"""Operator → what converts it, by a function of `common.maths`."""
+"""Operator → its converter, by a function of `common.maths`."""

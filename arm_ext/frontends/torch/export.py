@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PyTorch module with example inputs becomes an exported program."""
+"""Export of a PyTorch module with example inputs to an exported program."""
 
 import contextlib
 import io
@@ -33,7 +33,7 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
         example_inputs: The arguments of its `forward`, positional, or by name.
 
     Raises:
-        UsageError: It is no module; it is in training mode; the examples are none that `forward` takes.
+        UsageError: The object is no module, or one in training mode, or `forward` does not take the examples.
         ModelError: torch.export cannot take it; the message has torch's reason, and where in the module it is.
     """
     if not isinstance(module, nn.Module):
@@ -79,7 +79,7 @@ def quiet() -> Iterator[None]:
 
 
 def _where(err: Exception) -> str:
-    """The innermost line of the module's own code."""
+    """Return, for messages, the innermost line of the module's own code in a traceback; "" if there is none."""
     own = [frame for frame in traceback.extract_tb(err.__traceback__) if _is_own(Path(frame.filename))]
     return f", {own[-1].filename} line {own[-1].lineno}: `{own[-1].line}`" if own else ""
 

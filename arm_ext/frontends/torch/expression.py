@@ -90,7 +90,7 @@ def _is_call(name: str, args: list[ast.expr], keywords: list[ast.keyword]) -> bo
 
 
 def _is_base(node: ast.expr) -> bool:
-    """Whether it may be raised to a power; powers of powers grow beyond all memory."""
+    """Whether an expression may be raised to a power; powers of powers could exhaust memory."""
     return _is_value(node) and not any(
         isinstance(part, ast.Pow) or (isinstance(part, ast.Name) and part.id in _POWERS)
         for part in ast.walk(node)

@@ -20,7 +20,7 @@ def index(emit: Any, data: relax.Expr, indices: Sequence[relax.Expr | None]) -> 
             whole axis.
 
     Raises:
-        ValueError: Booleans, of which it depends on the data how many there are.
+        ValueError: An index is boolean, so that the size of the result depends on the data.
     """
     axes = [axis for axis, places in enumerate(indices) if places is not None]
     given = [places for places in indices if places is not None]

@@ -32,7 +32,7 @@ def index_put(
         accumulate: Whether values are added to what stands there.
 
     Raises:
-        ValueError: Booleans that are no mask of all data with one value.
+        ValueError: An index is boolean, and no mask of the whole data with one value.
     """
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     given = [index for index in indices if index is not None]
@@ -66,7 +66,7 @@ def _many(
     values: relax.Expr,
     accumulate: bool,
 ) -> relax.Expr:
-    """Several indices: their axes in front of the others, and back."""
+    """Emit the write for several indices: their axes are moved to the front, and back afterwards."""
     sizes = dims(data)
     others = [axis for axis in range(len(sizes)) if axis not in axes]
     shape = list(np.broadcast_shapes(*(tuple(dims(place)) for place in places)))

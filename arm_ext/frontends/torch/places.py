@@ -81,7 +81,7 @@ def slice_scattered(importer: "ExportedProgramImporter", node: torch.fx.Node, a:
 
 
 def _places(importer: "ExportedProgramImporter", length: Any, a: Arguments) -> relax.Expr:
-    """The indices of a slice."""
+    """Return the indices of a slice."""
     if not isinstance(length, int | tirx.IntImm) or not _is_tensor(a["start"]):
         raise ValueError(
             "the length of a slice follows from the data; a slice of a fixed length may begin at any place"

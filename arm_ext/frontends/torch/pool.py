@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max pooling with indices of which only the maxima are read, and average pooling with a divisor of its own."""
+"""Max pooling with indices of which only the maxima are read, and average pooling with an explicit divisor."""
 
 import math
 import operator
@@ -18,7 +18,7 @@ def maxima(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str
     """Convert max_pool{2,3}d_with_indices.
 
     Raises:
-        ValueError: The places are read.
+        ValueError: The indices are read.
     """
     if any(user.target is operator.getitem and user.args[1] == 1 for user in node.users):
         raise ValueError("where the maxima stand (return_indices) is not supported")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch's arithmetic does beside its operation, written as operators: casts of type promotion and factors.
+"""Implicit steps of torch's arithmetic written as operators: casts of type promotion, and factors.
 
 mul(int64, 0.5)      →    mul(_to_copy(int64, float32), 0.5)
 add(x, y, alpha=a)   →    add(x, mul(y, a))
@@ -33,7 +33,7 @@ def _bool(_: torch.fx.Node, __: list[Any]) -> torch.dtype:
 
 
 def _rules() -> dict[str, _Rule]:
-    """Operator → the type in which it computes."""
+    """Return, for each operator, the rule for the type in which it computes."""
     arithmetic = (
         "add sub rsub mul pow remainder fmod maximum minimum floor_divide where bitwise_and bitwise_or bitwise_xor "
         "__and__ __or__ __xor__"
@@ -121,7 +121,7 @@ def _is_tensor(arg: Any) -> bool:
 
 
 def _values(args: Iterable[Any]) -> Iterable[Any]:
-    """Tensors and numbers, as torch promotes them."""
+    """Yield tensors and numbers among arguments, which decide the type that torch promotes to."""
     for arg in args:
         value = arg.meta.get("val") if isinstance(arg, torch.fx.Node) else arg
         if isinstance(value, torch.Tensor | bool | int | float):

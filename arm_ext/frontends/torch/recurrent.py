@@ -120,7 +120,7 @@ def _values(importer: Any, node: Any) -> Array:
 
 
 def _weights(kind: _Kind, params: Sequence[Array], count: int) -> Iterator[Weights]:
-    """The weights of each direction of each layer, `count` parameters each."""
+    """Yield the weights of each direction of each layer, which are `count` parameters each."""
 
     def ordered(value: Array) -> Array:
         parts = np.split(value, len(kind.order))
@@ -133,7 +133,7 @@ def _weights(kind: _Kind, params: Sequence[Array], count: int) -> Iterator[Weigh
 
 
 def _part(builder: relax.BlockBuilder, state: relax.Expr, place: int) -> relax.Expr:
-    """A direction's part of [layers * directions, batch, hidden]."""
+    """Return one direction's part of [layers * directions, batch, hidden]."""
     if int(state.ty.shape[0]) > 1:
         state = builder.emit(_R.strided_slice(state, [0], [place], [place + 1]))
     return builder.emit(_R.squeeze(state, [0]))

@@ -17,7 +17,7 @@ from arm_ext.frontends.torch.state import Buffer, put_buffers
 Array = npt.NDArray[Any]
 
 Replaced = Callable[[str, str], Array | None]
-"""Names of a node and of one that it reads → the value that it reads in its place, if any."""
+"""Names of a node and of one that it reads → value to read in its place; None to read its own."""
 
 # Errors of torch's operators.
 _REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, ZeroDivisionError)
@@ -152,13 +152,13 @@ def _checked_divisions(program: ExportedProgram) -> AbstractContextManager[Any]:
 
 
 def _truncates(program: ExportedProgram) -> bool:
-    """Whether a program divides and truncates; control flow cannot be run while `_Divisions` looks on."""
+    """Whether a program has a truncating division; control flow cannot run under the dispatch mode `_Divisions`."""
     graphs = [module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
     return any(node.target in _TRUNCATING for module in graphs for node in module.graph.nodes)
 
 
 class _Divisions(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Raises where torch would end the process: at truncating divisions of integers that have no quotient."""
+    """A dispatch mode that raises an error at those truncating integer divisions at which torch ends the process."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

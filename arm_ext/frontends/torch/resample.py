@@ -79,7 +79,7 @@ def nearest(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[st
 def _matrix(
     operator: Any, before: int, after: int, align_corners: bool, scale: float | None
 ) -> npt.NDArray[Any]:
-    """[after, before]: what torch makes of the identity, one axis of which keeps its size."""
+    """Return the matrix [after, before] of a resize: its result for the identity, along one axis."""
     pixels = torch.eye(before).reshape(1, 1, before, before)
     found: npt.NDArray[Any] = operator(pixels, [before, after], align_corners, None, scale).numpy()
     return np.ascontiguousarray(found[0, 0].T)

@@ -32,7 +32,7 @@ class Buffer:
 def drop_numbers(program: ExportedProgram) -> None:
     """Remove inputs and outputs that are no tensors, such as None and numbers, from a program.
 
-    An input's value is a part of the program since it was exported.
+    Export has fixed the values of such inputs in the program.
     """
     signature, output = program.graph_signature, program.graph.output_node()
     pairs = list(zip(output.args[0], signature.output_specs, strict=True))

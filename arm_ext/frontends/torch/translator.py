@@ -26,7 +26,7 @@ NOT_COMPILED = ("masked_select.default",)
 
 
 def operator_of(node: torch.fx.Node) -> str:
-    """The node's operator as torch prints it."""
+    """Return the node's operator as torch prints it."""
     return str(node.target) if not callable(node.target) or "." in str(node.target) else node.target.__name__
 
 
@@ -42,7 +42,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     Attributes:
         program: The exported program.
         last_binding: The variable of a node's last binding → its source node.
-        loops: How many there were until now.
+        loops: Number of loops so far.
     """
 
     convert_map: dict[str, Any]
@@ -144,7 +144,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         """Give a tensor the type that torch has for it.
 
         Raises:
-            ValueError: It has another shape than torch's, and so other values.
+            ValueError: The tensor has another shape than torch's, and so other values.
         """
         is_plain = isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
         known, ty = node.meta.get("val") if is_plain else None, getattr(value, "ty", None)
@@ -226,7 +226,7 @@ def _is_custom(node: torch.fx.Node) -> bool:
 
 
 def _all_calls(program: torch.fx.GraphModule) -> Iterator[Any]:
-    """The calls of operators, in branches, too."""
+    """Yield the calls of operators, those in branches included."""
     for module in program.modules():
         if isinstance(module, torch.fx.GraphModule):
             yield from (node for node in module.graph.nodes if node.op == "call_function")

@@ -83,7 +83,7 @@ def _round(
     fixed: Sequence[relax.Expr],
     symbol: str,
 ) -> GlobalVar:
-    """A function of the states and of values from outside: the next states, and whether there is another round.
+    """Return a function from states and outside values to the next states, and whether there is another round.
 
     Raises:
         ValueError: A state gets another type.
@@ -104,7 +104,7 @@ def _round(
 def _loop(
     symbol: str, step: GlobalVar, states: Sequence[tvm.ir.Type], fixed: Sequence[tvm.ir.Type]
 ) -> relax.Function:
-    """The function that calls itself by its name."""
+    """Return the function that calls itself by its name."""
     go = Var("go", _GO)
     own, beside = ([Var("x", ty) for ty in types] for types in (states, fixed))
     again, block, outer = Block(), Block(), Block()
