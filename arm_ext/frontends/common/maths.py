@@ -112,19 +112,19 @@ def atan2(t: Emitter, y: Expr, x: Expr) -> Expr:
 
 
 def atan(t: Emitter, x: Expr) -> Expr:
-    """Emit atan(x) as the angle of (1, x)."""
+    """Emit the arc tangent of x: the angle of (1, x)."""
     return atan2(t, x, t.number(1, x))
 
 
 def asin(t: Emitter, x: Expr) -> Expr:
-    """Emit asin(x) as the angle of (sqrt(1 - x²), x)."""
+    """Emit the arc sine of x: the angle of (sqrt(1 - x²), x)."""
     one = t.number(1, x)
     squared = t.emit(R.multiply(t.emit(R.subtract(one, x)), t.emit(R.add(one, x))))
     return atan2(t, x, t.emit(R.sqrt(squared)))
 
 
 def acos(t: Emitter, x: Expr) -> Expr:
-    """Emit acos(x) as the angle of (x, sqrt(1 - x²))."""
+    """Emit the arc cosine of x: the angle of (x, sqrt(1 - x²))."""
     one = t.number(1, x)
     squared = t.emit(R.multiply(t.emit(R.subtract(one, x)), t.emit(R.add(one, x))))
     return atan2(t, t.emit(R.sqrt(squared)), x)
@@ -163,7 +163,7 @@ def shift_right_logical(t: Emitter, x: Expr, count: Expr) -> Expr:
 
 
 def asinh(t: Emitter, x: Expr) -> Expr:
-    """Emit asinh(x) as log1p(|x| + x² / (1 + sqrt(x² + 1))) with the sign of x; log(2 |x|) for large x."""
+    """Emit the inverse hyperbolic sine: log1p(|x| + x² / (1 + sqrt(x² + 1))), log(2 |x|) for large x; sign of x."""
     one, size = t.number(1, x), t.emit(R.abs(x))
     small = t.emit(R.minimum(size, t.number(_LARGE, x)))
     square = t.emit(R.multiply(small, small))
@@ -175,14 +175,14 @@ def asinh(t: Emitter, x: Expr) -> Expr:
 
 
 def acosh(t: Emitter, x: Expr) -> Expr:
-    """Emit acosh(x) as log(x + sqrt(x - 1) sqrt(x + 1))."""
+    """Emit the inverse hyperbolic cosine of x: log(x + sqrt(x - 1) sqrt(x + 1))."""
     one = t.number(1, x)
     roots = [t.emit(R.sqrt(t.emit(side(x, one)))) for side in (R.subtract, R.add)]
     return R.log(t.emit(R.add(x, t.emit(R.multiply(*roots)))))
 
 
 def atanh(t: Emitter, x: Expr) -> Expr:
-    """Emit atanh(x) as (log1p(x) - log1p(-x)) / 2."""
+    """Emit the inverse hyperbolic tangent of x: (log1p(x) - log1p(-x)) / 2."""
     parts = [t.emit(log1p(t, v)) for v in (x, t.emit(R.negative(x)))]
     return R.multiply(t.number(0.5, x), t.emit(R.subtract(*parts)))
 
