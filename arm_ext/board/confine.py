@@ -323,7 +323,7 @@ def _restrict_files(version: int, port: int, paths: Sequence[str]) -> None:
 
 
 def _filter(has: Support, port: int) -> list[int]:
-    """Filter system calls from here on; return the descriptor that reports forks, if they are supervised."""
+    """Start filtering system calls; return the descriptor that reports forks, if forks are supervised."""
     program = b"".join(_program(asks=has.forks, connects=bool(port)))
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))

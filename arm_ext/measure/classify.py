@@ -66,7 +66,7 @@ _disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDI
 
 @cache
 def disassemble(word: int) -> tuple[str, str]:
-    """Mnemonic and operands of an instruction at address 0; ("udf", "#0") for a word that is none."""
+    """Return the mnemonic and operands of an instruction at address 0; ("udf", "#0") if it is none."""
     for _, _, mnemonic, operands in _disassembler.disasm_lite(word.to_bytes(4, "little"), 0):
         return mnemonic, operands
     return "udf", "#0"
@@ -74,7 +74,7 @@ def disassemble(word: int) -> tuple[str, str]:
 
 @cache
 def classify(word: int) -> InsnClass:
-    """The class of an A64 instruction."""
+    """Return the class of an A64 instruction."""
     mnemonic, operands = disassemble(word)
     if _BRANCH.fullmatch(mnemonic):
         return InsnClass.BRANCH

@@ -34,7 +34,7 @@ def repeats(words: Sequence[int]) -> bool:
 
 
 def read_anew(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return a block's lines with vector registers renamed that carry no value from one execution to the next."""
+    """Return a block's lines, in which vector registers that are read before they are written became another one."""
     written = set().union(*map(_written, lines))
     spare = next((number for number in map(str, reversed(range(_REGISTERS))) if number not in written), None)
     if spare is None:
@@ -53,7 +53,7 @@ def read_anew(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _written(line: str) -> set[str]:
-    """Numbers of the vector registers that an instruction writes."""
+    """Return the numbers of the vector registers that an instruction writes."""
     mnemonic, _, operands = line.partition(" ")
     if mnemonic.startswith(_WITHOUT_RESULT):
         return set()

@@ -42,13 +42,13 @@ class BlockCycles:
 
 @dataclass(frozen=True)
 class Mca:
-    """An llvm-mca.
+    """An llvm-mca that is installed.
 
     Attributes:
         path: Path of the program.
         version: Version of its LLVM, such as "19.1.7".
-        keep: Whether answers are kept in the cache folder. Thousands of kernels that are looked at once would make
-            reading what is kept slower than asking.
+        keep: Whether answers are kept in the cache folder. Not for thousands of kernels that are asked about once:
+            reading so many kept answers takes longer than asking.
     """
 
     path: Path
@@ -104,10 +104,10 @@ class Mca:
 
 
 def find_mca() -> Mca:
-    """The llvm-mca to use: of the installed ones the oldest that will do, so that figures stay comparable.
+    """Return the oldest installed llvm-mca that is new enough, so that estimates stay comparable.
 
     Raises:
-        EnvError: There is none of LLVM 19 or newer.
+        EnvError: No llvm-mca of LLVM 19 or newer is installed.
     """
     found = [mca for path in sorted(set(_candidates())) if (mca := _identify(path))]
     usable = [mca for mca in found if _major(mca) >= OLDEST_LLVM]
@@ -143,7 +143,7 @@ def output_of(*command: str | Path) -> str:
     """Return the output of a command such as `--version`.
 
     Raises:
-        OSError: It cannot be started, or does not end (TimeoutError).
+        OSError: The command cannot be started, or does not end in time (TimeoutError).
     """
     try:
         done = subprocess.run(

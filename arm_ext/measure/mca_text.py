@@ -38,7 +38,7 @@ _NEOVERSE = "neoverse-"
 
 
 def mca_text(words: Sequence[int], cpu: str) -> tuple[str, ...]:
-    """The lines that stand for a block in llvm-mca's input.
+    """Return the lines that stand for a block in llvm-mca's input.
 
     Args:
         words: The A64 instructions.
@@ -66,7 +66,7 @@ def _load(mnemonic: str, operands: str, scratch: int | None) -> list[str]:
 
 
 def _written_back(mnemonic: str, operands: str) -> list[str]:
-    """An access and, where it changes the base register, that change as an instruction of its own."""
+    """Return an access; where it changes the base register, the change is an instruction of its own."""
     if post := _POST_INDEX.fullmatch(operands):
         return [f"{mnemonic} {post['operands']}, [{post['base']}]", _add(post["base"], post["step"])]
     if pre := _PRE_INDEX.fullmatch(operands):
@@ -91,7 +91,7 @@ def _add(base: str, step: str) -> str:
 
 
 def _least_used_register(words: Sequence[int]) -> int:
-    """A vector register for split lane loads: a free one, or the one with the fewest false dependences."""
+    """Return a vector register for split lane loads: the one with the fewest uses, at best none."""
     uses = [0] * 32
     for word in words:
         for number in _VECTOR_REGISTER.findall(disassemble(word)[1]):

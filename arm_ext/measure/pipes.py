@@ -11,7 +11,7 @@ from arm_ext.measure.cycles import BlockCost
 from schedules.cores import Core
 
 ON_PIPES = MAC_CLASSES | {InsnClass.VECTOR, InsnClass.VECTOR_STORE}
-"""Stores pass a vector pipe on their way; loads have pipes of their own."""
+"""Classes of instructions that occupy a vector pipe: stores do, too; loads have pipes of their own."""
 
 
 def least_cycles(costs: Sequence[BlockCost], core: Core) -> float:
@@ -27,7 +27,7 @@ def vector_share(costs: Sequence[BlockCost], core: Core) -> float:
 
 
 def vector_cycles(costs: Sequence[BlockCost], core: Core) -> float:
-    """Return the cycles in which the vector pipes are busy, if all are at once."""
+    """Return the cycles in which the vector pipes are busy, if all pipes are busy at once."""
     on_pipes = sum(
         cost.block.count * sum(classify(word) in ON_PIPES for word in cost.block.words) for cost in costs
     )

@@ -74,7 +74,7 @@ class CountReport(_Record):
             19.1.7").
         estimated_cycles: Estimated cycles per inference.
         unmodelled_share: Share of instructions that the model has no data for.
-        bandwidth: The other bound.
+        bandwidth: Memory traffic, a bound beside the estimated cycles.
         symbols: Kernels and libraries, those with the most instructions first.
         npu: Where the NPU's regions were computed.
         note: Caveat of the figures.

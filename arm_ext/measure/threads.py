@@ -26,8 +26,8 @@ class ThreadRow(_Record):
         symbol: Symbol of the kernel.
         by_thread: Instructions of each thread, the caller's first.
         share: Share of all instructions in model.so.
-        spread: What the least busy thread does less than the busiest, as a share of what that does; None if it runs
-            on one thread.
+        spread: Instructions by which the least busy thread is below the busiest, as a share of the busiest's; None if
+            the kernel runs on one thread.
     """
 
     symbol: str

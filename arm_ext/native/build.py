@@ -116,7 +116,10 @@ def npu_runtime(triple: str, system: Path | None = None) -> Path:
 
 
 def npu_linux(triple: str, system: Path | None = None) -> Path:
-    """Return the same for C libraries, which call it with pointers; arguments and errors as of `npu_runtime`."""
+    """Return the object of `npu_runtime` for C libraries, whose entry points take pointers.
+
+    Arguments and errors are those of `npu_runtime`.
+    """
     return _npu_object("npu_c_entries.cc", triple, system)
 
 
@@ -163,7 +166,7 @@ def runtime_libs() -> Path:
     They are those of the aarch64 wheels in the versions that are installed here; pip gets them once.
 
     Raises:
-        EnvError: They cannot be downloaded; the message names the command that mends it.
+        EnvError: The wheels cannot be downloaded; the message names the command that installs them.
     """
     versions = _wheel_versions()
 
@@ -227,7 +230,7 @@ def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) ->
 
 
 def runtime_entry() -> tuple[Path, bool] | None:
-    """The runtime's place in the cache, and whether all of it is there unharmed; None if it is not in the cache."""
+    """Return the runtime's place in the cache, and whether it is whole; None if it is not in the cache."""
     place = _place(*_runtime_key())
     return (place, _is_whole(place)) if place.is_dir() else None
 
@@ -261,7 +264,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    """Path in the folder → hash of the file, or where a link leads to."""
+    """Return, by path in the folder, the hash of each file, or where a link leads to."""
     hashes = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))

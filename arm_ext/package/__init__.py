@@ -82,7 +82,7 @@ class Selftest:
 
     @staticmethod
     def load(path: Path, most: int | None = None) -> "Selftest":
-        """Read what `save` wrote, which takes `most` bytes unpacked."""
+        """Read what `save` wrote; refuse it if it takes more than `most` bytes unpacked."""
         with path.open("rb") as file:
             return Selftest._of(unpacked(file, most))
 
@@ -107,13 +107,13 @@ class Selftest:
 
 @dataclass(frozen=True)
 class RegionValues:
-    """The inputs and the CPU's outputs of a region, in the payload's order."""
+    """Inputs of a region for an NPU and the outputs that the CPU computes, in the payload's order."""
 
     inputs: list[npt.NDArray[Any]]
     outputs: list[npt.NDArray[Any]]
 
     def to_bytes(self) -> bytes:
-        """Return them as .npz (numpy stamps no time into it)."""
+        """Return inputs and outputs as .npz (numpy stamps no time into it)."""
         file = io.BytesIO()
         arrays = {"input": self.inputs, "output": self.outputs}
         named: dict[str, Any] = {
@@ -147,7 +147,7 @@ class Package:
         return self.path / SO
 
     def views(self) -> tuple["Package", ...]:
-        """The package restricted to each of its buckets; the package itself if it has none."""
+        """Return the package restricted to each of its buckets; the package itself if it has no buckets."""
         if not self.manifest.buckets:
             return (self,)
         return tuple(
@@ -181,7 +181,7 @@ class Package:
         """Read the self-test.
 
         Raises:
-            UsageError: It is missing or damaged, or not of these inputs and outputs.
+            UsageError: The self-test is missing or damaged, or its arrays do not fit the package's inputs and outputs.
         """
         path = self.path / self.selftest_file
         try:
@@ -219,7 +219,7 @@ class Package:
         """Read the inputs and outputs of a region in the self-test.
 
         Raises:
-            UsageError: They are damaged, or not of these inputs and outputs.
+            UsageError: The values are damaged, or do not fit the region's inputs and outputs.
         """
         try:
             found = RegionValues.from_bytes(self.read(region.values))
@@ -236,7 +236,7 @@ class Package:
         return found
 
     def read(self, file: NpuFile) -> bytes:
-        """Read a file of a region."""
+        """Return the bytes of a file of a region."""
         return (self.path / file.path).read_bytes()
 
 
@@ -266,7 +266,7 @@ def package_of(given: AnyPackage) -> Package:
     """Return the package for a path, a package, or the result of `compile`.
 
     Raises:
-        UsageError: As `load_package`, where it is a folder.
+        UsageError: As `load_package`, if `given` is a path.
     """
     if isinstance(given, str | Path):
         return load_package(given)
@@ -281,7 +281,8 @@ def load_package(path: str | Path) -> Package:
     """Open a package folder.
 
     Raises:
-        UsageError: It is no package, one of another schema version, or a file is not the one that was written.
+        UsageError: The folder is no package, or one of another schema version, or a file was changed since it was
+            written.
     """
     folder = Path(path)
     if (folder / MANIFEST).is_file() and any(folder.glob("lib*.a")):
@@ -310,10 +311,10 @@ def _is_library(folder: Path) -> UsageError:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a package, of whose files nothing is known yet.
+    """Read the manifest of a package, without a look at the package's other files.
 
     Raises:
-        UsageError: It is missing, of another schema version, or says what cannot be; or is of several models.
+        UsageError: The manifest is missing, invalid, of another schema version, or of a C library with several models.
     """
     manifest = _parsed(folder / MANIFEST)
     if isinstance(manifest, LibraryManifest):
@@ -372,7 +373,7 @@ def _check_file(folder: Path, file: PackageFile) -> None:
 
 
 def is_package_name(path: Path) -> bool:
-    """Whether a package has files of this path, or of a name that is the path's first folder."""
+    """Whether a path, or the folder that it begins with, has a name that packages use."""
     names = (SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST)
     first = path.parts[0]  # which the user may have made a folder
     return first in (NPU, *names) or bool(re.fullmatch(r"selftest_.*\.npz", first))

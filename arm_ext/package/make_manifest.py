@@ -35,7 +35,7 @@ from arm_ext.target.toolchain import LinkerRecord
 
 @dataclass(frozen=True)
 class ManifestContents:
-    """The contents of a manifest.
+    """What a manifest tells of a compiled model.
 
     Attributes:
         model: The imported model.

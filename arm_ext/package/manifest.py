@@ -2,7 +2,7 @@
 """manifest.json as records; its JSON schema ships as report/schemas/manifest.schema.json.
 
 A manifest may come from anybody. What the records accept can be used without another look: sizes are bounded, paths
-stay in the package, and what is said twice is said alike.
+stay in the package, and fields that repeat each other agree.
 """
 
 import math
@@ -119,17 +119,23 @@ class Tensor(_Record):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return that of the fields: of what a serialiser returns pydantic knows only that it is a mapping."""
+        """Return the JSON schema of the fields.
+
+        Of a serialiser's result, pydantic only knows that it is a mapping.
+        """
         fields: Any = {key: value for key, value in core.items() if key != "serialization"}
         return handler(fields)
 
     def spec(self) -> TensorSpec:
-        """Return it as the front ends' record."""
+        """Return the tensor as the front ends' record."""
         return TensorSpec(self.name, tuple(self.shape), self.dtype, self.batch, tuple(self.open))
 
 
 class State(_Record):
-    """An input and the output that is its value in the next step; they are last, in the order of the states."""
+    """A state: an input, and the output that is the input's value in the next step.
+
+    States are the last inputs and outputs, both in the order of the states.
+    """
 
     input: str = Field(description="Input that takes the state.")
     output: str = Field(description="Output that is the state of the next step.")
@@ -222,7 +228,7 @@ class Versions(_Record):
 
 
 class WideLayer(_Record):
-    """A kernel call, the bytes alive while it runs (inputs, outputs and values kept for later), its source nodes."""
+    """A kernel call, its source nodes, and the bytes alive while it runs (inputs, outputs, values for later)."""
 
     kernel: str = Field(description="Function of model.so.")
     sources: list[str] = Field(description="Source nodes computed in the call.")
@@ -231,12 +237,15 @@ class WideLayer(_Record):
     )
 
     def describe(self) -> str:
-        """Return a line of a list."""
+        """Return the call as a line of a list."""
         return f"  {self.live_bytes:>12,} bytes  {', '.join(self.sources) or self.kernel}"
 
 
 class Memory(_Record):
-    """Bytes. The peak is of one inference: planned activations and the largest workspace of a kernel."""
+    """Memory in bytes.
+
+    The peak is of one inference: planned activations and the largest workspace of a kernel.
+    """
 
     peak_activation_bytes: Count = Field(
         description="Bytes that one inference allocates: planned activations and the largest workspace."
@@ -255,14 +264,14 @@ class PackageFile(_Record):
 
 
 class NpuFile(_Record):
-    """A file of the package for a region, which `files` has too; sha256 is of its bytes."""
+    """A file of a region for an NPU, which the package's `files` list, too; sha256 is of its bytes."""
 
     path: InnerPath = Field(description="Path within the package.")
     sha256: Sha256 = Field(description="SHA-256 of its bytes.")
 
 
 class NpuMemory(_Record):
-    """Bytes that a region wants: its payload's areas, and by Vela's estimate at most in each memory of the system."""
+    """Bytes that a region takes: its payload's areas, and Vela's estimate of the most in each memory of the system."""
 
     weight_bytes: Count = Field(description="Bytes of weights and biases in the payload.")
     scratch_bytes: Count = Field(description="Bytes of the area for activations.")
@@ -321,7 +330,7 @@ class TunedKernel(_Record):
 
 
 class Check(_Record):
-    """How `run --check` compares outputs with `expected`, and why that bound."""
+    """How `run --check` compares outputs with `expected`, and the reason for the bound."""
 
     relative_bound: float = Field(
         ge=0,
@@ -369,7 +378,7 @@ class Library(_Record):
 
 
 class BucketInfo(_Record):
-    """Shapes that `main` chooses by: inputs and outputs in the model's order, and the memory of one inference."""
+    """Shapes that `main` chooses from: inputs and outputs in the model's order, and an inference's memory."""
 
     inputs: list[Tensor] = Field(description="Inputs in the model's order.")
     outputs: list[Tensor] = Field(description="Outputs in the model's order.")
@@ -436,7 +445,7 @@ class Manifest(_Record):
         return next(file.sha256 for file in self.files if file.path == "model.so")
 
     def _check_states(self) -> None:
-        """Whether they are the last inputs and outputs."""
+        """Check that the states are the last inputs and outputs."""
         count = len(self.states)
         for ends, tensors in (
             ([(state.input, state.shape, state.dtype) for state in self.states], self.inputs),

@@ -96,7 +96,7 @@ def _is(path: Path, sha256: str) -> bool:
 
 
 def _leaves(folder: Path) -> Iterator[Path]:
-    """All in a folder but the folders that hold something; links are not followed."""
+    """Yield all files, links and empty folders below a folder; links are not followed."""
     for root, folders, files in os.walk(folder):
         here = Path(root)
         yield from (here / name for name in files)

@@ -30,7 +30,7 @@ def call_sites(mod: tvm.IRModule, elementwise: Collection[str]) -> list[CallSite
     found: list[CallSite] = []
 
     def walk(name: str, arguments: Sequence[_Values]) -> _Values:
-        """Find the calls of a function; return which of their results it returns, or of its arguments."""
+        """Find the calls of a function; return which call or argument each of its results comes from."""
         held: dict[relax.Var, _Values] = dict(zip(functions[name].params, arguments, strict=True))
 
         def in_(expr: relax.Expr) -> _Values:
@@ -81,7 +81,7 @@ def _tensors(ty: relax.Type) -> list[relax.TensorType]:
 
 
 def _elements(ty: relax.TensorType) -> int:
-    """Return how many elements a tensor has; 0 where that is computed, which packages refuse later."""
+    """Return the number of elements of a tensor; 0 if it is known at run time only, which packages refuse later."""
     return math.prod(_dims(ty)) if ty.shape is not None else 0
 
 

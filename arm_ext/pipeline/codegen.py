@@ -92,7 +92,7 @@ def _of_others(transform: Pass) -> Pass:
 
 
 def _keep_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Bind vectors of integers to results of a function that is unknown: v = x → v = kept(x).
+    """Hide vectors of integers from TVM's simplifier by calls of an unknown function: v = x → v = kept(x).
 
     TVM's StmtSimplify puts the value of an integer variable in the place of each of its uses, which is meant for
     indices. In a chain of SDOT each link then holds all links before it: depthwise kernels grow to four times their
@@ -273,7 +273,7 @@ def allocations(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def registered() -> str:
-    """The passes under a name: TVM's builders take no pipeline otherwise."""
+    """Register the passes with TVM, whose builders know pipelines by name only; return the name."""
     lower = module_pass(_lower, opt_level=0)
     register_tir_pipeline(_PIPELINE, lambda: (lower, _finalize, finalize_device_passes))
     return _PIPELINE
@@ -395,7 +395,7 @@ def _flagging(body: tirx.Stmt, flag: tirx.Var) -> tirx.Stmt:
 
 
 def _on_cpu(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Say as MakePackedAPI does on which device a function runs: allocations ask for it."""
+    """Set the device that a function runs on, as MakePackedAPI does: allocations ask for it."""
     body = tirx.AttrStmt("default", "device_type", _CPU, func.body)
     return func.with_body(tirx.AttrStmt("default", "device_id", 0, body))
 

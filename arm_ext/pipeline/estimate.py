@@ -34,7 +34,7 @@ class Estimate:
         return sum(call.selection_cost for call in self.calls)
 
     def costs(self) -> list[tuple[tuple[str, ...], float]]:
-        """Return the source nodes of each call, its anchor first, with its cycles."""
+        """Return, for each call, its source nodes, the anchor's first, and its cycles."""
         return [((call.anchor, *call.sources), call.selection_cost) for call in self.calls]
 
 

@@ -29,7 +29,7 @@ _WHEELS = ("apache-tvm", "apache-tvm-ffi", "ziglang", "numpy")
 
 
 def wheels(*names: str) -> str:
-    """Return packages with their versions."""
+    """Return names of Python packages with their installed versions, as text."""
     return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names)
 
 
@@ -54,6 +54,9 @@ def _hash_of(packages: tuple[Path, ...]) -> str:
 
 def module(mod: tvm.IRModule) -> str:
     """Return a hash of a Relax module with its constants.
+
+    The text has the operators with their attributes, but only the numbers of constants; so their bytes are hashed, too.
+    TVM's own hash, of 64 bits, stands for what the text may leave out.
 
     The text has the operators with their attributes, and shows constants as numbers; their bytes follow. TVM's own
     hash, of 64 bits, is there for what the text may leave out.

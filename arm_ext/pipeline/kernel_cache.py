@@ -35,7 +35,7 @@ BODY = "arm_ext.body"
 
 
 class KernelCache:
-    """Choices and stubs of kernels of ours in one compile, and how their bodies are built."""
+    """Choices and stubs of our kernels in one compile, and functions that build the kernels' bodies."""
 
     def __init__(self) -> None:
         """Start without stubs."""
@@ -44,7 +44,7 @@ class KernelCache:
         self._alike: defaultdict[int, list[str]] = defaultdict(list)
 
     def select(self, workload: Workload, core: Core, without: Collection[str] = ()) -> Choice | Rejected:
-        """Return what `schedules.select.select` does."""
+        """Choose a kernel as `schedules.select.select` does, with the choice cached."""
         key = _key("select", [kernel.NAME for kernel in KERNELS], workload, core, sorted(without))
         # Unpickling adds no risk: who can write to the cache can replace object files, which the self-test runs.
         stored = KERNEL_ENTRIES.get(key, lambda: pickle.dumps(select(workload, core, without=without)))
@@ -53,7 +53,7 @@ class KernelCache:
         return found
 
     def stub(self, kernel: str, workload: Workload, params: Any, on: target.Target) -> tirx.PrimFunc:
-        """Return the stub of a kernel; the arguments are those of `built`."""
+        """Return the stub of a kernel, cached; the arguments are those of `built`."""
         key = _key("stub", kernel, workload, params, str(on))
         if key not in self._stubs:
             build = cache(partial(built, kernel, workload, params, on))

@@ -47,7 +47,7 @@ def lower(
         mod: The module after the phase `fuse`.
         profile: The target.
         without: Names of kernels that are not to be used.
-        choose: See `schedules.select`.
+        choose: Source of better parameters than the kernels' own, as in `schedules.select`.
         sizes: Lowers single functions; by default those whose sizes are all known.
 
     Returns:
@@ -74,7 +74,7 @@ class Fused:
         sources: Symbol of a kernel → the source nodes that it computes.
         numerics: Symbol of a kernel → its numerics.
         loops: Symbols of the loops.
-        checks: Result of the bounds checks of run-time indices.
+        checks: How the bounds of run-time indices are checked.
     """
 
     mod: tvm.IRModule
@@ -119,7 +119,7 @@ def fuse_loops(
 def _without_bodies(
     mod: tvm.IRModule, symbols: Collection[str]
 ) -> tuple[tvm.IRModule, dict[str, tirx.PrimFunc]]:
-    """Empty kernels, which passes over the other loops would hash, compare and copy; return what they were, too.
+    """Empty kernels, whose bodies other passes would hash, compare and copy; return the bodies, too.
 
     The attribute keeps kernels of one signature apart: passes merge functions that are equal.
     """
@@ -154,7 +154,7 @@ def _wide_alone(mod: tvm.IRModule) -> tvm.IRModule:
 def _schedule(
     mod: tvm.IRModule, symbols: Iterable[str], choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, dict[str, tuple[generic.Scheduled, str]]]:
-    """Vectorise loops; returns for each function what was done, and the record that decided it, if any."""
+    """Vectorise loops; return, for each function, what was done, and the record that decided it, if any."""
     mod, done = mod.clone(), {}
     for symbol in sorted(symbols):
         scheduled, known = sizes.schedule(mod[symbol], choose)
@@ -190,7 +190,7 @@ _SAID = {
 
 
 def _indexed(kernel: KernelCall, checks: Sequence[IndexCheck]) -> KernelCall:
-    """The record of a kernel, with what keeps the indices of its nodes in bounds."""
+    """Return the record of a kernel, with how the indices that its nodes read are kept in bounds."""
     said = {name: _SAID[check.how] for check in checks for name in check.sources if name in kernel.sources}
     return kernel.model_copy(update={"indices": said}) if said else kernel
 
@@ -209,7 +209,7 @@ def _checking(check: IndexCheck) -> KernelCall:
 def _lower_composites(
     mod: tvm.IRModule, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
-    """Replace composites by our kernels; put back the calls of those that no kernel takes."""
+    """Replace composites by our kernels; inline those that no kernel takes as calls of their operators."""
     sources, numerics = function_sources(mod), numerics_of(mod)
     builder = relax.BlockBuilder(mod)
     placed: dict[str, _Placed] = {}

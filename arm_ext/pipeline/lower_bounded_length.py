@@ -85,7 +85,7 @@ class Lengths:
         return self._in_chunks(name, best, most, choose)
 
     def schedule(self, func: tirx.PrimFunc, _choose: Choose | None) -> tuple[generic.Scheduled, str]:
-        """Schedule loops that no kernel takes; no record decides it, for those are of fixed sizes."""
+        """Schedule loops that no kernel takes; tuning records decide nothing here, for they are of fixed sizes."""
         return self._scheduled(func), ""
 
     def as_called(self, name: str) -> relax.Function:
@@ -123,7 +123,7 @@ class Lengths:
         return replace(done[-1], func=one, done=f"{ANY}: {said}")
 
     def _length(self, name: str) -> Expr:
-        """The length of a composite where it is called, which may be another one than the model's."""
+        """Return the length that a composite is called with, which may differ from the model's."""
         variable = length_of(self.mod[name])
         for binding in bindings_of(self.mod["main"]):
             call = binding.value
@@ -140,7 +140,7 @@ class Lengths:
         return lower(func, profile.tvm_target(), profile.core, choose, routines, self.without)
 
     def _estimate(self, name: str, length: int, choose: Choose) -> float:
-        """Return the cycles of its kernel for a length, infinite where there is none."""
+        """Return the cycles of a composite's kernel for a length; infinity if no kernel takes it."""
         composite = read(*self._fixed(name, length))
         if isinstance(composite, Diagnostic):
             return math.inf
@@ -154,7 +154,7 @@ class Lengths:
         }
 
     def _any_length(self, name: str, best: Lowered) -> Lowered | None:
-        """The kernel that was best for the greatest length, if there is one for all."""
+        """Return the kernel that was best for the greatest length, for any length; None if lengths differ too much."""
         known = Known(best.choice.params, "")
         made = []
         try:
@@ -169,7 +169,7 @@ class Lengths:
         return replace(best, func=func, choice=replace(best.choice, reason=f"{best.choice.reason}; {ANY}"))
 
     def _in_chunks(self, name: str, best: Lowered, most: int, choose: Choose | None) -> Lowered | Rejected:
-        """Return a kernel that computes its rows in chunks, if each row is computed independently."""
+        """Return a kernel that computes a composite's rows in chunks, if each row is computed independently."""
         rows = self._rows(name)
         if isinstance(rows, str):
             return Rejected((declined("-", rows, "a fixed length", "one known at run time"),))
@@ -201,7 +201,7 @@ class Lengths:
         return chosen
 
     def _rows(self, name: str) -> list[tuple[list[Expr], Samples | None]] | str:
-        """The shapes of operands and result, and where they have their rows; or why there are none."""
+        """Return the shapes of operands and result, and where each has its rows; or the reason why they have none."""
         func = self.mod[name]
         shapes = [dims_of(param.ty) for param in func.params]
         places = [_place(shape) for shape in shapes]
@@ -233,7 +233,7 @@ def _row(shape: list[Expr], place: Samples) -> int:
 
 
 def _cost(chunk: int, estimate: float, most: int) -> float:
-    """Return the cycles of some lengths, short and long."""
+    """Return the sum of a chunk's cycles a row over four lengths, from the greatest to an eighth of it."""
     lengths = [-(-most // part) for part in (1, 2, 4, 8)]
     return sum(-(-length // chunk) / length * estimate for length in lengths)
 

@@ -17,7 +17,7 @@ _CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose", "re
 def count_macs(mod: tvm.IRModule) -> dict[str, int]:
     """Return source node → MACs of convolutions, matrix products and recurrent layers (static shapes).
 
-    Both branches of an `if` count, and of a loop one round.
+    Both branches of an `if` are counted, and one round of a loop.
     """
     macs: dict[str, int] = {}
     for _, func in relax_functions(mod):
@@ -48,7 +48,7 @@ def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
 
 
 def count_steps(mod: tvm.IRModule) -> int:
-    """Return how many steps its recurrent layers walk, one after the other."""
+    """Return the number of steps that a module's recurrent layers take one after the other."""
     calls = [binding.value for _, func in relax_functions(mod) for binding in bindings_of(func)]
     return sum(_shape(call.args[1].fields[0])[0] for call in calls if _walks(mod, call))
 

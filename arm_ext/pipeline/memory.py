@@ -58,7 +58,9 @@ def _in_one(mod: tvm.IRModule) -> list[relax.Function]:
 def _allocated(
     body: relax.SeqExpr, functions: Mapping[str, relax.Function], within: frozenset[str] = frozenset()
 ) -> int:
-    """Return the bytes that a body allocates: of two branches the larger, of a loop a round and the next one's states.
+    """Return the bytes that a body allocates: of two branches the larger, of a loop one round and its next states.
+
+    Buffers that were freed count, too: the runtime keeps them for later allocations of the same size.
 
     What a function gives back the runtime keeps, for those that want as much: all count.
     """
@@ -112,7 +114,7 @@ def _constants(functions: Iterable[relax.Function]) -> Iterator[int]:
 
 
 def _most_workspace(kernels: Iterable[tirx.PrimFunc], kernel_cache: KernelCache | None) -> int:
-    """Return the most that `_workspace` is of one of the kernels; passes run only where they can find more."""
+    """Return the greatest workspace of the kernels, running passes only where they could find a greater one."""
     most = 0
     for asked, func in sorted(((_asked(func), func) for func in kernels), key=itemgetter(0), reverse=True):
         if asked <= most:
@@ -124,7 +126,7 @@ def _most_workspace(kernels: Iterable[tirx.PrimFunc], kernel_cache: KernelCache 
 
 
 def _asked(func: tirx.PrimFunc) -> float:
-    """Return the bytes of all buffers that a kernel allocates, which passes shrink and merge."""
+    """Return the bytes of all buffers that a kernel allocates, before passes shrink and merge them; may be infinite."""
     found: list[tirx.Buffer] = []
     structural_walk(
         func.body,
@@ -158,7 +160,7 @@ def _widest(functions: Iterable[relax.Function]) -> list[WideLayer]:
 
 
 def _layers(func: relax.Function) -> list[WideLayer]:
-    """Return its calls with the bytes alive while they run: inputs, outputs, and values a later call reads."""
+    """Return a function's calls with the bytes alive while each runs: inputs, outputs, and values for later calls."""
     bindings = list(bindings_of(func))
     last_use: dict[relax.Var, int] = {}
     for index, binding in enumerate(bindings):

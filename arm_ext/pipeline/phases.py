@@ -59,7 +59,7 @@ from schedules.select import Choose, select
 
 @dataclass(frozen=True)
 class BoundedLength:
-    """A size that is known at run time alone.
+    """A size that is known at run time only, with an upper bound.
 
     Attributes:
         name: Name of the size in --shape, such as "n".
@@ -85,7 +85,7 @@ class PhaseOptions:
         serial: Whether kernels run on the calling thread alone.
         divide: Moves what an NPU may compute into functions of its own, and adds `offers` and `division`.
         length: The size that is known at run time alone, for a model that `merge_lengths` made.
-        record: Takes note of the rules and passes that run, if given.
+        record: Records the rules and passes that run, if given.
         kernel_cache: Choices of kernels, and stubs, which it completes before machine code is made, if given.
     """
 
@@ -130,7 +130,7 @@ class PhaseResult:
     calls: tuple[CallSite, ...] = ()
 
     def rows(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
-        """Return the calls of kernels, with their estimates and source nodes; see `call_rows`."""
+        """Return the calls of kernels, with their estimates and source nodes, by `call_rows`."""
         return call_rows(self.calls, {kernel.symbol: kernel for kernel in self.kernels}, nodes)
 
 
@@ -273,7 +273,7 @@ def plan(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def _bounded(mod: tvm.IRModule, length: BoundedLength) -> tvm.IRModule:
-    """A copy of the module that says how large the size can become."""
+    """Return a copy of the module with the greatest value of the size."""
     mod = mod.clone()
     mod.update_func(
         mod.get_global_var("main"), mod["main"].with_attr(UPPER_BOUND, {length.name: length.largest})
@@ -307,7 +307,7 @@ PHASES: tuple[Phase, ...] = (
 
 @dataclass(frozen=True)
 class Dump:
-    """Output of each phase's module as TVMScript, in numbered files; each of several models has a folder."""
+    """Writer of each phase's module as TVMScript, in numbered files; each of several models has a folder."""
 
     output: OutputFolder
     folder: str = ""
@@ -319,12 +319,12 @@ class Dump:
 
 
 def up_to(name: str) -> tuple[Phase, ...]:
-    """Return the phases up to and including the one of a name."""
+    """Return the phases up to and including the named one."""
     return PHASES[: _after(name)]
 
 
 def _after(name: str) -> int:
-    """The number of phases that have run once this one has; 0 of `import`."""
+    """Return the number of phases up to and including the one of a name; 0 for `import`."""
     return [IMPORT, *(phase.name for phase in PHASES)].index(name)
 
 
@@ -404,7 +404,7 @@ def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
 
 
 def _joined(program: SplitModule, parts: Mapping[str, PhaseResult]) -> PhaseResult:
-    """Combine the results of a phase for the functions of a model to one result."""
+    """Combine the results of a phase for the functions of a model into one."""
     if not program.control:
         return parts[MAIN]
     joined = program.join({name: part.mod for name, part in parts.items()})

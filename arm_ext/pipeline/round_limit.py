@@ -48,7 +48,7 @@ def count_rounds(planned: tvm.IRModule) -> tvm.IRModule:
 
 
 def _source_names(mod: tvm.IRModule) -> dict[str, str]:
-    """Return the symbol of each function that is called → the source node of its calls."""
+    """Return, by symbol of each function that is called, the source node of its calls."""
     calls: list[Call] = []
     for _, func in relax_functions(mod):
         structural_walk(func, [(Call, calls.append)])
@@ -74,7 +74,7 @@ def limited_rounds() -> Iterator[None]:
     """Run programs of `count_rounds`; all loops together may have MOST_ROUNDS rounds.
 
     Raises:
-        ModelError: They have more; it names the loops and their rounds.
+        ModelError: The loops have more rounds; the message names them with their rounds.
     """
     rounds = _running.rounds = _Rounds()
     try:

@@ -73,7 +73,7 @@ def with_fitting_inputs(
         given: Whether the user chose them: then no others are tried.
 
     Raises:
-        ModelError: All of them hold an index that is out of bounds.
+        ModelError: All inputs that were tried have an index out of bounds.
     """
     zeros = [np.zeros_like(value) for value in inputs]
     for values in (inputs,) if given else (inputs, zeros):
@@ -102,7 +102,7 @@ def make_selftest(
 ) -> Selftest:
     """Compute a self-test's `expected` through the same phases on this machine; `with_source` completes it.
 
-    The target decides nothing of what is expected, so that of a model compiled before it is known.
+    The expected outputs do not depend on the target, and so can be computed before it is known.
 
     Args:
         model: The imported model.
@@ -177,12 +177,12 @@ def samples_of(
 def make_steps(
     model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...], numerics: Qdq
 ) -> list[list[npt.NDArray[Any]]]:
-    """Compute the results of the first steps of a model with states for the same inputs; none without states."""
+    """Compute the outputs of the first steps of a model with states, for the same inputs; nothing without states."""
     return _steps(model, inputs, module_runner(model.mod, "fp32", without, numerics)) if model.states else []
 
 
 def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "Run") -> list[list[npt.NDArray[Any]]]:
-    """The outputs of `main` by itself, called with the states that it returned."""
+    """Return the outputs of the first steps of `main`, called with the states that the step before returned."""
     count = len(model.states)
     if not count:
         return []
@@ -228,7 +228,7 @@ def check_of(
 
 
 def _has_halves(mod: tvm.IRModule) -> bool:
-    """Whether the model itself computes in binary16."""
+    """Whether a module has values in binary16."""
     types = [binding.var.ty for _, func in relax_functions(mod) for binding in bindings_of(func)]
     return any(isinstance(ty, relax.TensorType) and str(ty.dtype) == "float16" for ty in types)
 
@@ -248,7 +248,7 @@ def run_on_host(
 
 
 Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
-"""Inputs → outputs."""
+"""Function from inputs to outputs, both in the model's order."""
 
 
 def run_planned(

@@ -70,7 +70,7 @@ class Row(_Record):
 
 
 class Absent(_Record):
-    """A runtime without a row, and why."""
+    """A runtime without a row, and the reason."""
 
     runtime: str
     reason: str

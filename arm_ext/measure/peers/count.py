@@ -37,7 +37,7 @@ class PeerRun:
     """The counts and outputs of an inference.
 
     Attributes:
-        blocks: All executed, each named by its library.
+        blocks: All executed blocks, each named by its library.
         outputs: Outputs in the model's order.
         library_bytes: Size of the files of the peer's wheel that were loaded.
     """
@@ -112,7 +112,7 @@ class Guest:
 
 
 def guest_view(root: Path, work: Path, core: str) -> Path:
-    """Make the folder below which the emulator looks for each path of the guest first; the machine is of a core."""
+    """Make the folder in which the emulator looks up each path of the guest first, with /proc/cpuinfo of a core."""
     view = work / "root"
     (view / "proc").mkdir(parents=True)
     (view / "proc/cpuinfo").write_text(cpuinfo(core), encoding="utf-8")
@@ -125,7 +125,7 @@ def fetch(peer: Peer) -> Guest:
     """Prepare a runtime for counting; the first time, its wheel and Python are downloaded.
 
     Raises:
-        EnvError: They cannot be downloaded.
+        EnvError: The wheel or Python cannot be downloaded.
     """
     root = debian_root()
     return Guest(peer, root, wheels(peer, python_version(root)))

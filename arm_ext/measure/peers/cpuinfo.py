@@ -24,7 +24,7 @@ _STAND_INS = {"generic-dotprod": "cortex-a76"}
 
 
 def cpuinfo(core: str) -> str:
-    """The text for a core of `schedules.cores.CORES`."""
+    """Return the contents of /proc/cpuinfo for a core of `schedules.cores.CORES`."""
     name = _STAND_INS.get(core, core)
     part = next(part for part, known in ARM_PARTS.items() if known == name)
     return _TEXT.format(implementer=ARM, variant=_VARIANTS.get(name, 0), part=part)

@@ -20,7 +20,7 @@ _ARCHIVE_WITH_ARM64 = "debian"
 
 
 def debian_root() -> Path:
-    """The file tree of an arm64 Debian with Python, of the release that runs here.
+    """Return the file tree of an arm64 Debian with Python, of the release that runs here.
 
     Raises:
         EnvError: This is no Debian, or its archive is out of reach.
@@ -43,7 +43,7 @@ def debian_root() -> Path:
 
 
 def python_version(root: Path) -> str:
-    """Return the version of its Python, such as "3.11"."""
+    """Return the version of the Python in a file tree, such as "3.11"."""
     return (root / "usr/bin/python3").readlink().name.removeprefix("python")
 
 

@@ -13,7 +13,7 @@ _IDENTIFIER_AT = slice(4, 8)
 
 
 def model_format(path: Path) -> str:
-    """Return "tflite" for a file with its identifier or suffix, else "onnx", as the front ends take it.
+    """Return "tflite" for a file with TFLite's identifier or suffix, else "onnx"; as the front ends decide.
 
     Raises:
         UsageError: There is no such file.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in the emulated arm64 Python, alone: `guest.py PEER MODEL FOLDER PART` counts a part of a peer's work.
 
-PART is "inference", one that is warm, or "start": from the opening of the model, with the peer's libraries loaded, to
-its first outputs. FOLDER holds inputs.npz (arrays "0", "1", ... in the model's order) and gets outputs.npz likewise,
-and maps, the process's memory map, for whoever reads the counts.
+PART is "inference", one warm inference, or "start", all from the opening of the model to its first outputs, with the
+peer's libraries loaded before. FOLDER holds inputs.npz (arrays "0", "1", ... in the model's order) and gets outputs.npz
+likewise, and the file "maps", the process's memory map, by which the counts are attributed.
 """
 
 import gc
@@ -56,7 +56,7 @@ def litert(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
 
 
 _PEERS = {"onnxruntime": (onnxruntime, "onnxruntime"), "litert": (litert, "ai_edge_litert.interpreter")}
-"""Name → what prepares an inference, and the module that it imports."""
+"""Name of a peer → the function that prepares an inference, and the module that it imports."""
 
 
 def _mark(number: int) -> None:

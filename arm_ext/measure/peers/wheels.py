@@ -14,14 +14,14 @@ _PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64")
 
 
 def wheels(peer: Peer, python: str) -> Path:
-    """A folder for PYTHONPATH with a peer's wheel and numpy.
+    """Return a folder for PYTHONPATH with a peer's wheel and numpy.
 
     Args:
         peer: The runtime whose wheel is wanted.
         python: Version of the interpreter, such as "3.11".
 
     Raises:
-        EnvError: They cannot be downloaded.
+        EnvError: The wheels cannot be downloaded.
     """
 
     def fill(folder: Path) -> None:
