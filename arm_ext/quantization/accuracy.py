@@ -14,11 +14,13 @@ from arm_ext.quantization.error_sums import ErrorSums
 Array = npt.NDArray[Any]
 
 LEAST_SQNR_DB = 10.0
-"""Below it a user is warned: noise is then more than a tenth of the signal's power. Networks that keep their accuracy
-in int8 have 15 to 40 dB at their outputs."""
+"""SQNR at an output below which a user is warned: the noise is more than a tenth of the signal's power. Networks that
+keep their accuracy in int8 have 15 to 40 dB at their outputs."""
 
 _BEYOND = 8.0
-"""Times the samples' largest value: a self-test's standard normal values stay within that of samples from 0 to 1."""
+"""Multiple of the samples' largest value up to which a self-test's values count as alike.
+
+Standard normal values stay within this multiple of samples from 0 to 1."""
 
 
 @dataclass

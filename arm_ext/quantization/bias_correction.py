@@ -98,7 +98,7 @@ def _has_bias(node: NodeProto) -> bool:
 
 
 def _takes_bias(graph: Graph, node: NodeProto) -> bool:
-    """Whether it has weights that are constant, and no bias or one of its own, with a value for each channel."""
+    """Whether a node has constant weights, and no bias or one of its own with a value for each channel."""
     if node.input[1] not in graph.constants or attribute(node, "beta", 1.0) != 1.0:
         return False
     if not _has_bias(node):

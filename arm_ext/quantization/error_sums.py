@@ -126,7 +126,7 @@ class ChannelSums:
         self.noise = self.noise + noise if self.noise.size else noise
 
     def sqnr_db(self, weights: Array) -> float:
-        """Return the ratio with each channel's squares times a weight, as a sum over independent channels has it."""
+        """Return the SQNR with each channel's squares times a weight, as a sum over independent channels has it."""
         if self.signal.shape != weights.shape:
             return _BEST_DB
         signal, noise = float(self.signal @ weights), float(self.noise @ weights)
@@ -134,7 +134,7 @@ class ChannelSums:
 
 
 def error_of(value: Array, reference: Array) -> ErrorSums:
-    """Return the sums of a single pair."""
+    """Return the sums of errors of a single tensor and its reference."""
     sums = ErrorSums()
     sums.add(value, reference)
     return sums

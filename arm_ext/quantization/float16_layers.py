@@ -28,7 +28,7 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 def with_float16_nodes(model: onnx.ModelProto, nodes: Collection[str]) -> onnx.ModelProto:
-    """Return a QDQ model with nodes in binary16 that compute in float; others of them stay as they are.
+    """Return a QDQ model with some nodes that compute in float in binary16 instead.
 
     Args:
         model: The QDQ model, in which these nodes are in float.

@@ -106,7 +106,7 @@ def with_activations(
 
 
 def _first(matching: Matching, layer: Layer) -> str:
-    """The tensor of the source that a layer which moves values reads."""
+    """Return the source's tensor that is read by a layer which only moves values."""
     node = matching.source.producers.get(layer.source)
     return node.input[0] if node is not None else ""
 
@@ -118,7 +118,7 @@ def _is_open(matching: Matching, layer: Layer, kept: Collection[str]) -> bool:
 
 
 def _read(nodes: list[NodeProto], outputs: set[str]) -> list[NodeProto]:
-    """The nodes without conversions that nothing reads."""
+    """Return the nodes without conversions that nothing reads."""
     used = outputs | {name for node in nodes for name in node.input}
     kept = [n for n in nodes if n.op_type not in (QUANTIZE, DEQUANTIZE) or used & set(n.output)]
     return kept if len(kept) == len(nodes) else _read(kept, outputs)

@@ -56,8 +56,8 @@ def read_images(
             bytes as they are, and int8 those less 128.
 
     Raises:
-        UsageError: No images; one that cannot be read; labels that are wrong; an input that is no image, or steps that
-            do not fit it.
+        UsageError: There are no images, or one cannot be read; labels are wrong; the model's input is no image, or the
+            steps do not fit it.
         EnvError: Pillow is not installed.
     """
     chain = _chain(inputs, preprocess, folder)
@@ -97,7 +97,7 @@ def _chain(inputs: Sequence[TensorSpec], preprocess: Preprocess | None, folder: 
 
 
 def _default(spec: TensorSpec, folder: Path) -> Input:
-    """A frame of the input's size, whose values take the range that is usual for the type."""
+    """Return steps from a frame of the input's size to the range of values that is usual for the input's type."""
     steps = {
         FLOAT: [InputStep(normalize=Normalize(divide=255))],
         "uint8": [],
@@ -116,7 +116,7 @@ def _default(spec: TensorSpec, folder: Path) -> Input:
 
 
 def _images(folder: Path) -> list[Path]:
-    """Images of the folder and of its sub-folders, in the order of their names; no hidden ones."""
+    """Return the images of the folder and its sub-folders, in the order of their names, without hidden ones."""
     found = sorted(
         file
         for depth in ("*", "*/*")
@@ -133,7 +133,7 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _sample(file: Path, chain: OperationChain) -> Array:
-    """The input of the model for one image, with the samples' axis."""
+    """Return the model's input for one image, with an axis for samples."""
     frame = chain.source.shape
     if len(frame) == 4 and frame[0] != 1:
         raise UsageError(
@@ -169,7 +169,7 @@ def _pixels(file: Path, size: tuple[int, int], mode: str) -> Array:
 
 
 def _labels(folder: Path, files: Sequence[Path]) -> Array | None:
-    """The class of each image; None where there are neither sub-folders nor a list."""
+    """Return the class of each image; None where there are neither sub-folders nor a list."""
     table = folder / LABELS_CSV
     grouped = {file: file.parent.name for file in files if file.parent != folder}
     given = _table(table) if table.exists() else grouped
@@ -185,7 +185,7 @@ def _labels(folder: Path, files: Sequence[Path]) -> Array | None:
 
 
 def _table(table: Path) -> dict[Path, str]:
-    """The label of each image that a list names."""
+    """Return the label of each image that a list names."""
     found: dict[Path, str] = {}
     for number, row in enumerate(csv.reader(io.StringIO(_read(table))), start=1):
         cells = [cell.strip() for cell in row]
@@ -201,7 +201,7 @@ def _table(table: Path) -> dict[Path, str]:
 
 
 def _numbers(labels: Sequence[str], folder: Path) -> dict[str, int]:
-    """The number of each class: its own, its line in the list of classes, or its place in alphabetical order."""
+    """Return the number of each class: its name, its line in the list of classes, or its place by alphabet."""
     listed = folder / CLASSES_TXT
     if listed.is_file():
         classes = [line.strip() for line in _read(listed).splitlines() if line.strip()]

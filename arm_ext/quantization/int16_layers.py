@@ -115,7 +115,7 @@ def with_nodes(
 def without_effect(matching: Matching, nodes: Collection[str]) -> list[str]:
     """Return the nodes that int16 does not change: neither they nor another node of their layer read integers.
 
-    An activation that its quantiser had covered is of a layer whose product reads integers.
+    A dropped activation belongs to a layer whose product reads integers.
     """
     uses = _Uses.of(matching)
     changed = set().union(*uses.nodes.values()) & set(nodes)

@@ -284,7 +284,7 @@ def _bias(constant: Constant, step: float) -> Iterator[str]:
 
 
 def errors(sums: ErrorSums) -> Errors:
-    """Return the figures of a report."""
+    """Return the sums of errors as the figures of a report."""
     most = float(np.finfo(np.float32).max)
     return Errors(
         sqnr_db=round(sums.sqnr_db, 2),
@@ -301,7 +301,7 @@ def _difference(value: Array, exact: Array) -> Array:
 
 
 def _bins(histogram: Histogram, first: str) -> dict[str, Any]:
-    """Return the fields of a record; `first` names the series before that of our integers."""
+    """Return the fields of a histogram record; `first` names the series before that of our integers."""
     one, other = histogram.counts()
     return {"start": histogram.start, "width": histogram.width, first: one, "integers": other}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics of a model's outputs over samples: of classes, boxes, sequences and embeddings, or a Python function.
 
-They are of the first output, but `cosine`, of all, and `map50`, of outputs by their names.
+They judge the first output; `cosine` judges all outputs, and `map50` finds its outputs by their names.
 """
 
 import importlib
@@ -53,7 +53,7 @@ class Metric:
         """Return the metric of outputs, given those of the source.
 
         Raises:
-            UsageError: The outputs or the data do not fit it.
+            UsageError: The outputs or the data do not fit the metric.
         """
         value = self.function(outputs, source)
         if not math.isfinite(value):
@@ -69,7 +69,7 @@ class Metric:
 def chosen_metric(name: str | None, arrays: Mapping[str, Array], count: int) -> Metric | None:
     """Return the metric that is asked for, by default "top1" where there are labels; None where there is none.
 
-    The arguments and what is raised are those of `metric_of`.
+    Arguments and errors are those of `metric_of`.
     """
     chosen = name or ("top1" if LABELS in arrays else None)
     return None if chosen is None else metric_of(chosen, arrays, count)
@@ -84,7 +84,8 @@ def metric_of(name: str, arrays: Mapping[str, Array], count: int) -> Metric:
         count: Number of samples.
 
     Raises:
-        UsageError: There is no such metric, or an array that it needs is missing, of another number, or no integers.
+        UsageError: There is no such metric, or an array that the metric needs is missing, has another number of
+            samples, or is not of integers.
     """
     if ":" in name:
         return Metric(name, _own(name, arrays))
@@ -107,7 +108,7 @@ def metric_of(name: str, arrays: Mapping[str, Array], count: int) -> Metric:
 
 
 class _MisfitError(Exception):
-    """Outputs that a metric cannot judge; says why."""
+    """The error of outputs that a metric cannot judge; its message says why."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def _first(outputs: Outputs) -> tuple[str, Array]:
 
 
 def _scores(outputs: Outputs, labels: Array) -> Array:
-    """The first output as a row of scores for each sample, one for each class."""
+    """Return the first output as [samples, classes]."""
     name, values = _first(outputs)
     scores = values.reshape(len(values), -1)
     if scores.shape[1] < 2:
@@ -184,7 +185,7 @@ def _top(k: int) -> Callable[[Outputs, Mapping[str, Array]], float]:
 
 
 def _f1(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
-    """The mean over the classes that there are, of labels or of answers."""
+    """Return the F1 score in the mean over the classes that labels or answers have."""
     labels = arrays[LABELS]
     found = _scores(outputs, labels).argmax(1)
     classes = np.union1d(labels, found)
@@ -199,7 +200,7 @@ def _f1(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _iou(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
-    """The mean over the classes of labels: pixels in both over pixels in either, of all samples."""
+    """Return intersection over union of pixels, over all samples, in the mean over the classes of labels."""
     labels = arrays[LABELS]
     name, values = _first(outputs)
     for axis in range(1, values.ndim):
@@ -222,7 +223,7 @@ def _iou(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _logits(outputs: Outputs) -> tuple[str, Array]:
-    """The first output as [samples, steps, tokens]."""
+    """Return the name of the first output, and its values as [samples, steps, tokens]."""
     name, values = _first(outputs)
     squeezed = values.reshape(len(values), *(size for size in values.shape[1:] if size > 1))
     if squeezed.ndim != 3:
@@ -231,7 +232,7 @@ def _logits(outputs: Outputs) -> tuple[str, Array]:
 
 
 def _sequences(outputs: Outputs, arrays: Mapping[str, Array]) -> list[list[int]]:
-    """Tokens of each sample: as they are, or of scores for each step the best, without repeats and blanks (CTC)."""
+    """Return the tokens of each sample: the output's, or the best at each step without repeats and blanks (CTC)."""
     _, values = _first(outputs)
     if np.issubdtype(values.dtype, np.integer):
         return [_tokens(row) for row in values.reshape(len(values), -1)]
@@ -256,7 +257,7 @@ def _error_rate(pairs: Sequence[tuple[Sequence[object], Sequence[object]]]) -> f
 
 
 def _edits(one: Sequence[object], other: Sequence[object]) -> int:
-    """The least number of insertions, deletions and replacements that make one of the other."""
+    """Return the least number of insertions, deletions and replacements that turn one sequence into the other."""
     row = list(range(len(other) + 1))
     for i, left in enumerate(one, start=1):
         before, row[0] = row[0], i
@@ -296,7 +297,9 @@ def _perplexity(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _map50(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
-    """The mean over the classes of labels: the area below precision over recall, a box right where it overlaps by half.
+    """Return the area below precision over recall in the mean over the classes; boxes match if they overlap by half.
+
+    Outputs have "box", "score" and "class" in their names: [objects, 4] with two corners, and a value for each object.
 
     Outputs have "box", "score" and "class" in their names: [objects, 4] with two corners, and a value for each object.
     """
@@ -331,7 +334,7 @@ def _map50(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
 
 
 def _overlap(one: Array, other: Array) -> float:
-    """Intersection over union of two boxes, each with two corners."""
+    """Return intersection over union of two boxes, each given by two corners."""
     low, high = np.maximum(one[:2], other[:2]), np.minimum(one[2:], other[2:])
     both = float(np.prod(np.maximum(high - low, 0)))
     either = float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2])) - both
@@ -339,7 +342,7 @@ def _overlap(one: Array, other: Array) -> float:
 
 
 def _area(found: list[tuple[float, bool]], objects: int) -> float:
-    """The area below precision over recall, precision made to fall only."""
+    """Return the area below precision over recall, with precision made to fall only."""
     right = np.array([is_right for _, is_right in sorted(found, key=lambda each: -each[0])], bool)
     precision = np.cumsum(right) / np.arange(1, len(right) + 1)
     falling = np.maximum.accumulate(precision[::-1])[::-1]

@@ -47,7 +47,7 @@ class Build(Protocol):
 
 
 _SEEN = 32
-"""Samples that show the noise of a layer, spread evenly; the metric is of all."""
+"""Number of samples by which the noise of a layer is estimated, spread evenly; the metric is of all samples."""
 
 _TINY = 1e-30
 """Stands in for the power of outputs that are all zeros."""
@@ -213,7 +213,7 @@ class Search:
         return min((each for each in self.trials.values() if each.holds), key=self.price)
 
     def price(self, trial: Trial) -> tuple[float, int, int]:
-        """Return the cost of a choice by the estimates of its layers, and how many are above int8, and in float."""
+        """Return a choice's cost by its layers' estimates, the number of layers above int8, and of those in float."""
         extra = self.cycles
         cost = sum(extra[precision][name] for name, precision in trial.raised) if extra else 0.0
         return cost, len(trial.raised), len(trial.at("float32"))
@@ -239,7 +239,7 @@ class Search:
                     self._shorten(order)
 
     def _orders(self, precision: Precision) -> list[list[tuple[str, Precision]]]:
-        """The layers in the orders in which they are raised to a precision."""
+        """Return the layers in each order in which raising them to a precision is tried."""
         names = list(self.noises)
         by_noise = sorted(names, key=lambda name: -self.noises[name])
         # A tensor is in float where all is that computes and reads it: layers go with their neighbours.

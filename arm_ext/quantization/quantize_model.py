@@ -50,7 +50,7 @@ class Importer:
 
         Args:
             model: As for `import_model`; with samples a float ONNX model.
-            choices: What it will be imported for; samples are of the first that they fit.
+            choices: Sets of shapes that the model will be imported for; samples are of the first set that they fit.
             states: As for `import_model`.
             initial: What states begin with, for the samples, as for `with_states`.
             samples: .npz; see `split_samples`.

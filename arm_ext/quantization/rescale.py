@@ -181,7 +181,7 @@ def _with_bias(
 
 
 def _multiplied(graph: Graph, node: NodeProto, tensor: str, axis: int) -> _Edit | None:
-    """The constant of a reader that can be multiplied along its channels."""
+    """Return the constant of a reader that can be multiplied along its channels; None if there is none."""
     if node.input[0] != tensor or list(node.input).count(tensor) > 1:
         return None
     weights = _constant(graph, node, (1,), 0)
@@ -204,7 +204,7 @@ def _is_depthwise(graph: Graph, node: NodeProto) -> bool:
 
 
 def _constant(graph: Graph, node: NodeProto, places: Iterable[int], rank: int) -> str | None:
-    """An initialiser among some inputs, of this rank (0: of any), or None."""
+    """Return an initialiser among some inputs, of a rank (0: of any rank), or None."""
     initialisers = {tensor.name for tensor in graph.proto.graph.initializer}
     found = [node.input[k] for k in places if k < len(node.input) and node.input[k] in initialisers]
     fitting = [name for name in found if not rank or graph.constants[name].ndim == rank]

@@ -163,7 +163,7 @@ def _rounded_layer(layer: _Layer, moment: Array) -> Array:
 
 
 def _error(difference: Array, moment: Array) -> Array:
-    """The squared error of each column's results, [groups, N], of an error of weights."""
+    """Return the squared error of each column's results, [groups, N], that an error of weights makes."""
     error: Array = ((moment @ difference) * difference).sum(1)
     return error
 
@@ -203,7 +203,7 @@ def _propagated(weights: Array, scales: Array, zeros: Array, limits: tuple[int, 
 
 
 def _patches(node: NodeProto, data: Array, shape: tuple[int, ...]) -> Array:
-    """The inputs of each result of a convolution, [groups, results, K]."""
+    """Return the inputs of each result of a convolution, [groups, results, K]."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     rank = len(shape) - 2
     strides, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))

@@ -37,7 +37,7 @@ def read_samples(
         what: What an .npz must hold, for messages.
 
     Raises:
-        UsageError: They cannot be read, or `preprocess` is given for what is no folder of images.
+        UsageError: The samples cannot be read, or `preprocess` is given for something else than a folder of images.
         EnvError: Pillow is not installed, and images are to be read.
     """
     if isinstance(data, str | Path) and Path(data).is_dir():
@@ -57,7 +57,7 @@ def read_calibration(path: Path) -> Mapping[str, npt.NDArray[Any]]:
     """Return the arrays of --quantize.
 
     Raises:
-        UsageError: It is no .npz.
+        UsageError: The file is no .npz.
     """
     if path.is_dir():
         raise UsageError(
@@ -93,8 +93,8 @@ def split_samples(
         what: Name of the samples in messages.
 
     Raises:
-        UsageError: No samples; an input without them, of another shape or dtype, or with values that are not finite;
-            inputs with different numbers of them.
+        UsageError: There are no samples, or an input has none; samples have another shape or dtype, values that are not
+            finite, or another number than those of another input.
     """
     named = dict(samples)
     if len(inputs) == 1 and inputs[0].name not in named and ONLY_INPUT in named:
@@ -112,7 +112,7 @@ def split_samples(
 
 
 def _shaped(spec: TensorSpec, array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
-    """`array` as [n, *spec.shape]."""
+    """Return `array` as [n, *spec.shape]."""
     if array.shape[1:] == spec.shape[1:] and array.ndim == len(spec.shape) and spec.shape[:1] == (1,):
         array = array[:, None]
     if array.ndim == 0 or array.shape[1:] != spec.shape:

@@ -16,7 +16,7 @@ from arm_ext.quantization.steps import Feed
 
 
 class Session:
-    """onnxruntime on a model, for some of its tensors."""
+    """An onnxruntime session that returns some of a model's tensors."""
 
     def __init__(
         self, model: onnx.ModelProto, name: str, tensors: Sequence[str], *, integers: bool = False

@@ -92,7 +92,7 @@ class Quantizer:
     each.
 
     Attributes:
-        samples: How many there were.
+        samples: Number of samples.
         given: Names of the inputs that samples hold.
         defaults: What the model has for states, by the name of the input.
     """
@@ -132,9 +132,9 @@ class Quantizer:
             float16: Nodes that compute in binary16.
 
         Raises:
-            UsageError: There is no such node, one is in two lists, or it cannot be in binary16; the model is quantised
-                already or has dynamic inputs without a shape; samples that do not fit.
-            ModelError: It has operators that cannot be compiled.
+            UsageError: A node that is named does not exist, is in two lists, or cannot be in binary16; the model is
+                quantised already or has dynamic inputs without a shape; or samples do not fit.
+            ModelError: The model has operators that cannot be compiled.
         """
         self._model, self._steps, self._keep_float = model, steps, keep_float
         self._method, self._corrections = method, corrections
@@ -272,7 +272,7 @@ class Quantizer:
             )
 
     def _nearest(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
-        """Quantised, with weights rounded to the nearest."""
+        """Return the quantised model, with weights rounded to the nearest."""
         if self._weights is not None:
             return quantize_weights(proto, self._weights, keep_float)
         return _insert_qdq(proto, self._ranges, keep_float)
@@ -316,7 +316,7 @@ class Quantizer:
     def _fitting(
         self, samples: Mapping[str, npt.NDArray[Any]], choices: Sequence[Shapes]
     ) -> tuple[Shapes, onnx.ModelProto, list[Feed]]:
-        """The first shapes that samples fit, the model with them, and the samples one by one."""
+        """Return the first shapes that samples fit, the model with them, and the samples one by one."""
         faults: list[str] = []
         for shapes in choices:
             proto = self._read(shapes)
@@ -332,7 +332,7 @@ class Quantizer:
         return lambda path: self._steps.follow(path, self.defaults, feeds)
 
     def _followed_all(self, proto: onnx.ModelProto) -> Iterator[Feed]:
-        """The samples, each with the states that its step starts from."""
+        """Yield the samples, each with the states that its step starts from."""
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "model.onnx"
             onnx.save(proto, path)
@@ -345,7 +345,7 @@ def _rounded(value: float) -> float:
 
 @contextlib.contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """Raise what the quantiser raises as a ModelError, and drop what it prints."""
+    """Raise the quantiser's exceptions as ModelErrors, and drop what the quantiser prints."""
     try:
         with _quiet():
             yield
@@ -431,7 +431,7 @@ def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequ
         keep_float: Names of nodes that stay as they are.
 
     Raises:
-        ModelError: onnxruntime cannot run or quantise it.
+        ModelError: onnxruntime cannot run or quantise the model.
     """
     operators = sorted({node.op_type for node in model.graph.node})  # more than the quantiser takes by itself
     with _refusing(model.graph.name):

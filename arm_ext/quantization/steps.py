@@ -35,7 +35,7 @@ class Steps:
     def follow(self, path: Path, defaults: Mapping[str, Array], feeds: Iterable[Feed]) -> Iterator[Feed]:
         """Yield the samples, each with the states that its step starts from.
 
-        What does not fit the model as a state is left at zeros: it is refused where the model is imported.
+        States that do not fit the model are left at zeros: the import refuses them later.
 
         Args:
             path: The model.

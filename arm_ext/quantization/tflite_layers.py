@@ -56,7 +56,7 @@ class File:
         self._numbers = {tensor_name(self._graph.Tensors(k)): k for k in range(self._graph.TensorsLength())}
 
     def kept(self, resources: Sequence[str]) -> list[int]:
-        """Return the tensors with what it keeps: its variables, and those of these names that it reads."""
+        """Return the tensors that hold states: the file's variables, and the tensors that read the named resources."""
         return [*self.variables, *(self.resources[name] for name in resources if name in self.resources)]
 
     def code(self, operator: Any) -> str:
@@ -141,7 +141,7 @@ def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list
 
 
 def _twin(file: File, against: File, number: int) -> int | None:
-    """The float model's tensor that one stands for: outputs go by their places, for converters rename them."""
+    """Return the float model's tensor that stands for one: outputs by their places, for converters rename them."""
     if number in file.outputs:
         return against.outputs[file.outputs.index(number)]
     found = against.number(file.tensor_name(number))

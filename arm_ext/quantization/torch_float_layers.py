@@ -50,7 +50,7 @@ class TorchFloatLayers:
 
     @cached_property
     def units(self) -> list[Unit]:
-        """The layers that can be put back to float, in execution order."""
+        """Return the layers that can be put back to float, in execution order."""
         source = {node.name: node for node in self.matching.source.program.graph.nodes}
         found: dict[str, tuple[str, ...]] = {}
         owners: dict[str, str] = {}

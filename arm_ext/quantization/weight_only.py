@@ -28,7 +28,7 @@ from arm_ext.quantization.layers import DEQUANTIZE, Graph, attribute
 Array = npt.NDArray[Any]
 
 OPSETS: dict[WeightType, int] = {"int8": 13, "int4": 21}
-"""The first opset with a scale a channel, and with one a block and int4."""
+"""Type of weights → the first opset with its scales: one a channel, or one a block with int4."""
 
 # The first file format with tensors of int4.
 _IR_VERSION = 10
@@ -80,7 +80,7 @@ def quantize_weights(
         keep_float: Nodes that stay in float.
 
     Raises:
-        ModelError: There is none; some are not finite.
+        ModelError: The model has no such weights, or some are not finite.
     """
     graph = Graph(source)
     found = {node.name: axis for node, axis in products(graph) if node.name not in keep_float}
@@ -171,7 +171,7 @@ def _dequantized(model: onnx.ModelProto, name: str, weights: Array, axis: int, h
 
 
 def _group_scales(groups: Array) -> Array:
-    """The scales [G, N] of groups [G, B, N], each of the least squared error."""
+    """Return the scales [G, N] of groups [G, B, N], each of the least squared error."""
     at = np.abs(groups).argmax(1)[:, None]
     extreme = np.take_along_axis(groups, at, 1)[:, 0]
     best, least = np.ones_like(extreme), np.full(extreme.shape, np.inf)

@@ -25,7 +25,7 @@ _WITHOUT_PRODUCTS = {
 def call_rows(
     sites: Iterable[CallSite], kernels: Mapping[str, KernelCall], nodes: SourceNodes
 ) -> tuple[CallRow, ...]:
-    """Return the rows of all calls; what needs no kernel, because it shares its input's bytes, has none."""
+    """Return the rows of all calls; views, which share their input's bytes and need no kernel, have none."""
     found: list[CallSite] = []
     made_by: dict[str, tuple[int, ...]] = {}
     reads: list[tuple[int, ...]] = []

@@ -16,7 +16,8 @@ class Unapplied(BaseModel):
     """A place where a rule does not apply.
 
     Attributes:
-        diagnostic: Why not. Of a near miss the limit is what the pattern has instead of the actual value.
+        diagnostic: Why not. For a near miss, the diagnostic's limit is the value that the pattern asks for instead of
+            the actual one.
         anchor: The operator that names the place: of `diagnostic.others` if there are any, else of `diagnostic.nodes`.
         gain: What it would save at most if it applied, as a share of the model's selection cost.
     """
@@ -72,7 +73,7 @@ class NodePhase(BaseModel):
 
 
 class NodeReport(BaseModel):
-    """What became of one source node in each phase, and why."""
+    """History of one source node in each phase, with the reasons."""
 
     model_config = ConfigDict(frozen=True)
 

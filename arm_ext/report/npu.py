@@ -48,7 +48,7 @@ class NpuMemoryUse(_Record):
 
 
 class NpuBorder(_Record):
-    """A tensor that a region reads from outside, or that is read there."""
+    """A tensor that a region reads from outside, or that is read outside of it."""
 
     way: Literal["in", "out"] = Field(
         description='"in" if the region reads a tensor from outside, "out" if its tensor is read outside.'
@@ -133,7 +133,7 @@ class NpuReport(_Record):
     )
 
     def where(self, source: str) -> tuple[Where, str]:
-        """Return where a source node that has kernels is computed, and by which region or why not on the NPU."""
+        """Return where a source node that has kernels is computed, and the region, or why it is not on the NPU."""
         regions = ", ".join(
             f"NPU region {region.index}" for region in self.regions if source in region.sources
         )

@@ -140,7 +140,7 @@ class _Page:
         return f"by time: {said or 'no arithmetic'}{rounding}"
 
     def _macs(self) -> str:
-        """The share of MACs by kind of kernel."""
+        """Return the share of MACs by kind of kernel, as text."""
         macs: Counter[str] = Counter()
         for call in self.on_cpu:
             macs[call.kernel] += call.macs
@@ -151,7 +151,7 @@ class _Page:
         return f"{self.report.macs / 1e6:.2f} M" + (f": {shares}" if shares else "")
 
     def _kernels(self) -> str:
-        """The share of the time by kind of kernel."""
+        """Return the share of the time by kind of kernel, as text."""
         times: dict[str, float] = defaultdict(float)
         for call in self.on_cpu:
             times[call.kernel] += self._share(call)
@@ -160,7 +160,7 @@ class _Page:
         return "by time: " + ", ".join(f"{kernel} {_percent(share)}" for kernel, share in _greatest(times))
 
     def _slowest(self) -> str:
-        """The estimate of the whole, and its slowest layers."""
+        """Return the estimate of the whole model, and its slowest layers, as text."""
         npu, cycles = self.report.npu, sum(call.selection_cost for call in self.on_cpu)
         said = f"selection cost {cycles / 1e6:.3f} M cycles on one core"
         if npu is not None and npu.regions:
@@ -277,7 +277,7 @@ class _Page:
         )
 
     def _may(self, title: str) -> bool:
-        """Whether that a section is empty says something of this model."""
+        """Whether an empty section of this title is worth showing for this model."""
         return title != _FLOAT or any(kernel.numerics in ("qdq", "tosa") for kernel in self.report.kernels)
 
     def _left_float(self) -> Iterator[_Finding]:
@@ -362,7 +362,7 @@ class _Page:
                     yield _Finding(0.0, self._anchor(border.sources), said)
 
     def _transposes(self, call: CallRow) -> bool:
-        """Whether the model itself has a transposition there."""
+        """Whether the model itself has a transposition at a call."""
         operators = {self.nodes.kinds.get(name, "").lower() for name in call.sources}
         return any(word in operator for operator in operators for word in ("transpose", "permute"))
 
@@ -402,7 +402,7 @@ class _Page:
         return self.nodes.anchor(sources)
 
     def _cost(self, call: CallRow) -> float:
-        """Cycles, or microseconds where an NPU has part of the work."""
+        """Return the cost of a call: cycles, or microseconds where an NPU does a part of the work."""
         npu = self.report.npu
         return call.selection_cost / npu.cpu_mhz if npu is not None and npu.regions else call.selection_cost
 
@@ -431,7 +431,7 @@ def _short(output: str) -> str:
 
 
 def _moved_by(symbol: str) -> str:
-    """Operators in the name of a function of fused loops: "fused_transpose_reshape2" → "transpose, reshape"."""
+    """Return the operators in the name of fused loops: "fused_transpose_reshape2" → "transpose, reshape"."""
     words = symbol.removeprefix("fused_").rstrip("0123456789")
     names = ("strided_slice", "expand_dims", "broadcast_to", "scatter_nd", "gather_nd", "depth_to_space")
     for name in names:
@@ -462,7 +462,7 @@ def _findings(found: Sequence[_Finding]) -> Iterator[str]:
 
 
 def _table(rows: Sequence[tuple[str, ...] | str], align: str, flexible: int) -> Iterator[str]:
-    """Yield rows as aligned columns, the flexible one as wide as the page allows; a text goes over all of them."""
+    """Yield rows as aligned columns, the flexible one as wide as the page allows; text spans all columns."""
     cells = [row for row in rows if not isinstance(row, str)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rest = sum(widths) - widths[flexible] + 2 * (len(widths) - 1)

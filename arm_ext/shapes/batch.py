@@ -12,7 +12,7 @@ from relay_passes.batching.batch_independence import check_batch_independence
 from schedules.generic.legalize import LEGALIZE
 
 SELFTEST_SAMPLES = 3
-"""The first, a middle one, and the last."""
+"""Number of samples in the self-test: the first, a middle one, and the last."""
 
 
 def batched(
@@ -26,7 +26,7 @@ def batched(
         import_for: Imports the model for given shapes.
 
     Raises:
-        ModelError: Its samples cannot be computed one by one; names the node.
+        ModelError: The model's samples cannot be computed one by one; the message names the node.
     """
     try:
         several = import_for(bucket.with_batch(SELFTEST_SAMPLES))

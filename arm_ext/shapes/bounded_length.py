@@ -38,7 +38,7 @@ def refuse_with_length(buckets: Sequence[Bucket], **given: object) -> None:
     """Raise UsageError for options that cannot be combined with a bounded length.
 
     Raises:
-        UsageError: There is a size with a bound, and one of these.
+        UsageError: A size has a bound, and one of these options is given.
     """
     for option, value in given.items():
         if buckets[0].length and value:
@@ -58,7 +58,7 @@ def of_any_length(
         import_for: Imports the model for given shapes.
 
     Raises:
-        ModelError: It is another model for another length; names the node.
+        ModelError: The model's operators differ with the length; the message names the node.
     """
     modules = {
         length: end_slices_inside(_imported(bucket, length, import_for).mod)
@@ -88,7 +88,7 @@ def run_lengths(
     """Run PHASES: up to `fuse` for several fixed lengths, then for the merged model; see `run_phases`.
 
     Raises:
-        ModelError: It becomes another model for another length; names the node.
+        ModelError: A phase makes operators that differ with the length; the message names the node.
     """
     results = {length: PhaseResult(mod) for length, mod in model.lengths.items()}
     largest, before = max(results), IMPORT
@@ -111,7 +111,7 @@ def run_lengths(
 
 
 def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:
-    """The models of single lengths as one, with the findings of the largest."""
+    """Merge the models of single lengths into one, with the findings of the largest."""
     modules = [result.mod for result in results.values()]
     found = merge_lengths(modules, tuple(results), bucket.length)
     if isinstance(found, Diagnostic):
@@ -120,12 +120,12 @@ def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:
 
 
 def _long(bucket: Bucket) -> tuple[int, ...]:
-    """The greatest length, and others of both parities: what they agree on holds for all between."""
+    """Return the greatest length, and others of both parities: what holds for all of them holds for those between."""
     return bucket.largest, bucket.largest - 1, bucket.largest * 2 // 3
 
 
 def _takes_one(bucket: Bucket, import_for: Callable[[Shapes], ImportedModel]) -> bool:
-    """Whether the model takes a length of 1, of which there may be too little to mirror, or for a window."""
+    """Whether the model takes a length of 1, which may be too short for a reflection or a window."""
     try:
         import_for(bucket.with_length(1))
     except (ModelError, UsageError):

@@ -47,7 +47,7 @@ def check_together(models: Sequence[tuple[Bucket, ImportedModel]]) -> None:
     """Check that models can be buckets of one package, whose `main` dispatches by shape.
 
     Raises:
-        UsageError: Two take the same shapes, or numbers of axes differ, or a state has several shapes.
+        UsageError: Two models take the same shapes, numbers of axes differ, or a state has several shapes.
     """
     (_, first), *others = models
     seen: dict[tuple[tuple[int, ...], ...], str] = {}
@@ -76,7 +76,7 @@ def check_states(bucket: Bucket, model: ImportedModel, named: Sequence[str]) -> 
     """Raise UsageError for states of a model with a run-time batch size.
 
     Raises:
-        UsageError: There are some.
+        UsageError: The model has states, and its batch size is known at run time only.
     """
     states = [*named, *(state.input for state in model.states if state.input not in named)]
     if bucket.batch and states:

@@ -84,7 +84,7 @@ def parse_dims(text: str) -> tuple[Dim, ...]:
     """Parse one input's dimensions.
 
     Raises:
-        ValueError: They are not of the form.
+        ValueError: The text is not of the form that --shape takes.
     """
     if not _DIMS.fullmatch(text):
         raise ValueError(text)
@@ -107,7 +107,7 @@ def _plain(text: str) -> int | str:
 
 
 def _size(text: str) -> int:
-    """A size in decimal digits; int() alone also takes 1_0 and digits of other scripts."""
+    """Return a size given in decimal digits; int() alone also takes 1_0 and digits of other scripts."""
     if not _SIZE.fullmatch(text.strip()):
         raise ValueError(text)
     return int(text)
@@ -117,8 +117,8 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
     """Return the buckets to compile, at least one.
 
     Raises:
-        UsageError: Lists of different lengths, empty or repeating; a named dimension that has no bound and is not the
-            first; a bound beside other names or lists.
+        UsageError: Lists differ in length, are empty or repeat a size; a named dimension has no bound and is not the
+            first; or a bound stands beside other names or lists.
     """
     if not isinstance(given or {}, Mapping):
         raise UsageError(f"shapes={given!r}: must be a dict of input names and shapes")
@@ -184,12 +184,12 @@ def _dim(name: str, dim: int | str | Sequence[int]) -> Dim:
 
 
 def _sizes(dims: Sequence[Dim], position: int) -> tuple[int, ...]:
-    """The sizes in the bucket at a position; of one sample, if their number has a name."""
+    """Return the sizes in the bucket at a position; 1 sample, if the number of samples has a name."""
     return tuple(1 if isinstance(d, str) else d[position] if isinstance(d, tuple) else d for d in dims)
 
 
 def _batch(shapes: Mapping[str, Sequence[Dim]]) -> tuple[str, tuple[str, ...]]:
-    """The name of the number of samples, and the inputs that have it as their first dimension."""
+    """Return the name of the number of samples, and the inputs that have it as their first dimension."""
     names = {dim for dims in shapes.values() for dim in dims if isinstance(dim, str)}
     for name, dims in shapes.items():
         if inner := [dim for dim in dims[1:] if isinstance(dim, str)]:

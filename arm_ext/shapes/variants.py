@@ -71,7 +71,7 @@ class Variant:
 
     @cached_property
     def macs(self) -> dict[str, int]:
-        """Source node → multiply-accumulates of one inference on the self-test's samples, without removed channels."""
+        """Return, by source node, the MACs of one inference on the self-test's samples, without removed channels."""
         samples = SELFTEST_SAMPLES if self.bucket.batch else 1
         macs = count_macs(self.model.mod)
         for each in self.result.removed:
@@ -82,7 +82,7 @@ class Variant:
 
     @cached_property
     def check(self) -> Check:
-        """How the variant's outputs are compared with the self-test."""
+        """Return how the variant's outputs are compared with the self-test."""
         return check_of(self.model, self.options.precision, self.result.left_float)
 
     def release_weights(self) -> None:

@@ -173,7 +173,7 @@ def _refusal(
 
 
 def _function_at(elf: ELFFile, address: int) -> str:
-    """The name of the last function symbol at or before an address."""
+    """Return the name of the last function symbol at or before an address."""
     table = elf.get_section_by_name(".symtab")
     symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
     functions = sorted((s.entry.st_value, s.name) for s in symbols if s.entry.st_info.type == "STT_FUNC")

@@ -29,7 +29,7 @@ class Accelerator:
 
     Attributes:
         name: Name for --npu, such as "ethos-u65-512".
-        family: Which instruction set and numerics it has.
+        family: Family, which has one instruction set and numerics, such as "ethos-u65".
         macs: 8-bit multiply-accumulates a cycle, over all cores.
         cores: MAC engines that share the output channels (2 on U65-512 alone).
         weight_streams: Compressed streams that an operation's weights are split into (at most).
@@ -95,7 +95,7 @@ def resolve_npu(name: str) -> Accelerator:
     """Return the accelerator of a name.
 
     Raises:
-        UsageError: There is none; the message names near ones.
+        UsageError: No accelerator has this name; the message lists near ones.
     """
     if name not in ACCELERATORS:
         raise UsageError(f"unknown accelerator {name!r}; {near(name, ACCELERATORS)}")

@@ -181,7 +181,7 @@ def host_profile(machine: str, cpu: str, features: Iterable[str]) -> Profile:
 
 
 def _with_features(profile: Profile, features: Iterable[str]) -> Profile:
-    """The profile with other features, and the QEMU CPU for them."""
+    """Return the profile with other features, and the QEMU CPU for them."""
     ordered = tuple(sorted(features))
     bits = profile.core.vector_bits if "sve" in ordered else NEON_BITS
     core = replace(profile.core, features=ordered, vector_bits=bits)
@@ -189,7 +189,7 @@ def _with_features(profile: Profile, features: Iterable[str]) -> Profile:
 
 
 def _qemu_cpu(core: Core) -> str:
-    """The emulated CPU with the fewest features beyond the core's."""
+    """Return the emulated CPU with the fewest features beyond the core's."""
     wanted = set(core.features)
     for cpu, features in _QEMU_CPUS.items():
         if wanted <= features:
@@ -215,13 +215,13 @@ def _known_features(triple: str) -> frozenset[str]:
 
 @functools.cache
 def _llvm_features(triple: str, cpu: str, *mattr: str) -> frozenset[str]:
-    """Every feature that LLVM turns on for a CPU and mattr, tuning flags included."""
+    """Return every feature that LLVM turns on for a CPU and mattr, tuning flags included."""
     target = _target({"kind": "llvm", "mtriple": triple, "mcpu": cpu, "mattr": list(mattr)})
     return frozenset(str(name) for name in _global("target.llvm_get_cpu_features")(target))
 
 
 def _implied(triple: str, feature: str) -> frozenset[str]:
-    """The feature and those that LLVM turns on with it."""
+    """Return a feature and those that LLVM turns on with it."""
     generic = _GENERIC_CPU[triple.split("-", maxsplit=1)[0]]
     added = _llvm_features(triple, generic, f"+{feature}") - _llvm_features(triple, generic)
     return (added & _known_features(triple)) | {feature}

@@ -124,7 +124,7 @@ class Linker:
     objects: tuple[Path, ...] = ()
 
     def __call__(self, output: str, objects: Sequence[str], options: Sequence[str] = ()) -> LinkerRecord:
-        """Links `objects` into `output`; for C sources TVM gives include folders as `options`."""
+        """Link `objects` into `output`; for C sources TVM gives include folders as `options`."""
         return link_shared([*options, *objects, *self.objects], Path(output), triple=self.triple, cc=self.cc)
 
     def get_target_triple(self) -> str:
@@ -152,9 +152,9 @@ def zig(
     The first link for a target takes longer, as zig builds its libc stubs, and compiler-rt if it is linked with it.
 
     Args:
-        args: Such as ["cc", "-target", zig_target(triple), "-c", source].
+        args: Arguments, such as ["cc", "-target", zig_target(triple), "-c", source].
         cwd: Working directory.
-        outputs: Folders that it writes to, besides its caches.
+        outputs: Folders that zig writes to, besides its caches.
 
     Returns:
         The finished process with its text.
@@ -195,7 +195,7 @@ def _program() -> str:
 
 @contextmanager
 def _environment(cache: Path) -> Iterator[dict[str, str]]:
-    """The environment in which zig keeps its cache in a folder."""
+    """Yield the environment in which zig keeps its cache in a folder."""
     with ExitStack() as stack:
         folder = cache
         if "%" in str(cache):
@@ -211,7 +211,7 @@ def _environment(cache: Path) -> Iterator[dict[str, str]]:
 def link_shared(
     objects: Sequence[str | Path], output: Path, *, triple: str, cc: str | None = None
 ) -> LinkerRecord:
-    """Links objects into a shared library; the same objects give the same bytes, wherever they lie.
+    """Link objects into a shared library; the same objects give the same bytes, wherever they lie.
 
     Symbols of the TVM runtime stay undefined; libm and libc are linked. The symbol table is kept (counts per
     kernel read it), debug sections are not.
@@ -288,7 +288,7 @@ def link_plain(objects: Sequence[Path], output: Path) -> None:
 
 
 def _split_command(cc: str) -> list[str]:
-    """The words of --cc, whose first is a program that exists."""
+    """Return the words of --cc, the first of which is a program that exists."""
     try:
         command = shlex.split(cc)
     except ValueError as error:
@@ -317,7 +317,7 @@ def _run(
     env: dict[str, str] | None = None,
     outputs: Sequence[Path] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command and keep its text; the tail of it is the message when it fails."""
+    """Run a command and keep its text; the end of the text is the message of the error if the command fails."""
     done = subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False
     )

@@ -26,7 +26,7 @@ KEY_DIGITS = 16
 
 
 LONG = 200
-"""Characters that a value has in tables at most."""
+"""Greatest number of characters of a value in tables."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Candidate:
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> "Candidate":
-        """The inverse of `encode`.
+        """Return the candidate of JSON data that `encode` made.
 
         Raises:
-            ValueError: There is no such kernel any more, or it has not these parameters.
+            ValueError: This version has no such kernel, or the kernel has no such parameters.
         """
         try:
             kernel = kernel_named(data["kernel"])
@@ -64,7 +64,7 @@ class Candidate:
             raise ValueError(f"no kernel of this version has {json.dumps(data)}") from error
 
     def text(self) -> str:
-        """Return it for tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"; a long value is shown as a digest."""
+        """Return the candidate for tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"; a long value as a digest."""
         values = ", ".join(
             f"{name} {_short(value)}" for name, value in dataclasses.asdict(self.params).items()
         )
@@ -87,7 +87,7 @@ def _short(value: Any) -> str:
 def build(
     workload: Workload, candidate: Candidate, constants: Sequence[Array], on: target.Target
 ) -> tuple[tirx.PrimFunc, tuple[Array, ...]]:
-    """The function that a candidate stands for, and the constants as it reads them.
+    """Return the function that a candidate stands for, and the constants as the function reads them.
 
     Args:
         workload: The workload to compute.
@@ -99,7 +99,7 @@ def build(
         A function of the workload's inputs, the packed constants and the output; and the packed constants.
 
     Raises:
-        ValueError: The kernel cannot compute the workload so.
+        ValueError: The kernel cannot compute the workload with these parameters.
     """
     kernel = kernel_named(candidate.kernel)
     func = in_root_block(kernel.build(workload, candidate.params)).with_attr("target", on)
@@ -117,10 +117,10 @@ def encode_workload(workload: Workload) -> dict[str, Any]:
 
 
 def decode_workload(data: dict[str, Any]) -> Workload:
-    """The inverse of `encode_workload`.
+    """Return the workload of JSON data that `encode_workload` made.
 
     Raises:
-        ValueError: It is of another version of `Workload`.
+        ValueError: The data is of another version of `Workload`.
     """
     try:
         found = _decoded(Workload, data)
@@ -130,13 +130,13 @@ def decode_workload(data: dict[str, Any]) -> Workload:
 
 
 def key_of(workload: Workload) -> str:
-    """A name of the workload that holds over runs and machines."""
+    """Return a name of the workload that is the same in each run and on each machine."""
     text = json.dumps(encode_workload(workload), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
 def _decoded(hint: Any, value: Any) -> Any:
-    """JSON data as an instance of a type hint: dataclasses from objects, tuples from lists."""
+    """Return JSON data as an instance of a type hint: dataclasses from objects, tuples from lists."""
     if get_origin(hint) in (Union, types.UnionType):
         hint = next(
             (h for h in get_args(hint) if dataclasses.is_dataclass(h) or get_origin(h) is tuple), None

@@ -79,7 +79,7 @@ class Job:
 
 
 class FailedError(Exception):
-    """A candidate's end on its way."""
+    """A step of a candidate's measurement failed; `kind` names the step."""
 
     def __init__(self, kind: Failure, error: Exception | str) -> None:
         # TVM's errors end with their message; those of TVMScript with a line that underlines.
@@ -89,7 +89,7 @@ class FailedError(Exception):
 
 
 class CandidateRunner:
-    """Measures one candidate after the other on a board of its own, or one that all share."""
+    """Function that measures one candidate after the other, on a board of its own or one that all workers share."""
 
     def __init__(self, site: Site, cost: Cost | None = None) -> None:
         """Open nothing: the board is opened for the first candidate.
@@ -105,7 +105,7 @@ class CandidateRunner:
         self._cost = cost or (Cycles(site.profile.core) if site.counting else seconds)
 
     def __call__(self, job: Job) -> Result:
-        """A cost, or what failed."""
+        """Return the candidate's cost, or what failed."""
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         try:
             sample = _read(job.sample)
@@ -120,7 +120,7 @@ class CandidateRunner:
             shutil.rmtree(folder)
 
     def close(self) -> None:
-        """Ends the board if it is ours, and removes our files."""
+        """End the board if it is ours, and remove our files."""
         if self._board is not None:
             self._board.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -180,7 +180,7 @@ class CandidateRunner:
             return self._cost(Loaded(session, info, board.dump, module, name, arguments, so))
 
     def _connect(self) -> Session:
-        """A session; a board that is away is waited for."""
+        """Return a session, waiting for a board that is away."""
         deadline = min(monotonic() + AWAY_SECONDS, self._site.until)
         while True:
             try:
@@ -212,7 +212,7 @@ class CandidateRunner:
 
 @contextmanager
 def _failing(kind: Failure) -> Iterator[None]:
-    """Turn an exception of a step into the failure of its kind; a lost board is none."""
+    """Turn an exception of a step into a FailedError of its kind; let the loss of a board pass."""
     try:
         yield
     except (FailedError, BoardLostError):

@@ -40,7 +40,7 @@ ROUNDS = 60
 
 @dataclass(frozen=True)
 class Point:
-    """A candidate for a workload on a core, and for comparison the choice without tuning."""
+    """A candidate for a workload on a core, with the choice without tuning to compare it with."""
 
     workload: Workload
     core: Core
@@ -49,7 +49,7 @@ class Point:
 
     @cached_property
     def ratio(self) -> float:
-        """Estimated cycles, as a multiple of the default's."""
+        """Estimated cycles of the candidate, as a multiple of the default's."""
         return self._estimate(self.candidate) / max(self._estimate(self.default), 1.0)
 
     def _estimate(self, candidate: Candidate) -> float:
@@ -73,7 +73,7 @@ class CostModel:
             self._trees = xgboost.train(TREES, data, num_boost_round=ROUNDS)
 
     def predict(self, points: Sequence[Point]) -> npt.NDArray[Any]:
-        """The cost of each as a multiple of the default's; by estimates as long as little was measured."""
+        """Return each point's cost as a multiple of the default's: by estimates while few samples are known."""
         if self._trees is None or not points:
             return np.array([point.ratio for point in points])
         logarithms: npt.NDArray[Any] = self._trees.predict(xgboost.DMatrix(_features(points)))
@@ -82,7 +82,7 @@ class CostModel:
 
 
 def _features(points: Sequence[Point]) -> npt.NDArray[Any]:
-    """A row for each point: [points, features], NaN for parameters that its kernel does not have."""
+    """Return features as [points, features], NaN for parameters that a point's kernel does not have."""
     table = np.full((len(points), len(_COLUMNS) + SIZES + 3), np.nan, np.float32)
     names = [kernel.NAME for kernel in KERNELS]
     for row, point in zip(table, points, strict=True):
@@ -105,7 +105,7 @@ def _sizes(workload: Workload) -> Iterator[int]:
 
 
 def _values(params: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Parameters as numbers; those of an inner record stand for themselves."""
+    """Yield parameters by name as numbers; an inner record's parameters stand for the record."""
     for name, value in params.items():
         if isinstance(value, dict):
             yield from _values(value)
@@ -132,4 +132,4 @@ _COLUMNS = {
         )
     )
 }
-"""Parameter → its place among the features."""
+"""Name of a parameter → its place among the features."""

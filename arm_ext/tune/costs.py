@@ -22,14 +22,17 @@ from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
 from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE
 
 ESTIMATE = 3
-"""Raised when the same candidate would come out with other cycles; those of another number are no measure of them."""
+"""Version of the estimate, raised when the same candidate would get other cycles; costs of other versions are not
+comparable."""
 
 VECTOR_PIPES = "vector pipes"
-"""The condition that tells how full they are; see `arm_ext.measure.pipes`."""
+"""Name of the condition that holds the utilisation of the vector pipes; see `arm_ext.measure.pipes`."""
 
 BOUND = "bound"
-"""The condition that tells which share of the cost no order of the same instructions goes below: as many cycles as fill
-the vector pipes, or dispatch, and the lines of what is read and written that were not in L1 and L2, each once."""
+"""Name of the condition that holds the share of the cost below which no order of the same instructions goes.
+
+The bound is the cycles that fill the vector pipes, or dispatch, and those to fetch each line that is read or written
+and was not in L1 and L2, once."""
 
 # Cycles to fetch a line from L2, and from memory. Prefetchers hide the latency, but the buses still carry the bytes.
 _LINE_CYCLES = (LINE_BYTES / L2_BYTES_PER_CYCLE, LINE_BYTES / BYTES_PER_CYCLE)
@@ -72,7 +75,7 @@ class Loaded:
         return sum(math.prod(a.shape) * np.dtype(str(a.dtype)).itemsize // LINE_BYTES for a in self.arguments)
 
     def seconds(self, repeats: int, repeat_ms: int = 0) -> list[float]:
-        """Seconds of a call, so many times; each is the mean of as many calls as take `repeat_ms`."""
+        """Return `repeats` times of a call in seconds, each the mean of as many calls as take `repeat_ms`."""
         with self.session.guard():
             evaluate = self.module.time_evaluator(
                 self.name, self.session.device(), number=1, repeat=repeats, min_repeat_ms=repeat_ms
@@ -93,7 +96,7 @@ Cost = Callable[[Loaded], Result]
 
 @dataclass(frozen=True)
 class Cycles:
-    """Counts one warm call on one thread, and estimates its cycles on a core, with what caches fetch in it.
+    """Function that counts one warm call on one thread and estimates its cycles, including fetches of cache lines.
 
     Registers that are spilled count as the loads and stores that they are.
 
@@ -105,7 +108,7 @@ class Cycles:
     mca: Mca = field(default_factory=lambda: replace(find_mca(), keep=False))
 
     def __call__(self, kernel: Loaded) -> Result:
-        """Costs of the kernel alone, without the runtime around it."""
+        """Return the cost of the kernel alone, without the runtime around it."""
         trace = kernel.trace()
         blocks = [block for block in trace.blocks if block.image == MODEL_IMAGE]
         costs = block_costs(blocks, self.core, self.mca)
@@ -128,7 +131,7 @@ class Cycles:
 
 
 def seconds(kernel: Loaded) -> Result:
-    """Times a kernel until the spread is small: outliers are timed again, a few times at most."""
+    """Time a kernel until the spread is small: outliers are timed again, a few times at most."""
     times: list[float] = []
     for _ in range(_ROUNDS):
         times = _without_outliers([*times, *kernel.seconds(_REPEATS, _REPEAT_MS)])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tuning database: a folder of finished trials, a file for each core, set of features and TVM version.
 
-A file is lines of JSON that are only ever added to, all of a batch by one write that is on disk before the next
-begins. Lines that are no records of the file's are counted, and otherwise ignored: those that an end in the middle left
-torn, those of other hands or versions, and those that are too long. Writers take turns by a lock on the folder.
+A file is lines of JSON that are only ever added to, all of a batch by one write that is on disk before the next begins.
+Lines that are no records of the file's are counted, and otherwise ignored: those that a writer that was killed left
+unfinished, those of other programs or versions, and those that are too long. Writers take turns by a lock on the
+folder.
 """
 
 import fcntl
@@ -25,7 +26,9 @@ from arm_ext.tune.record import Record, book_of
 _SUFFIX = ".jsonl"
 
 LONGEST = 2**20
-"""Bytes of a line at most. The longest that is written, a trace of MetaSchedule's, has some 20,000."""
+"""Greatest number of bytes of a line.
+
+The longest lines that are written, traces of MetaSchedule's, have some 20,000."""
 
 TORN = "on torn lines"
 TOO_LONG = f"on lines of more than {LONGEST:,} bytes"
@@ -34,7 +37,7 @@ OTHER_BOOK = "of another core, features or TVM than their file is for"
 
 
 class Database:
-    """A folder of records; several processes may use it at once.
+    """A folder of records, which several processes may use at once.
 
     Attributes:
         folder: Folder that holds the records.
@@ -49,7 +52,7 @@ class Database:
             create: Whether to make the folder if there is none.
 
         Raises:
-            UsageError: There is no such folder, or it cannot be made.
+            UsageError: The folder does not exist, or cannot be made.
         """
         self.folder = Path(folder)
         self.skipped: Counter[str] = Counter()
@@ -64,7 +67,7 @@ class Database:
             raise UsageError(f"tuning database {folder} cannot be made: {error.strerror}") from error
 
     def all(self) -> list[Record]:
-        """Every record, file by file in order of their names, oldest first."""
+        """Return every record, file by file in the order of their names, oldest first."""
         self.skipped = Counter()
         return [record for book in self._books() for record in self._read(book)]
 
@@ -74,11 +77,11 @@ class Database:
         return self._read(self._book(book_of(profile)))
 
     def best(self, profile: Profile, task: str) -> Record | None:
-        """The record that a task of this key is compiled with; see `best_of`."""
+        """Return the record that a task of this key is compiled with, by `best_of`."""
         return best_of([record for record in self.records(profile) if record.task == task])
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records; when it returns they are on disk.
+        """Add records, which are on disk when this returns.
 
         Raises:
             UsageError: The folder cannot be written.
@@ -129,7 +132,7 @@ class Database:
         return [record for record in parsed if record is not None]
 
     def _parsed(self, line: bytes | None, book: str) -> Record | None:
-        """The record on a line; None if there is none, which is counted unless the line is empty."""
+        """Return the record on a line, or None; a line without one is counted unless it is empty."""
         if line == b"":
             return None
         fault = TOO_LONG
@@ -163,7 +166,7 @@ class Database:
 
 
 def best_of(records: Iterable[Record]) -> Record | None:
-    """The fastest of one task's records that were right.
+    """Return the fastest of one task's records whose candidate was right; None if there is none.
 
     Times on a board stand above estimates. Costs from different places are no measure of each other: of several
     boards, or several models, the one that was used last decides.
@@ -177,12 +180,12 @@ def best_of(records: Iterable[Record]) -> Record | None:
 
 
 def same_candidate(candidate: dict[str, object]) -> str:
-    """A candidate as text that is equal for equal ones."""
+    """Return a candidate as text that is equal for equal candidates."""
     return json.dumps(candidate, sort_keys=True)
 
 
 def _lines_of(path: Path) -> Iterator[bytes | None]:
-    """The lines of a file; None for one that is too long."""
+    """Yield the lines of a file; None for a line that is too long."""
     with path.open("rb") as file:
         while line := file.readline(LONGEST + 1):
             if len(line) <= LONGEST or line.endswith(b"\n"):

@@ -56,7 +56,7 @@ class Entry(_Report):
 
 
 class Book(_Report):
-    """A core with a set of features, and a version of TVM: what its records are valid for."""
+    """Summary of the records that are valid for a core with a set of features, and a version of TVM."""
 
     core: str
     features: list[str]
@@ -100,8 +100,7 @@ def contents(database: Database) -> Contents:
 def merge(sources: Sequence[Database], output: Path) -> tuple[int, Counter[str]]:
     """Put the records of several databases into one, which may be one of them; each record once.
 
-    Returns:
-        How many records were added, and how many were not as they are none, by reason.
+    Returns: Number of added records, and number of lines without a valid record, by reason.
     """
     checked_folder(output, "-o")
     target = Database(output, create=True)
@@ -125,9 +124,8 @@ def prune(database: Database, keep: int) -> tuple[int, Counter[str]]:
         database: The database.
         keep: How many of each task, unit and place are kept.
 
-    Returns:
-        How many records were removed, and how many there were that are none, by reason: lines that hold no record stay,
-        if they are not too long.
+    Returns: Number of removed records, and number of lines without a valid record, by reason; `Database.rewrite` tells
+    which of these lines stay.
     """
     records = database.all()
     skipped = database.skipped + kept(records)[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring on boards: several emulated ones of our own, one that is there, or all that a tracker has of a kind."""
+"""Measuring on boards: several emulated ones of our own, one that is given, or all of a kind that a tracker has."""
 
 import functools
 import math
@@ -50,7 +50,7 @@ class Fleet:
     def __init__(
         self, profile: Profile, board: str = "virtual", jobs: int | None = None, until: float = math.inf
     ) -> None:
-        """Starts nothing but asks a tracker for its boards.
+        """Start no process and no board; ask a tracker for its boards.
 
         Args:
             profile: Profile that candidates are built for.
@@ -60,7 +60,7 @@ class Fleet:
 
         Raises:
             UsageError: No such board, or none that can run code for the profile.
-            EnvError: There is no llvm-mca, or the tracker does not answer.
+            EnvError: llvm-mca is not installed, or the tracker does not answer.
         """
         spec = parse_spec(board)
         counting = spec.kind == "virtual"
@@ -78,7 +78,7 @@ class Fleet:
         self._samples: dict[str, Path] = {}
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measure a batch; see `Measurer`."""
+        """Measure a batch, as `Measurer.measure` does."""
         jobs = [Job(task.workload, candidate, self._sample(task)) for task, candidate in batch]
         results: dict[int, Result] = {}
 
@@ -92,7 +92,7 @@ class Fleet:
         return [results[index] for index in range(len(batch))]
 
     def close(self) -> None:
-        """Ends processes and boards."""
+        """End processes and boards."""
         self._workers.close()
         self._files.cleanup()
 
@@ -105,7 +105,7 @@ class Fleet:
         self.close()
 
     def _sample(self, task: Task) -> Path:
-        """The file of a task's sample, which is made when the task is first measured."""
+        """Return the file of a task's sample, which is made when the task is first measured."""
         if task.key not in self._samples:
             path = self._folder / f"{task.key}.sample"
             path.write_bytes(pickle.dumps(sample(task)))
@@ -118,7 +118,7 @@ def reach(board: str) -> None:
 
     Raises:
         UsageError: No board has such a name.
-        EnvError: It does not answer, or a tracker has none of its key.
+        EnvError: The board does not answer, or the tracker has no board of its key.
     """
     spec = parse_spec(board)
     if spec.kind == "remote":
@@ -145,7 +145,7 @@ def _model(profile: Profile) -> str:
 
 
 def _jobs(spec: BoardSpec) -> int:
-    """Processes by default: for a board that is there, one that measures and one that builds."""
+    """Return the default number of processes: for each given board one that measures and one that builds."""
     cores = len(os.sched_getaffinity(0))
     if spec.kind == "virtual":
         return cores

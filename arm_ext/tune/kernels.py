@@ -9,9 +9,9 @@ KERNELS: tuple[Kernel, ...] = (*OURS, default_schedule, metaschedule_trace)
 
 
 def kernel_named(name: str) -> Kernel:
-    """The kernel of that name.
+    """Return the kernel of a name.
 
     Raises:
-        StopIteration: There is none.
+        StopIteration: No kernel has this name.
     """
     return next(kernel for kernel in KERNELS if name == kernel.NAME)

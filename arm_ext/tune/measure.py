@@ -30,11 +30,11 @@ class Result:
 
 
 OnResult = Callable[[int, Result], None]
-"""Called with the place in the batch and what came of it, as soon as that is known."""
+"""Function that is called with a candidate's place in the batch and its result, as soon as that is known."""
 
 
 def ignore(_index: int, _result: Result) -> None:
-    """Does nothing with a result."""
+    """Do nothing with a result."""
 
 
 class Measurer(Protocol):
@@ -42,7 +42,7 @@ class Measurer(Protocol):
 
     Attributes:
         unit: Unit of the costs.
-        where: See `Record`.
+        where: The board, or the model that estimates cycles.
     """
 
     unit: Unit

@@ -10,7 +10,7 @@ from schedules.composites.workload import Workload
 
 
 def merge_tasks(buckets: Iterable[Sequence[Task]]) -> list[Task]:
-    """Return each workload once, in the order of the buckets; what occurs in several counts that often."""
+    """Return each workload once, in the order of the buckets; its calls of all buckets are counted together."""
     found: dict[Workload, Task] = {}
     for task in (task for tasks in buckets for task in tasks):
         known = found.get(task.workload, replace(task, times=0))

@@ -15,7 +15,7 @@ from arm_ext.tune.task import Task
 
 @dataclass
 class Row(search.SearchState):
-    """A task so far, with its share.
+    """State of a task in the run, with its share.
 
     Attributes:
         share: Share of the kernels' own estimates for one inference, at the start.
@@ -26,7 +26,7 @@ class Row(search.SearchState):
     bound: float | None = None
 
     def note(self, candidate: Candidate, result: Result) -> None:
-        """Takes a result in."""
+        """Add a trial's result."""
         super().note(candidate, result)
         if candidate == self.best and (bound := result.conditions.get(BOUND)):
             self.bound = float(bound)
@@ -39,7 +39,7 @@ class Row(search.SearchState):
 
 @dataclass
 class Progress:
-    """A run so far.
+    """State of a run.
 
     Attributes:
         rows: A row a task, the largest share first.
@@ -68,7 +68,7 @@ class Progress:
         return sum((row.failures for row in self.rows), Counter[str]())
 
     def totals(self) -> tuple[float, float] | None:
-        """Costs of an inference's calls of all tasks that were measured, by default and by the best."""
+        """Return the cost of an inference's measured calls, without tuning and with the best candidates."""
         known = [(row.task.times, row.default, row.cost) for row in self.rows if row.default is not None]
         if not known:
             return None
@@ -84,7 +84,7 @@ def start(
     seconds_left: Callable[[], float | None],
     trials: int | None,
 ) -> Progress:
-    """The progress of a run that begins."""
+    """Return the progress of a run that begins."""
     total = sum(task.times * task.estimate for task in tasks)
     rows = [Row(task, share=task.times * task.estimate / total if total else 0.0) for task in tasks]
     rows.sort(key=lambda row: -row.share)
@@ -102,7 +102,7 @@ class Watched:
         self._on_progress = on_progress
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measure a batch; see `Measurer`."""
+        """Measure a batch, as `Measurer.measure` does."""
 
         def done(index: int, result: Result) -> None:
             task, candidate = batch[index]

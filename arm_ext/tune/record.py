@@ -21,25 +21,25 @@ Failure = Literal["", "build", "isa", "load", "run", "timeout", "board", "wrong 
 
 
 class Record(BaseModel):
-    """A candidate that was measured, and what came of it.
+    """A candidate that was measured, with its cost or what failed.
 
     A cost is of a candidate whose values were right: they are compared with the composite's own before it is measured.
 
     Attributes:
         task: Key of the task, from the structure of its workload.
-        workload: The workload, for whoever looks for a shape like it.
+        workload: The workload, by which tasks of similar shapes find the record.
         candidate: Kernel and parameters.
-        default: Whether it is what is taken without tuning.
+        default: Whether the candidate is the one that is taken without tuning.
         core: Core of the profile.
-        features: Features of the profile; code for these was measured.
+        features: Features of the profile, for which the code was generated.
         tvm: Version that generated the code.
         unit: Unit of `cost`.
         where: The board, or the model that estimates cycles.
         cost: Cost of one call on one thread; None if it failed.
         instructions: Instructions of one call, where they were counted.
-        failure: Why there is no cost; "" if there is one.
+        failure: The step that failed; "" if there is a cost.
         detail: The failure's message, or empty.
-        when: ISO 8601, UTC.
+        when: Time of the measurement, ISO 8601, UTC.
         seed: Seed of the search.
         conditions: Conditions of the measurement that the board reports: CPU, cores, governor, temperature, spread.
     """
@@ -73,21 +73,21 @@ class Record(BaseModel):
 
     @property
     def id(self) -> str:
-        """A name for it, from its content."""
+        """Identifier of the record: a hash of its content."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
     @property
     def book(self) -> str:
-        """File name of core, features and TVM version, for which the record is valid."""
+        """Name of the file of records for the same core, features and TVM version."""
         return book_name(self.core, self.features, self.tvm)
 
 
 def book_of(profile: Profile) -> str:
-    """The book of records that are valid for a profile."""
+    """Return the name of the file of records that are valid for a profile."""
     return book_name(profile.core.name, profile.features, tvm.__version__)
 
 
 def book_name(core: str, features: tuple[str, ...], version: str) -> str:
-    """One name for each core, set of features and version of TVM."""
+    """Return the name of the file of records for a core, a set of features and a version of TVM."""
     digest = hashlib.sha256(" ".join([version, *sorted(features)]).encode()).hexdigest()
     return f"{core}-{digest[:8]}"

@@ -14,7 +14,7 @@ from arm_ext.tune.task import Task
 
 
 class Recorded:
-    """A `Measurer` that records; a search that is repeated goes through its finished trials in no time.
+    """A `Measurer` that records its results, so that a search that is repeated need not measure again.
 
     Attributes:
         unit: Unit of the inner measurer's costs.
@@ -23,7 +23,7 @@ class Recorded:
     """
 
     def __init__(self, inner: Measurer, database: Database, seed: int = 0) -> None:
-        """Read the database when it is first asked.
+        """Wrap a measurer; the database is read when the first candidate is to be measured.
 
         Args:
             inner: The measurer that is asked for candidates without a record.
@@ -39,7 +39,7 @@ class Recorded:
         self._before: frozenset[tuple[str, str]] = frozenset()
 
     def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
-        """Measure the candidates without a record; see `Measurer`."""
+        """Measure the candidates without a record, as `Measurer.measure` does."""
         known = self._read(batch[0][0]) if batch else {}
         results = {
             index: known[_name(task, candidate)]
@@ -65,7 +65,7 @@ class Recorded:
         return [results[index] for index in range(len(batch))]
 
     def _read(self, task: Task) -> dict[tuple[str, str], Result]:
-        """Return the database's results for the task's profile in this unit and place; of several records the last."""
+        """Return the database's results for the task's profile in this unit and place; of repeated ones the last."""
         if self._known is None:
             self._known = {
                 (record.task, same_candidate(renewed(record.candidate))): Result(

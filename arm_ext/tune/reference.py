@@ -42,7 +42,7 @@ class Sample:
     bound: float
 
     def unwritten(self) -> npt.NDArray[Any]:
-        """An output that is wrong everywhere."""
+        """Return an array for an output, filled with values that are wrong everywhere."""
         exact = not self.bound
         return np.invert(self.expected) if exact else np.full_like(self.expected, np.nan)
 
@@ -92,7 +92,7 @@ def sample(task: Task) -> Sample:
 
 
 def _module(task: Task) -> tvm.IRModule:
-    """A module whose main is one call of the composite, or is the call of loops itself."""
+    """Return a module whose main is one call of the composite, or the call of loops itself."""
     builder = relax.BlockBuilder()
     for gvar in relax.analysis.all_global_vars(task.composite):
         builder.get()[gvar] = task.routines[gvar.name_hint]

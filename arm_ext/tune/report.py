@@ -18,7 +18,7 @@ class _Report(BaseModel):
 
 
 class TaskReport(_Report):
-    """A task after the run.
+    """Result of a task in a run.
 
     Attributes:
         task: Name of the task in the run.
@@ -100,7 +100,7 @@ def make_report(
     seconds: float,
     reused: int,
 ) -> TuneReport:
-    """A run as it is reported; see `TuneReport`."""
+    """Return the report of a run."""
     totals = progress.totals()
     return TuneReport(
         model=model,
@@ -128,7 +128,7 @@ def _bound(rows: Sequence[Row]) -> float | None:
 
 
 def _task_report(row: Row) -> TaskReport:
-    """A row as it is reported."""
+    """Return a row of the progress as a row of the report."""
     return TaskReport(
         task=row.task.name,
         key=row.task.key,

@@ -41,7 +41,7 @@ def rerank(
 
 
 def fastest(records: Iterable[Record], top: int) -> list[Candidate]:
-    """The candidates of the lowest costs, each once; those of other versions are passed over."""
+    """Return the candidates of the lowest costs, each once, without those of other versions."""
     right = sorted((r for r in records if r.cost is not None), key=lambda record: record.cost or 0.0)
     found: dict[str, Candidate] = {}
     for record in right:

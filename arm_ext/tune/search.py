@@ -39,10 +39,10 @@ AT_RANDOM = 2
 """Candidates of a round that are drawn at random: a quarter, as spaces are small and estimates good."""
 
 MOMENTUM = 0.2
-"""Weight of the gain of the last trials, against that of the task's remaining cost (Ansor's alpha)."""
+"""Weight of the gain of the last trials, against that of the task's remaining cost (alpha in Ansor)."""
 
 WINDOW = 3 * ROUND
-"""Trials back to which a gain counts as the last ones'."""
+"""Number of last trials whose gain counts."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class SearchState:
     _costs: list[float] = field(default_factory=list)
 
     def note(self, candidate: Candidate, result: Result) -> None:
-        """Takes a result in."""
+        """Add a trial's result."""
         self.trials += 1
         if result.cost is None:
             self.failures[result.failure] += 1
@@ -78,7 +78,7 @@ class SearchState:
         self._costs.append(self.cost)
 
     def gradient(self) -> float:
-        """Expected saving of a further trial for the whole model, in units of cost."""
+        """Return the expected saving of a further trial for the whole model, in units of cost."""
         if not math.isfinite(self.cost):
             return math.inf if self.trials <= ROUND else 0.0  # given up after a round in which nothing ran
         before = self._costs[max(0, len(self._costs) - 1 - WINDOW)]
@@ -97,7 +97,7 @@ class _Search:
 
     @classmethod
     def of(cls, task: Task, seed: int, known: Known) -> "_Search":
-        """A search that begins."""
+        """Return the search for a task, before the first trial."""
         points = {
             candidate: Point(task.workload, task.profile.core, candidate, task.default)
             for candidate in space(task)[1:]
@@ -121,7 +121,7 @@ class _Search:
 
 @dataclass
 class _Run:
-    """All tasks, what was learnt about them, and the trials that are left."""
+    """State of a run: all tasks, what was learnt about them, and the number of trials that are left."""
 
     searches: Sequence[_Search]
     model: CostModel
@@ -130,17 +130,17 @@ class _Run:
     until: Callable[[], bool]
 
     def room(self) -> int:
-        """Number of candidates that the next round may have."""
+        """Return the greatest number of candidates of the next round."""
         spent = sum(search.state.trials for search in self.searches)
         return 0 if self.until() else int(min(ROUND, self.trials - spent))
 
     def next(self) -> _Search | None:
-        """The task of the next round; None if all spaces are exhausted, or given up."""
+        """Return the task of the next round; None if all spaces are exhausted or given up."""
         open_ = [each for each in self.searches if (each.first or each.left) and each.state.gradient()]
         return max(open_, key=lambda search: search.state.gradient(), default=None)
 
     def measure(self, batch: Sequence[tuple[_Search, Point]]) -> None:
-        """Measure a round, and learn of it."""
+        """Measure a round, and let the cost model learn from it."""
         asked = [(search.state.task, point.candidate) for search, point in batch]
         learnt = []
         for (search, point), result in zip(batch, self.measurer.measure(asked), strict=True):
@@ -151,7 +151,7 @@ class _Run:
 
 
 def never() -> bool:
-    """Return False: for a search without a time limit."""
+    """Return False: stands for no time limit of a search."""
     return False
 
 
@@ -164,7 +164,7 @@ def tune(
     until: Callable[[], bool] = never,
     records: Sequence[Record] = (),
 ) -> list[SearchState]:
-    """Search for the fastest candidate of each task.
+    """Search for the fastest candidate of each task; return how far each task came.
 
     Args:
         tasks: The tasks to tune.

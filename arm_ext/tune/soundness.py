@@ -58,7 +58,7 @@ def _divided(records: Iterable[Record], fault: Callable[[Record], str]) -> tuple
 
 
 def told(folder: Path | str, skipped: Mapping[str, int]) -> str:
-    """Return the sentence that says how many records are not used, and why; "" if there are none."""
+    """Return the sentence that says how many records are not used, and why; "" if all are used."""
     if not skipped:
         return ""
     count = sum(skipped.values())
@@ -67,7 +67,7 @@ def told(folder: Path | str, skipped: Mapping[str, int]) -> str:
 
 
 def fault_of(record: Record) -> str:
-    """Return why this version does not use a record; "" if it may."""
+    """Return the reason why this version does not use a record; "" if it does."""
     core = _core_of(record)
     if core is None:
         return UNKNOWN_CORE
@@ -98,7 +98,7 @@ def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
 
 @lru_cache(maxsize=1024)
 def _parameters(kernel: str, workload: Workload, core: Core) -> frozenset[Any]:
-    """All that a search tries of a kernel, and its default; nothing if it does not take the workload."""
+    """Return a kernel's default parameters and all that a search tries; nothing if it does not take the workload."""
     named = kernel_named(kernel)
     if not isinstance(named.matches(workload, core), Match):
         return frozenset()
@@ -106,7 +106,7 @@ def _parameters(kernel: str, workload: Workload, core: Core) -> frozenset[Any]:
 
 
 def _core_of(record: Record) -> Core | None:
-    """The core that a record is of, with the features that it had; this machine's, if that has the name."""
+    """Return the core of a record, with the features that it had; it may be this machine's core."""
     core = CORES.get(record.core)
     if core is None:
         with suppress(EnvError):

@@ -39,10 +39,11 @@ from schedules.kernels.depthwise import depthwise_s8, depthwise_s8_mlal, depthwi
 from schedules.kernels.gemm import gemm_f32, gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 
 HOPELESS = 3.0
-"""Kernels whose best estimate is this many times the default's are left out: estimates are right to 1.6 or so."""
+"""Least ratio of a kernel's best estimate to the default's at which the kernel is left out: estimates are right to 1.6
+or so."""
 
 FOLLOWING = frozenset({"parallel", "column_blocks", "row_block", "block", "k_blocks", "panels"})
-"""Parameters that follow from the sizes of the workload: another one has others for the same tile."""
+"""Parameters that follow from the sizes of the workload: they differ between workloads for the same tile."""
 
 FLAGS = {
     depthwise_s8.NAME: "reload",
@@ -66,7 +67,7 @@ WIDER: dict[str, Callable[[Workload, Core], tuple[Any, ...]]] = {
 
 
 def space(task: Task) -> tuple[Candidate, ...]:
-    """The task's points, the default first, then by the kernels' own estimates."""
+    """Return the task's candidates, the default first, then by the kernels' own estimates."""
     core = task.profile.core
     found: dict[Candidate, float] = {}
     for name in task.kernels:
@@ -82,13 +83,13 @@ def space(task: Task) -> tuple[Candidate, ...]:
 
 
 def parameters(kernel: str, workload: Workload, core: Core) -> Iterator[Any]:
-    """All that is tried of a kernel that takes the workload."""
+    """Yield all parameters that are tried of a kernel that takes the workload."""
     for tile in WIDER.get(kernel, kernel_named(kernel).candidates)(workload, core):
         yield from (tile, *_finer(workload, core, tile), *_flipped(kernel, tile))
 
 
 def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate | None:
-    """Return the point closest to a candidate for another workload or core, with about as many blocks.
+    """Return the candidate that is closest to one for another workload or core, with about as many blocks.
 
     Args:
         candidate: The candidate of the other workload or core.
@@ -126,13 +127,13 @@ def _finer(workload: Workload, core: Core, params: Any) -> Iterator[Any]:
 
 
 def _blocks(params: Any) -> dict[str, float]:
-    """Doublings of the sizes of blocks, or of their numbers, whichever the kernel counts."""
+    """Return the binary logarithms of the sizes of blocks, or of their numbers, whichever the kernel has."""
     counts = {name: value for name, value in asdict(params).items() if name in FOLLOWING - {"parallel"}}
     return {name: math.log2(count) for name, count in counts.items()}
 
 
 def _apart(one: dict[str, float], other: dict[str, float]) -> float:
-    """Doublings between blocks of the same kernel."""
+    """Return the sum of the differences between two results of `_blocks` for the same kernel."""
     return sum(abs(one[name] - other[name]) for name in one)
 
 

@@ -67,23 +67,23 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """The workload's name in the database; it holds over runs."""
+        """Return the workload's name in the database, which is the same in each run."""
         return key_of(self.workload)
 
 
 def extract(mod: tvm.IRModule, options: PhaseOptions) -> list[Task]:
-    """The tasks of a model, in the order of the model.
+    """Return the tasks of a model, in the order of the model.
 
     Args:
         mod: As a front end returned it.
-        options: The target, and what else the pipeline is told.
+        options: Options of the pipeline, the target among them.
     """
     fused = last(run_phases(PhaseResult(mod), options, until="fuse")).mod
     return [*tasks_of(fused, options), *loop_tasks(fused, options)]
 
 
 def tasks_of(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
-    """The tasks of a module as `fuse` leaves it, but for those of loops."""
+    """Return the tasks of a module after the phase `fuse`, without those of loops."""
     # Functions of a model with control flow count once each, whatever is decided at run time.
     bindings = (b for _, func in relax_functions(fused) for b in bindings_of(func))
     calls = [b.value for b in bindings if isinstance(b.value, relax.Call)]
@@ -113,7 +113,7 @@ def tasks_of(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
 
 
 def loop_tasks(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
-    """The tasks of the loops that no schedule of ours makes vector code of, of a module as `fuse` leaves it."""
+    """Return the tasks of a module after the phase `fuse` for loops that our schedules do not vectorise."""
     lowered = fuse_loops(fused, options.profile, None, FixedSizes(fused, options.profile, options.without))
     callers = [func for _, func in relax_functions(lowered.mod)]
     calls = [b.value for func in callers for b in bindings_of(func) if isinstance(b.value, relax.Call)]
@@ -129,7 +129,7 @@ def loop_tasks(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
 
 
 def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, options: PhaseOptions) -> Task | None:
-    """The task of one call of loops, without name and count; None if it has a schedule, or is not of one result."""
+    """Return the task of one call of loops, without name and count; None if they have a schedule or several results."""
     func, core = lowered.mod[symbol], options.profile.core
     if has_reshape_pattern(func):  # it becomes a view
         return None
@@ -163,7 +163,7 @@ def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, options: Phase
 
 
 def _calling(call: relax.Call, symbol: str, func: tirx.PrimFunc) -> relax.Function:
-    """A function of the variables that a call of loops reads, that makes this call alone."""
+    """Return a function of the variables that a call of loops reads, whose only call is this one."""
     builder = relax.BlockBuilder()
     gvar = builder.add_func(func, symbol)
     given = [argument for argument in call.args[1] if isinstance(argument, relax.Var)]
@@ -180,7 +180,7 @@ def _calling(call: relax.Call, symbol: str, func: tirx.PrimFunc) -> relax.Functi
 def _task(
     composite: relax.Function, routines: dict[str, tirx.PrimFunc], options: PhaseOptions
 ) -> Task | None:
-    """The task of one composite, without name, times and sources; None if no kernel takes it."""
+    """Return the task of one composite, without name, times and sources; None if no kernel takes it."""
     parsed = read(composite, routines)
     if isinstance(parsed, Diagnostic):
         return None

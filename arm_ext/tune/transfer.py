@@ -13,7 +13,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import CORES
 
 NEIGHBOURS = 4
-"""Records that a task starts from."""
+"""Number of records that a task starts from."""
 
 OTHER_CORE = 0.5
 """Distance of another core, in doublings of a size."""
@@ -26,11 +26,11 @@ Known = Sequence[tuple[Point, float]]
 
 
 def points_of(records: Sequence[Record], without: Collection[tuple[str, str]]) -> list[tuple[Point, float]]:
-    """Records as the cost model learns them: those with a cost whose task's default was measured in the same place.
+    """Return records as the cost model learns them, if their task's default was measured in the same place.
 
     Args:
         records: Records of any task, core and age; those of other versions of a kernel are left out.
-        without: (task, book) of which none is wanted.
+        without: Task and book whose records are left out.
     """
     places: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
@@ -47,7 +47,7 @@ def points_of(records: Sequence[Record], without: Collection[tuple[str, str]]) -
 
 
 def likely(task: Task, known: Known) -> list[Candidate]:
-    """The best candidates of the nearest workloads, nearest first."""
+    """Return the best candidates of the nearest workloads, nearest first."""
     best: dict[tuple[Workload, str], tuple[float, Point]] = {}
     for point, ratio in known:
         place = (point.workload, point.core.name)

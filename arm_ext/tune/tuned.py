@@ -37,7 +37,7 @@ class Tuned:
             without: Names of kernels that are not to be used.
 
         Raises:
-            UsageError: There is none, or it has nothing for this target.
+            UsageError: There is no such database, or it has no records for this target.
         """
         database, self._folder, self._without = Database(folder), folder, without
         self._records: dict[str, list[Record]] = {}
@@ -57,7 +57,7 @@ class Tuned:
             )
 
     def __call__(self, workload: Workload, core: Core) -> Known | None:
-        """The fastest parameters that were measured for a workload, or None."""
+        """Return the fastest parameters that were measured for a workload, or None."""
         key = key_of(workload)
         usable = self._usable(self._records.get(key, ()))
         while (record := best_of(usable)) is not None:
@@ -73,14 +73,15 @@ class Tuned:
         return Known(candidate.params, source)
 
     def records(self, model: str, kernels: Iterable[KernelCall]) -> list[TunedKernel]:
-        """The records that decided kernels, each once.
+        """Return the records that decided kernels, each once.
 
         Args:
             model: Name of the model.
-            kernels: All that the package has. What else was asked for, such as for estimates, does not count.
+            kernels: All kernels of the package. Records that were looked up for something else, such as estimates, do
+                not count.
 
         Raises:
-            UsageError: There was none for any.
+            UsageError: No record decided any kernel.
         """
         used = dict.fromkeys(kernel.tuned for kernel in kernels if kernel.tuned)
         if not used:
@@ -93,7 +94,7 @@ class Tuned:
         return [record for record in records if record.candidate["kernel"] not in self._without]
 
     def _against(self, record: Record) -> str:
-        """The default's cost in the same place; nothing if it is not there, or this is it."""
+        """Return the default's cost in the same place, as text; "" if it is not known."""
         if record.default:
             return ", which is the default"
         same = (r for r in self._records[record.task] if r.default and r.where == record.where)
@@ -102,7 +103,7 @@ class Tuned:
 
 
 def _unfit(workload: Workload, candidate: Candidate) -> str:
-    """Return why a trace does not fit the loops that it is of; "" if it does, or there is none."""
+    """Return why a trace does not fit the loops that it is of; "" if it fits, or the candidate is no trace."""
     if candidate.kernel != metaschedule_trace.NAME:
         return ""
     try:

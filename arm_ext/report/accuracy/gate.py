@@ -52,10 +52,11 @@ class Gate:
         return f"{metric} {' and '.join(least + drop)}"
 
     def check(self, metric: str | None, samples: int, *, less_is_better: bool = False) -> None:
-        """Check that the bounds can be told of a metric.
+        """Check that the report's metric can be held to the bounds.
 
         Raises:
-            UsageError: There is no metric, or there are too few samples, or a least value of what counts errors.
+            UsageError: There is no metric, there are too few samples, or a least value is asked of a metric that counts
+                errors.
         """
         if self.least is not None and less_is_better:
             raise UsageError(f"--min {metric}: less of it is better; bound it by --max-drop")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from arm_ext.package.manifest import json_schema
 
 GREATEST_DB = 200.0
-"""SQNR of what has no error."""
+"""SQNR of values without any error."""
 
 LOW_DB = 20.0
 """A layer whose own error is above a tenth of its values (by amplitude) is to blame, whatever the cause."""
@@ -24,7 +24,7 @@ class _Record(BaseModel):
 
 
 class Errors(_Record):
-    """How far values are from a reference, over all samples."""
+    """Distance of values from a reference, over all samples."""
 
     sqnr_db: float = Field(
         description="Signal-to-quantisation-noise ratio, 10 log10(sum of reference^2 / sum of difference^2), within "
@@ -106,7 +106,7 @@ class LayerAccuracy(_Record):
 
     @property
     def title(self) -> str:
-        """The name, with the reader where it is one of several."""
+        """Name of the layer; with the reader, if it is the layer as one of its readers reads it."""
         return f"{self.name} as {self.reader} reads it" if self.reader else self.name
 
     @property
@@ -176,7 +176,7 @@ class LayerCost(_Record):
 
 
 class NpuTarget(_Record):
-    """The NPU that cycles are estimated for, and what regions were weighed by."""
+    """The NPU that cycles are estimated for, and the clocks and hand-over by which regions were chosen."""
 
     accelerator: str = Field(description="Name of the accelerator, such as ethos-u55-128.")
     cpu_mhz: float = Field(description="Clock of the CPU in MHz.")

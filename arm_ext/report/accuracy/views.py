@@ -20,11 +20,11 @@ from arm_ext.report.accuracy.record import (
 
 _TOP = 10
 _MANY = 4
-"""Layers that saturate, above which it is more likely the samples than each of these."""
+"""Number of saturating layers above which the samples are more likely at fault than the layers."""
 _NAME, _WIDTH = 40, 110
 _GOOD_DB = 40.0
 _LARGEST = 3
-"""Layers with the largest own error, which are told where none is to blame."""
+"""Number of layers that are shown, by the largest own error, where none is to blame."""
 _SAME_DB = 1.0
 """Two links of the chain whose outputs' SQNR is closer than this have the same error."""
 
@@ -103,7 +103,7 @@ def pruned(report: AccuracyReport) -> list[str]:
 
 
 def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
-    """Return the layers to blame and why, largest own error first, or that none is."""
+    """Return the layers to blame with their causes, largest own error first, or that no layer is to blame."""
     found = report.to_blame()
     if not found:
         worst = [f"{layer.title} ({decibels(layer.kept_db)})" for layer in report.worst()[:_LARGEST]]
@@ -195,7 +195,7 @@ def _chosen(mixed: MixedPrecision) -> PrecisionChoice:
 
 
 def _metrics(mixed: MixedPrecision) -> list[str]:
-    """The metric of the float model and of each choice."""
+    """Return the metrics of the float model and of each choice, with digits enough to tell them apart."""
     return told_apart((mixed.source, *(each.metric for each in mixed.choices)))
 
 
@@ -206,7 +206,7 @@ _MISSED = (
 
 
 def _left_out(mixed: MixedPrecision, chosen: PrecisionChoice) -> list[str]:
-    """Say how a quantiser of PyTorch's is told to leave these layers in float: it takes modules, not nodes."""
+    """Return how a quantiser of PyTorch's is told to leave these layers in float: it takes modules, not nodes."""
     if mixed.modules is None or not chosen.layers:
         return []
     named = f"modules: {', '.join(mixed.modules)}" if mixed.modules else f"nodes: {', '.join(mixed.nodes)}"
@@ -224,7 +224,7 @@ def _with_npu(mixed: MixedPrecision) -> str:
 
 
 def _raised(mixed: MixedPrecision, choice: PrecisionChoice) -> str:
-    """The layers above int8, in execution order."""
+    """Return the layers above int8 with their precisions, in execution order, as text."""
     kinds = {
         **dict.fromkeys(choice.int16, "int16"),
         **dict.fromkeys(choice.float16, "float16"),

@@ -17,7 +17,9 @@ WITHOUT_KERNEL = "without-kernel"
 """The option of `compile` that takes a list."""
 
 WORTH_BUILDING = 1.5
-"""What is estimated to cost more than so many times what it would replace is not built; no formula is as wrong."""
+"""Greatest estimated cost, as a multiple of what it would replace, of an alternative that is built.
+
+No formula is wrong by more."""
 
 # Options that decide the numbers.
 _NUMBERS = {"precision", "quantize"}
@@ -37,7 +39,7 @@ def alternatives(
     int8: Mapping[str, str] | None,
     tuned: Mapping[str, str] | None,
 ) -> Iterator[Alternative]:
-    """Yield what could apply, none of it measured.
+    """Yield the alternatives that could apply; none of them is measured yet.
 
     Args:
         profile: Profile of the model as it is.
@@ -90,7 +92,7 @@ def int8_alternative(options: Mapping[str, str]) -> Alternative:
 
 
 def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Alternative]:
-    """Runner-ups of the costliest calls, for kernels whose every call another kernel takes."""
+    """Yield alternatives without the kernel of a costly call, if another kernel takes each call of that kernel."""
     costly = [call.kernel for call in profile.costliest()[:_COSTLIEST]]
     for name in dict.fromkeys(costly):
         kernels = [kernel for kernel in report.kernels if kernel.kernel == name]
@@ -112,23 +114,23 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
 
 
 def _ratio(kernel: KernelCall) -> float:
-    """The next best kernel's cost over the kernel's."""
+    """Return the next best kernel's cost as a multiple of the kernel's."""
     return kernel.other_kernels[0].selection_cost / (kernel.selection_cost or 1)
 
 
 def exclude(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Return whether options cannot stand beside each other: both decide the numbers."""
+    """Return whether two sets of options exclude each other, because both decide the numbers."""
     return bool(_NUMBERS & options.keys()) and bool(_NUMBERS & others.keys())
 
 
 def merged_options(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of both."""
+    """Return the options of both sets."""
     kernels = [*options.get(WITHOUT_KERNEL, []), *others.get(WITHOUT_KERNEL, [])]
     return {**options, **others, **({WITHOUT_KERNEL: kernels} if kernels else {})}
 
 
 def is_part(options: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
-    """Return whether options stand among others."""
+    """Return whether all of some options are among others."""
     return all(
         set(value) <= set(of.get(name, ())) if name == WITHOUT_KERNEL else of.get(name) == value
         for name, value in options.items()

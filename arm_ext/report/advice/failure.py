@@ -9,7 +9,7 @@ Failure = Literal["", "model", "environment", "defect"]
 
 
 def told(error: Exception) -> tuple[Failure, str]:
-    """Return whose fault an error is, and its first line."""
+    """Return whose fault an error is, and the first line of its message."""
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, EnvError):
         return "environment", said

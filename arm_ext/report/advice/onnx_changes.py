@@ -107,7 +107,7 @@ def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Chan
 
 
 def full_tile(channels: int) -> int | None:
-    """Return the next number of channels that fills a tile; None if that is too many more, or these do."""
+    """Return the next number of channels that fills a tile; None if channels fill one, or too many would be added."""
     for tile in TILES:
         wanted = math.ceil(channels / tile) * tile
         if channels < wanted <= channels * (1 + _MOST_MORE):

@@ -75,7 +75,7 @@ NEAREST = (
     Nearest("LogSoftmax", "Softmax", _softmax),
     Nearest("Resize", "Resize to the nearest pixel (asymmetric, floor)", _nearest_pixel),
 )
-"""What is tried, each for all nodes of an operator at once."""
+"""Replacements that are tried, each for all nodes of an operator at once."""
 
 
 def replaced(model: onnx.ModelProto, names: Collection[str], nearest: Nearest) -> Changed | None:

@@ -12,7 +12,7 @@ from arm_ext.report.profile.record import KernelOption
 Status = Literal["measured", "failed", "not built"]
 
 SPENT = "the budget was used up"
-"""Note of what was not built for want of time."""
+"""Note on an alternative that was not built for want of time."""
 
 
 class _Record(BaseModel):
@@ -116,7 +116,7 @@ class LayerAlternative(_Record):
 
     @property
     def helps(self) -> bool:
-        """Whether it is recommended."""
+        """Whether the alternative is recommended."""
         return self.status == "measured" and not self.note
 
 

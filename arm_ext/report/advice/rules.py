@@ -272,7 +272,7 @@ RULES: tuple[Rule, ...] = (
 def _left_out(
     subject: Subject, calls: list[ProfiledCall]
 ) -> Iterator[tuple[list[ProfiledCall], Changed | None]]:
-    """Yield the calls whose nodes can be left out with the model without them, and then the others; no empty list."""
+    """Yield the calls whose nodes can be left out, with the model without them; then the others. No list is empty."""
     change = without_nodes(subject.model, _sources(calls)) if subject.model is not None and calls else None
     found = [] if change is None else _of_sources(calls, change.sources)
     if found:

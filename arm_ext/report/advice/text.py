@@ -120,7 +120,7 @@ def _calls(report: AdviceReport) -> str:
 
 
 def _next_best(call: CostlyCall) -> str:
-    """The kernel, and the next best ones with their prices by the formulas that kernels are chosen by."""
+    """Return the kernel, and the next best ones with their estimated costs as multiples of the kernel's."""
     others = [f"{each.kernel} x{each.ratio:.2f}" for each in call.alternatives if not each.params][:_OTHERS]
     return ", ".join([call.kernel, *others])
 

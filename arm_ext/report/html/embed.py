@@ -39,6 +39,6 @@ def _text(package: str, name: str) -> str:
 
 
 def _json(record: BaseModel | None) -> str:
-    """Return a record as JSON in which no name of a node can end the script element around it."""
+    """Return a record as JSON in which no node's name can end the script element around it."""
     document = None if record is None else record.model_dump(mode="json")
     return json.dumps(document).replace("<", "\\u003c")

@@ -6,7 +6,7 @@ from arm_ext.report.profile.record import ProfileReport
 
 
 def html(profile: ProfileReport, before: ProfileReport | None = None) -> str:
-    """Return the page.
+    """Return the page as HTML.
 
     Args:
         profile: The profile to show.

@@ -150,7 +150,7 @@ class NpuRegionCost(_Record):
 
 
 class BrokenOff(_Record):
-    """Why a measurement ended early, as where the board went away, and how much of it was done."""
+    """The reason why a measurement ended early, such as a lost board, and how much of it was done."""
 
     why: str = Field(description="What ended it.")
     measured: int = Field(description="How many were measured.")
@@ -160,7 +160,7 @@ class BrokenOff(_Record):
     )
 
     def text(self) -> str:
-        """Return how much was measured, and why no more, for the table."""
+        """Return, for the table, how much was measured and why no more."""
         return f"{self.measured} of {self.planned} {self.unit} measured: {self.why}"
 
 
@@ -224,7 +224,7 @@ def executed_rows(symbols: Sequence[str], rows: Sequence[CallRow]) -> Iterator[C
 
 
 def _unknown(symbol: str) -> CallRow:
-    """A call that no row tells of, such as a check of indices."""
+    """Return a row for a call that no row of the report tells of, such as a check of indices."""
     return CallRow(
         symbol=symbol,
         anchor=symbol,

@@ -96,5 +96,5 @@ class NpuAdvice(_Record):
         return list(best.values())
 
     def failures(self) -> set[Failure]:
-        """Return whose fault it is that something has no price."""
+        """Return whose fault each missing price is."""
         return {each.failure for each in self.prices} - {""}

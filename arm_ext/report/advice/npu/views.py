@@ -18,7 +18,7 @@ _KIB = 1024
 
 
 def text(advice: NpuAdvice) -> str:
-    """Return the CPU alone, a row for each configuration, and the fastest of each family.
+    """Return the table: the CPU alone, a row for each configuration, and the fastest of each family.
 
     Memory modes with equal figures share a row, as do all configurations of an accelerator with which nothing gains.
     """
