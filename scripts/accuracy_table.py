@@ -6,7 +6,8 @@
     python scripts/accuracy_table.py build/labelled resnet8
 
 It writes NAME.onnx, NAME_samples.npz (calibration) and NAME_held_out.npz with labels, for `arm-ext quantize` and
-`accuracy`, and trains none that is there. Top-1 and SQNR are of the QDQ model in float, by onnxruntime, on other data.
+`accuracy`, and skips the training of a network whose files exist. Top-1 and SQNR are of the QDQ model in float, by
+onnxruntime, on other data.
 """
 
 import argparse
@@ -154,7 +155,7 @@ WAYS: Ways = {
 
 
 def rows(name: str, folder: Path) -> Iterator[tuple[str, ...]]:
-    """Yield the top-1 and SQNR of each way."""
+    """Yield the top-1 accuracy and SQNR of each way of quantisation."""
     path = folder / f"{name}.onnx"
     samples, held = (
         np.load(folder / f"{name}_samples.npz")["inputs"],
@@ -172,7 +173,7 @@ def _top1(logits: Floats, labels: np.ndarray[tuple[int, ...], np.dtype[np.int64]
 
 
 def main() -> None:
-    """Train what is not there, and print the table."""
+    """Train the networks whose files do not exist, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="folder of the models and the data")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(TASKS)}; all by default")

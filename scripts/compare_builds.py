@@ -8,7 +8,7 @@
 OLD and NEW are folders with a checkout each; both run in this Python. Without models it is the digits classifier that
 ships with NEW. Exits 1 if a kernel's code or an output differs. A kernel is known by its symbol; its code is compared
 without relocations, which are addresses of constants. Outputs are those of the self-test, to the bit. Rows are printed
-as they are found; what differs follows the table, also of a comparison that was interrupted.
+as they are found; the differences follow the table, even if the comparison was interrupted.
 """
 
 import argparse
@@ -83,7 +83,7 @@ class Comparison:
 
 
 def build(checkout: Path, model: Path, target: str, options: list[str], package: Path) -> None:
-    """Compile with the checkout's own code; ends this program with its message if it fails."""
+    """Compile with the checkout's own code; if that fails, end this program with its message."""
     command = [sys.executable, "scripts/compile.py", str(model), "--target", target, "-o", str(package)]
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     done = subprocess.run(
@@ -94,7 +94,7 @@ def build(checkout: Path, model: Path, target: str, options: list[str], package:
 
 
 def functions(so: Path) -> dict[str, bytes]:
-    """Each function's instructions, by symbol."""
+    """Return each function's instructions, by symbol."""
     with so.open("rb") as file:
         elf = ELFFile(file)
         table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
@@ -109,7 +109,7 @@ def functions(so: Path) -> dict[str, bytes]:
 
 
 def without_addresses(code: bytes) -> bytes:
-    """Instructions with zeros for immediates that the linker writes: of ADRP, ADR, BL, B, ADD and unsigned LDR/STR."""
+    """Return code with zeros for what the linker writes: immediates of ADRP, ADR, BL, B, ADD, unsigned LDR/STR."""
     words = np.frombuffer(code, "<u4").copy()
     page, branch = (words & 0x1F000000) == 0x10000000, (words & 0x7C000000) == 0x14000000
     offset = ((words & 0x7F800000) == 0x11000000) | ((words & 0x3B000000) == 0x39000000)
@@ -146,14 +146,14 @@ def same_outputs(old: Path, new: Path) -> bool:
 
 
 def expectations(selftest: Path) -> dict[str, tuple[str, bytes]]:
-    """Inputs and what the package's own numerics give for them."""
+    """Return the self-test's inputs and the outputs of the package's own numerics, by name."""
     with np.load(selftest, allow_pickle=False) as arrays:
         own = [name for name in arrays.files if name.startswith(("input", "expected", "step"))]
         return {name: (f"{arrays[name].dtype}{arrays[name].shape}", arrays[name].tobytes()) for name in own}
 
 
 def main() -> None:
-    """Build, compare and print a table."""
+    """Build, compare and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

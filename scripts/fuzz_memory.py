@@ -33,7 +33,7 @@ from tests.fuzz.memory import GRAPH_OPERATORS, Tally, Worker, guard_library, run
 def main(
     examples: int, first: int, seed: int, most: int, together: int, minutes: float | None, every: int
 ) -> None:
-    """One graph after the other, in this process; several seeds go side by side."""
+    """Run one graph after the other in this process; start several processes for several seeds."""
     os.environ["TVM_NUM_THREADS"] = "1"
     total, told, begun = Tally(), 0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

@@ -82,7 +82,7 @@ def measure(path: Path) -> Row:
 
 
 def _operators(mod: tvm.IRModule, function: str) -> Counter[str]:
-    """The calls of a function, by operator; those of composites together."""
+    """Return the number of a function's calls by operator; calls of composites are counted together."""
     calls = (binding.value for binding in bindings_of(mod[function]))
     return Counter(
         str(call.op.name) if isinstance(call.op, Op) else "composite"
@@ -106,7 +106,7 @@ def _reasons(left: tuple[Diagnostic, ...]) -> list[tuple[str, int]]:
 
 
 def main() -> None:
-    """Print the table; a model that cannot be taken is an error at the end."""
+    """Print the table; a model that cannot be imported is reported at the end."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL.onnx")
     rows, failed = measured(parser.parse_args().models, lambda path: [measure(path)])

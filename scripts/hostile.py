@@ -99,7 +99,7 @@ def _tell(one: Outcome, show: bool) -> None:
 
 
 def _count(outcomes: list[Outcome]) -> None:
-    """Print how many were tried, by verb and by kind."""
+    """Print the number of cases that were tried, by verb and by kind."""
     console = Console(width=110)
     for title, key in (("verb", "verb"), ("kind", "kind")):
         tried: Counter[str] = Counter(getattr(one.case, key) for one in outcomes if not one.skipped)

@@ -25,7 +25,7 @@ from tests.kills.campaign import CASES, SIGNALS, Campaign
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--only", metavar="TEXT", default="", help="Those whose name has this.")
 def main(moments: int, seed: int, only: str) -> None:
-    """Kill, and print what became of each command."""
+    """Kill the commands, and print what became of each."""
     cases = [case for case in CASES if only in case.name]
     names = [number.name for number in SIGNALS]
     click.echo(" | ".join(["command", "seconds", *names, "had ended", "wrong"]))

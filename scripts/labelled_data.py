@@ -20,10 +20,10 @@ Labelled = tuple[Floats, Labels]
 
 SIDE = 32
 RATE = 8000
-"""Samples a second of the keywords' audio."""
+"""Sampling rate of the keywords' audio in Hz."""
 
 FRAME, STEP, FRAMES = RATE // 25, RATE // 50, 49
-"""Samples of a frame, from one to the next, and their number in a second."""
+"""Samples of a frame, samples from a frame's start to the next, and frames of a second."""
 
 BANDS, COEFFICIENTS = 40, 10
 
@@ -46,9 +46,9 @@ def digits(seed: int, times: int, *, held_out: bool) -> Labelled:
     """Return images [n, 3, 32, 32] and labels, of digits that training sees or of those that it does not.
 
     Args:
-        seed: Of what is drawn.
-        times: Images of each digit.
-        held_out: Which digits.
+        seed: Seed of the random changes.
+        times: Number of images that are made of each digit.
+        held_out: Whether the digits are those that training does not see.
     """
     source = load_digits()
     parts = train_test_split(
@@ -102,7 +102,7 @@ def _spoken(vowels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.f
 
 
 def _features(audio: NDArray[np.float64]) -> Floats:
-    """MFCCs, about as large as 1."""
+    """Return MFCCs [frames, coefficients], with values of about 1."""
     _, _, power = signal.stft(audio, RATE, nperseg=FRAME, noverlap=FRAME - STEP, boundary=None, padded=False)
     mel = np.linspace(0, 2595 * np.log10(1 + RATE / 2 / 700), BANDS + 2)
     edges = (700 * (10 ** (mel / 2595) - 1)) / (RATE / 2) * (len(power) - 1)

@@ -75,7 +75,7 @@ def emulated(
 
 
 def _counted(library: Package, warm: str, counted: str, folder: Path) -> tuple[int, int]:
-    """Instructions of a part of a program under the emulator, and those of them in `run` itself, without kernels."""
+    """Return a program part's instructions under the emulator, and those of them in `run` itself, without kernels."""
     assert library.manifest.library is not None
     name = library.manifest.library.name
     text = _PROGRAM.replace("WARM", warm).replace("COUNTED", counted)
@@ -94,7 +94,7 @@ def _counted(library: Package, warm: str, counted: str, folder: Path) -> tuple[i
 
 
 def _package_start(package: Package, folder: Path) -> int:
-    """Instructions that a package takes to its first outputs in a program without Python."""
+    """Return the instructions up to a package's first outputs, in a program without Python."""
     program, native = folder / "package_start", Path(arm_ext.__file__).parent / "native"
     options = ["-target", zig_target("aarch64-linux-gnu"), "-O2", "-std=c++17", "-nostdlib++", f"-I{native}"]
     link = [f"-L{runtime_libs()}", "-ltvm_ffi", "-ldl"]
@@ -113,7 +113,7 @@ def _cpu(package: Package) -> str:
 
 
 def _loaded_bytes(archive: Path, name: str) -> int:
-    """Bytes of the archive's sections that a program which runs the model has in memory."""
+    """Return the bytes of the archive's sections that are in memory when a program runs the model."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["ar", "x", archive.absolute()], cwd=folder, check=True)
         with (Path(folder) / f"{name}.o").open("rb") as file:
@@ -123,7 +123,7 @@ def _loaded_bytes(archive: Path, name: str) -> int:
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A model as package and as library."""
+    """A model compiled to a package and to a C library."""
 
     model: Path
     target: str
@@ -154,7 +154,7 @@ class _Compiled:
         return _loaded_bytes(self.library.path / f"lib{info.name}.a", info.name)
 
     def row(self) -> list[str]:
-        """Return what the library takes beside the package."""
+        """Return the sizes and instructions of the library beside those of the package."""
         info = self.library.manifest.library
         assert info is not None
         start, _ = _counted(self.library, "", _INIT, self.folder)
@@ -171,7 +171,7 @@ class _Compiled:
         return [info.name, *(f"{figure:,}" for figure in figures)]
 
     def rows(self, peers: Sequence[Peer]) -> list[list[str]]:
-        """Return what each runtime needs on the board, and its instructions."""
+        """Return, for each runtime, what has to be on the board, and the instructions."""
         start, _ = _counted(self.library, "", _INIT + _RUN, self.folder)
         tvm = sum(library.stat().st_size for library in runtime_libs().glob("*.so"))
         so = self.package.so.stat().st_size
@@ -200,7 +200,7 @@ class _Compiled:
 
 
 def against_row(name: str, runtime: str, *figures: int) -> list[str]:
-    """Return a row of the table of runtimes; the last figure is the difference of the two before it."""
+    """Return a row of the table of runtimes; its last cell is the difference of the last two figures."""
     return [name, runtime, *(f"{figure:,}" for figure in figures), f"{figures[-2] - figures[-1]:,}"]
 
 

@@ -7,8 +7,8 @@
     python scripts/npu_table.py --npu ethos-u65-256 model.tflite
     python scripts/npu_table.py --cpu-mhz 1 build/zoo/*_int8.onnx    # so slow that all goes to the NPU that can
 
-A border is a tensor that a region reads from outside or that is read there. Seconds are the processor's for the
-division of a model that is imported and lowered: the passes over its regions, and Vela.
+A border is a tensor that a region reads from outside, or that is read outside of it. Seconds are the processor's for
+the division of a model that is imported and lowered: the passes over its regions, and Vela.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def _reasons(row: Row) -> str:
 
 
 def main() -> None:
-    """Print the table; a model that cannot be taken is an error at the end."""
+    """Print the table; a model that cannot be imported is reported at the end."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
     parser.add_argument(

@@ -68,7 +68,7 @@ Run = Callable[[ImportedModel, Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a case: passed, or the stage at which it failed, and why."""
+    """Result of a case: passed, or the stage at which it failed, with the reason."""
 
     case: str
     operator: str
@@ -103,7 +103,7 @@ def operator_of(case: Any) -> str:
 
 
 def on_host(model: ImportedModel, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Compile and run on this machine."""
+    """Compile a model for this machine and return the outputs of a run."""
     return run_on_host(model.mod, inputs)
 
 
@@ -162,7 +162,7 @@ def _run_here(package: Package, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.
 
 
 def _array(value: Any) -> Any:
-    """A value of a case as an array, if it is one."""
+    """Return a value of a case as an array, if it is one; other values unchanged."""
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     return np.asarray(value) if isinstance(value, np.generic | int | float | bool) else value
@@ -171,7 +171,7 @@ def _array(value: Any) -> Any:
 def bound(
     model: onnx.ModelProto, inputs: Sequence[npt.NDArray[Any]]
 ) -> tuple[onnx.ModelProto, list[tuple[onnx.ValueInfoProto, npt.NDArray[Any]]]]:
-    """Make initialisers of the inputs that decide shapes; returns the model and the inputs that are left."""
+    """Make initialisers of the inputs that decide shapes; return the model and the other inputs."""
     model = onnx.ModelProto.FromString(model.SerializeToString())
     deciding = set(_deciding(model))
     fed = []
@@ -194,7 +194,7 @@ def _deciding(model: onnx.ModelProto) -> Iterator[str]:
 
 
 def difference(got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any]], case: Any) -> str | None:
-    """Return how outputs differ from what they should be, or None."""
+    """Return how outputs differ from those expected, or None."""
     if len(got) != len(wanted):
         return f"{len(got)} outputs, not {len(wanted)}"
     for ours, theirs in zip(got, wanted, strict=True):
@@ -228,7 +228,7 @@ class Runner:
         return self._run(job)
 
     def close(self) -> None:
-        """Do nothing, as nothing was started."""
+        """Do nothing, since there is nothing to end."""
 
 
 _STAGES: dict[Lost, str] = {"died": "crash", "timeout": "hang"}
@@ -246,8 +246,8 @@ def run_all(
 
     Args:
         names: The cases.
-        run: Runs one; can be pickled.
-        operator: Returns the operator that a case is about, of one that crashed.
+        run: Runs a case; can be pickled.
+        operator: Returns the operator that a case is about, for cases that crashed.
         jobs: Number of processes.
         console: Where progress is shown.
         log: File that gets a line of JSON for each case.
@@ -273,13 +273,13 @@ def run_all(
 
 
 def _line_of(why: str) -> str:
-    """The line that tells most: the last, but of a list of operators the first of them."""
+    """Return the line of a message that tells most: the first of a list of operators, else the last."""
     lines = why.strip().splitlines() or [""]
     return lines[1].strip() if "cannot be compiled:" in lines[0] else lines[-1]
 
 
 def report(outcomes: Sequence[Outcome], verbose: bool) -> int:
-    """Print why cases do not pass, and how many do; returns that number."""
+    """Print why cases do not pass, and how many do; return the number of those that pass."""
     failed = [o for o in outcomes if o.stage != "passed"]
     counts = Counter((o.operator, o.stage) for o in failed)
     table = Table("operator", "fails at", "cases", "first reason")

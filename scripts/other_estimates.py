@@ -31,7 +31,7 @@ OSACA_ARCH = {"neoverse-n1": "n1", "neoverse-v2": "v2"}
 
 
 def by_hand(words: tuple[int, ...], core: Core) -> float:
-    """Return the cycles of a block that repeats: the fullest pipe, or the longest chain of sums."""
+    """Return the cycles of a block that repeats, by the core's guide: fullest pipe, or longest chain of sums."""
     slots: Counter[InsnClass] = Counter()
     sums: Counter[str] = Counter()
     for word in words:

@@ -72,7 +72,7 @@ class Published:
         return PEERS[PurePosixPath(self.file).suffix]
 
     def options(self) -> list[str]:
-        """Command line options of arm-ext for the shapes and values."""
+        """Return the options of arm-ext for the shapes and values."""
         given = [("--shape", name, dims) for name, dims in self.shapes.items()]
         given += [("--value", name, number) for name, number in self.values.items()]
         return [word for option, name, text in given for word in (option, f"{name}={text}")]
@@ -139,18 +139,18 @@ def command(*words: str | Path) -> Ended:
 
 @dataclass
 class Record:
-    """What was measured of a model; None where it was not.
+    """Measurements of a model; None where nothing was measured.
 
     Attributes:
         cold: CPU seconds of a compile without the kernel cache.
         warm: CPU seconds of a compile whose kernels are in the cache.
         generic: Estimated cycles of each kernel call without a schedule of its own, named by operators and output.
         cycles: Estimated cycles of all kernel calls.
-        failure: Why it does not compile.
+        failure: Why the model does not compile.
         compared: Whether the runtime was run, or refused the model.
         error: Largest difference from the runtime's outputs, relative to the largest of them.
-        instructions: Ours over the runtime's.
-        peer_cycles: Ours over the runtime's.
+        instructions: Our instructions over the runtime's.
+        peer_cycles: Our estimated cycles over the runtime's.
         remark: Why there is no comparison.
     """
 
@@ -186,7 +186,7 @@ def _cell(value: float | None, form: str) -> str:
 
 
 def kept(model: Published, folder: Path, target: str) -> Path:
-    """Return the file of a model's record."""
+    """Return the path of a model's record."""
     return folder / "results" / target / f"{model.sha256[:8]}.json"
 
 
@@ -196,7 +196,7 @@ def load(file: Path) -> Record:
 
 
 def save(record: Record, file: Path) -> None:
-    """Write a record, whole or not at all."""
+    """Write a record in one step."""
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_suffix(".new")
     aside.write_text(json.dumps(asdict(record), indent=1))
@@ -204,7 +204,7 @@ def save(record: Record, file: Path) -> None:
 
 
 def compiled(record: Record, model: Published, path: Path, target: str) -> None:
-    """Measure compiling a model, into its record."""
+    """Compile a model, and add the measurements to its record."""
     with tempfile.TemporaryDirectory() as scratch:
         package = Path(scratch, "model.armpkg")
         words: tuple[str | Path, ...] = ("compile", path, "--target", target, "-o", package, *model.options())
@@ -225,7 +225,7 @@ def compiled(record: Record, model: Published, path: Path, target: str) -> None:
 
 
 def compared(record: Record, model: Published, path: Path, target: str) -> None:
-    """Compare a model with the runtime that it was made for, into its record."""
+    """Compare a model with the runtime that it was made for, and add the results to its record."""
     words = ("bench", path, "--against", model.peer, "--board", f"virtual:{target}", "--json")
     done = command(*words, *model.options())
     record.compared = True
@@ -245,7 +245,7 @@ def compared(record: Record, model: Published, path: Path, target: str) -> None:
 def measure(
     model: Published, path: Path, file: Path, target: str, *, parts: Sequence[str], again: bool
 ) -> Record:
-    """Measure what is asked for and is not yet known of a model, keeping each part as soon as it is known."""
+    """Measure what is asked for and not yet known of a model, saving each part as soon as it is measured."""
     record = load(file)
     if "compile" in parts and (again or record.cold is None):
         compiled(record, model, path, target)
@@ -266,7 +266,7 @@ def ranking(records: Sequence[tuple[str, Record]], count: int) -> Iterator[tuple
 
 
 def main() -> None:
-    """Print the table, each row as soon as it is known."""
+    """Print the table, each row as soon as it is complete."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -62,13 +62,13 @@ SECONDS = 120
 
 @dataclass
 class Traced:
-    """The estimate of tuning, which also keeps what it is the sum of."""
+    """Cost function of tuning that also keeps the costs of the blocks."""
 
     cycles: Cycles
     costs: list[BlockCost] = field(default_factory=list)
 
     def __call__(self, kernel: Loaded) -> Result:
-        """Costs of the kernel."""
+        """Return the cost of the kernel."""
         blocks = [block for block in kernel.trace().blocks if block.image == MODEL_IMAGE]
         self.costs = block_costs(blocks, self.cycles.core, self.cycles.mca)
         return self.cycles(kernel)
@@ -94,13 +94,13 @@ class Measured:
 
 
 def correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's: of the ranks, those of equal values being their mean."""
+    """Return Spearman's rank correlation; equal values have the mean of their ranks."""
     ranks = [[float(np.mean(np.flatnonzero(np.sort(v) == x))) for x in v] for v in (a, b)]
     return float(np.corrcoef(*ranks)[0, 1])
 
 
 def ordered_likewise(estimates: Sequence[float], others: Sequence[float]) -> tuple[int, int]:
-    """Pairs whose estimates are `APART` that another way puts in the same order, and all such pairs."""
+    """Return the number of pairs apart by `APART` in the estimates that both order alike, and of all such pairs."""
     pairs = [
         (estimates[i] - estimates[j]) * (others[i] - others[j]) > 0
         for i, j in combinations(range(len(estimates)), 2)
@@ -137,7 +137,7 @@ def measure(
 
 
 def points_of(task: Task, kernel: str) -> list[Candidate]:
-    """Return what there is to try of one kernel."""
+    """Return all candidates of one kernel."""
     return [candidate for candidate in space(task) if candidate.kernel == kernel]
 
 
@@ -187,10 +187,10 @@ def rows(
 
 
 def largest(tasks: Sequence[Task], kernel: str, count: int) -> Task:
-    """Return the task that takes most time of those with so many points, or else with the most.
+    """Return the task that takes most time, of those with `count` candidates or else with the most candidates.
 
     Raises:
-        ValueError: There is none.
+        ValueError: No task has a candidate of the kernel.
     """
     able = [task for task in tasks if kernel in task.kernels and points_of(task, kernel)]
     if not able:
@@ -199,7 +199,7 @@ def largest(tasks: Sequence[Task], kernel: str, count: int) -> Task:
 
 
 def main() -> None:
-    """Print the table of what the command line names."""
+    """Print the table for the models and kernels that the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

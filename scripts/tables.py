@@ -12,7 +12,7 @@ Row = TypeVar("Row")
 
 
 def measured(paths: Iterable[Path], measure: Callable[[Path], Iterable[Row]]) -> tuple[list[Row], int]:
-    """Return the rows of all models that can be taken, and the exit code: an error does not end the others."""
+    """Return the rows of all models that can be measured, and the exit code; after an error others follow."""
     rows: list[Row] = []
     failed = 0
     for path in paths:
@@ -25,7 +25,7 @@ def measured(paths: Iterable[Path], measure: Callable[[Path], Iterable[Row]]) ->
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table."""
+    """Return a Markdown table."""
     return "".join(map(markdown_row, [columns, ("---",) * len(columns), *rows]))
 
 

@@ -43,7 +43,7 @@ MOST_SAMPLES = 200
 
 
 class Call(nn.Module):
-    """Calls an operator with a sample's arguments; its tensors are the inputs."""
+    """Module that calls an operator with a sample's arguments; its inputs are the sample's tensors."""
 
     def __init__(self, operator: Any, sample: Any) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def operator_of(case: str) -> str:
 
 
 def run_case(count: int, case: str) -> Outcome:
-    """Run up to `count` samples of a case; the first that fails is its outcome."""
+    """Run up to `count` samples of a case; return the outcome of the first that fails."""
     name, _, dtype = case.partition(":")
     refused = None
     for number, sample in samples(name, dtype, count):
@@ -102,7 +102,7 @@ def run_case(count: int, case: str) -> Outcome:
 
 
 def samples(name: str, dtype: str, count: int) -> Iterator[tuple[int, Any]]:
-    """Return up to `count` of an operator's samples and their numbers, from the first to the last."""
+    """Yield up to `count` of an operator's samples with their numbers, spread from the first to the last."""
     torch.manual_seed(0)
     random.seed(0)
     found = operators()[name].sample_inputs("cpu", getattr(torch, dtype), requires_grad=False)

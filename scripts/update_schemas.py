@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write arm_ext/report/schemas anew from the records: manifests, report, profile and accuracy report."""
+"""Write arm_ext/report/schemas from the records: manifests, report, profile and accuracy report."""
 
 import json
 from pathlib import Path

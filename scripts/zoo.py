@@ -50,13 +50,13 @@ SIDE = 64  # of images: the graph is that of larger ones, and there is something
 
 @dataclass(frozen=True)
 class Input:
-    """An input of static shape; `below` is for token numbers, float noise is standard normal."""
+    """An input of static shape: token numbers less than `below` if it is given, else standard normal noise."""
 
     shape: tuple[int, ...]
     below: int | None = None
 
     def samples(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Return [count, *shape], float32 or int64."""
+        """Return random samples [count, *shape], float32 or int64."""
         shape = (count, *self.shape)
         if self.below is None:
             return rng.standard_normal(shape, dtype=np.float32)
@@ -71,7 +71,7 @@ class Member:
     inputs: Mapping[str, Input]
 
     def samples(self, count: int, seed: int) -> dict[str, np.ndarray]:
-        """Return input name → [count, *shape]."""
+        """Return random samples by input name, each [count, *shape]."""
         rng = np.random.default_rng(seed)
         return {name: spec.samples(count, rng) for name, spec in self.inputs.items()}
 
@@ -134,7 +134,7 @@ def quantized_model(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _settle(net: nn.Module, samples: list[torch.Tensor]) -> None:
-    """Give batch norms the mean and variance of what they see, and leave the network ready for inference."""
+    """Give batch norms the mean and variance of the samples, and leave the network ready for inference."""
     for module in net.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.momentum = None  # the mean of all samples

@@ -20,7 +20,7 @@ class Layer(nn.Module):
         self.norm1, self.norm2 = (nn.LayerNorm(WIDTH, EPSILON) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """[1, tokens, width], kept."""
+        """Return the layer's output for x [1, tokens, width], in the same shape."""
         x = self.norm1(x + self.attention(x, mask))
         return self.norm2(x + self.feed(x))
 
@@ -37,7 +37,7 @@ class BertTiny(nn.Module):
         self.pooler, self.classifier = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
 
     def forward(self, tokens: Tensor, attend: Tensor) -> Tensor:
-        """Token numbers and 1 or 0 for those to attend to, int64 [1, n], to logits [1, 2]."""
+        """Return logits [1, 2] for token numbers and a mask of 0 and 1 (attended to), both int64 [1, n]."""
         positions = torch.arange(tokens.shape[1]).unsqueeze(0)
         x = self.tokens(tokens) + self.positions(positions) + self.kinds(torch.zeros_like(tokens))
         x = self.norm(x)

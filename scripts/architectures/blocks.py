@@ -25,7 +25,7 @@ class Residual(nn.Module):
         self.body = body
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of any shape that `body` keeps."""
+        """Return the sum for x of any shape that `body` keeps."""
         return x + self.body(x)
 
 
@@ -38,7 +38,7 @@ class Attention(nn.Module):
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """[1, tokens, width]; the mask is added to the scores, [1, heads, tokens, tokens]."""
+        """Return attention for x [1, tokens, width], with the mask added to the scores, [1, heads, tokens, tokens]."""
         query, key, value = (self._split(part(x)) for part in (self.query, self.key, self.value))
         scores = query @ key.transpose(2, 3) * self.scale
         if mask is not None:
@@ -52,5 +52,5 @@ class Attention(nn.Module):
 
 
 def feed_forward(width: int, hidden: int, act: Activation = nn.GELU) -> nn.Sequential:
-    """Return linear, activation, linear."""
+    """Return a linear layer, an activation and another linear layer."""
     return nn.Sequential(nn.Linear(width, hidden), act(), nn.Linear(hidden, width))

@@ -9,7 +9,7 @@ WIDTH, HEADS, BLOCKS, KERNEL = 144, 4, 2, 31
 
 
 class Convolution(nn.Module):
-    """Gated pointwise, depthwise along time, pointwise."""
+    """The convolution of a block: a gated pointwise one, a depthwise one along time, a pointwise one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,12 +22,12 @@ class Convolution(nn.Module):
         self.pointwise = nn.Conv1d(WIDTH, WIDTH, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, time, width], kept."""
+        """Return the output for x [1, time, width], in the same shape."""
         return self.pointwise(self.depthwise(self.gate(x.transpose(1, 2)))).transpose(1, 2)
 
 
 class Block(nn.Module):
-    """x + half of each feed-forward network, attention and convolution in between; each normalises first."""
+    """x + half of each feed-forward network, attention and convolution in between; each part normalises first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Block(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(5))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, time, width], kept."""
+        """Return the block's output for x [1, time, width], in the same shape."""
         x = x + 0.5 * self.first(self.norms[0](x))
         x = x + self.attention(self.norms[1](x))
         x = x + self.convolution(self.norms[2](x))
@@ -45,5 +45,5 @@ class Block(nn.Module):
 
 
 def conformer() -> nn.Module:
-    """Speech features [1, time, 144], kept."""
+    """Return the network: speech features [1, time, 144] to features of the same shape."""
     return nn.Sequential(*(Block() for _ in range(BLOCKS)))

@@ -13,7 +13,7 @@ class ChannelNorm(nn.LayerNorm):
     """Layer norm over the channels of an image [1, c, h, w]."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, c, h, w], kept."""
+        """Return x [1, c, h, w] normalised, in the same shape."""
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
@@ -27,13 +27,13 @@ class Block(nn.Module):
         self.scale = nn.Parameter(torch.rand(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, width, h, w], kept."""
+        """Return the block's output for x [1, width, h, w], in the same shape."""
         y = self.depthwise(x).permute(0, 2, 3, 1)
         return x + (self.scale * self.feed(self.norm(y))).permute(0, 3, 1, 2)
 
 
 def convnext() -> nn.Module:
-    """Image [1, 3, h, w] to logits [1, 10]."""
+    """Return the network: image [1, 3, h, w] to logits [1, 10]."""
     first, second = WIDTHS
     return nn.Sequential(
         *(nn.Conv2d(3, first, 4, 4), ChannelNorm(first)),

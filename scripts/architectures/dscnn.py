@@ -9,7 +9,7 @@ CHANNELS, BLOCKS, CLASSES = 64, 4, 12
 
 
 def dscnn() -> nn.Module:
-    """Features of a second of speech [1, 1, 49, 10] to logits [1, 12]."""
+    """Return the network: features of a second of speech [1, 1, 49, 10] to logits [1, 12]."""
     first = nn.Conv2d(1, CHANNELS, (10, 4), (2, 2), (5, 1), bias=False)
     layers: list[nn.Module] = [first, nn.BatchNorm2d(CHANNELS), nn.ReLU()]
     for _ in range(BLOCKS):

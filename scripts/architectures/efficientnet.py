@@ -33,12 +33,12 @@ class SqueezeExcite(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, channels, h, w], kept."""
+        """Return x [1, channels, h, w] scaled, in the same shape."""
         return x * self.gate(x)
 
 
 def efficientnet_b0() -> nn.Module:
-    """Image [1, 3, h, w] to logits [1, 1000]."""
+    """Return the network: image [1, 3, h, w] to logits [1, 1000]."""
     layers: list[nn.Module] = [conv_norm(3, 32, 3, stride=2, act=nn.SiLU)]
     cin = 32
     for expansion, cout, blocks, first, kernel in STAGES:

@@ -19,7 +19,7 @@ CLASSES = 1000
 
 
 def mobilenet_v2() -> nn.Module:
-    """Image [1, 3, h, w] to logits [1, 1000]."""
+    """Return the network: image [1, 3, h, w] to logits [1, 1000]."""
     layers: list[nn.Module] = [conv_norm(3, 32, 3, stride=2, act=nn.ReLU6)]
     cin = 32
     for expansion, cout, blocks, first in STAGES:

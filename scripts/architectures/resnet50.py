@@ -12,7 +12,7 @@ CLASSES = 1000
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1, and a shortcut that is a convolution where shapes differ."""
+    """Convolutions of 1x1, 3x3 and 1x1, and a shortcut that is a convolution where shapes differ."""
 
     def __init__(self, cin: int, hidden: int, stride: int) -> None:
         super().__init__()
@@ -27,12 +27,12 @@ class Bottleneck(nn.Module):
         self.act = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, cin, h, w] to [1, 4 * hidden, h / stride, w / stride]."""
+        """Return [1, 4 * hidden, h / stride, w / stride] for x [1, cin, h, w]."""
         return self.act(self.body(x) + self.shortcut(x))
 
 
 def resnet50() -> nn.Module:
-    """Image [1, 3, h, w] to logits [1, 1000]."""
+    """Return the network: image [1, 3, h, w] to logits [1, 1000]."""
     layers: list[nn.Module] = [conv_norm(3, 64, 7, stride=2, act=nn.ReLU), nn.MaxPool2d(3, 2, 1)]
     cin = 64
     for hidden, blocks, first in STAGES:

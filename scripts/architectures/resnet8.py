@@ -11,7 +11,7 @@ CLASSES = 10
 
 
 class Basic(nn.Module):
-    """3x3 twice, and a shortcut that is a convolution where shapes differ."""
+    """Two convolutions of 3x3, and a shortcut that is a convolution where shapes differ."""
 
     def __init__(self, cin: int, cout: int, stride: int) -> None:
         super().__init__()
@@ -23,12 +23,12 @@ class Basic(nn.Module):
         self.act = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, cin, h, w] to [1, cout, h / stride, w / stride]."""
+        """Return [1, cout, h / stride, w / stride] for x [1, cin, h, w]."""
         return self.act(self.body(x) + self.shortcut(x))
 
 
 def resnet8(channels: int = 3) -> nn.Module:
-    """Image [1, channels, 32, 32] to logits [1, 10]."""
+    """Return the network: image [1, channels, 32, 32] to logits [1, 10]."""
     cin = BLOCKS[0][0]
     layers: list[nn.Module] = [conv_norm(channels, cin, 3, act=nn.ReLU)]
     for cout, stride in BLOCKS:

@@ -27,7 +27,7 @@ class UNet(nn.Module):
         self.head = nn.Conv2d(CHANNELS[0], CLASSES, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Image [1, 3, h, w] to a logit a class and pixel [1, 2, h, w]; h and w are multiples of 4."""
+        """Return logits by class and pixel, [1, 2, h, w], of an image [1, 3, h, w]; h and w are multiples of 4."""
         levels = [self.down[0](x)]
         for down in self.down[1:]:
             levels.append(down(self.pool(levels[-1])))

@@ -26,7 +26,7 @@ class VitTiny(nn.Module):
         self.head = nn.Linear(WIDTH, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Image [1, 3, side, side] to logits [1, 1000]."""
+        """Return logits [1, 1000] for an image [1, 3, side, side]."""
         patches = self.patches(x).flatten(2).transpose(1, 2)
         x = torch.cat([self.token, patches], 1) + self.positions
         return self.head(self.layers(x)[:, 0])

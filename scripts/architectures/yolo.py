@@ -15,7 +15,7 @@ def _conv(cin: int, cout: int, kernel: int, stride: int = 1) -> nn.Sequential:
 
 
 class SplitJoin(nn.Module):
-    """Half the channels go through a bottleneck; all halves are joined."""
+    """Half of the channels go through a bottleneck, and all halves are concatenated."""
 
     def __init__(self, cin: int, cout: int, *, residual: bool) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class SplitJoin(nn.Module):
         self.body = Residual(body) if residual else body
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, cin, h, w] to [1, cout, h, w]."""
+        """Return [1, cout, h, w] for x [1, cin, h, w]."""
         left, right = self.first(x).chunk(2, 1)
         return self.last(torch.cat([left, right, self.body(right)], 1))
 
@@ -40,7 +40,7 @@ class PyramidPool(nn.Module):
         self.pool = nn.MaxPool2d(5, 1, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, channels, h, w], kept."""
+        """Return the output for x [1, channels, h, w], in the same shape."""
         parts = [self.first(x)]
         for _ in range(3):
             parts.append(self.pool(parts[-1]))
@@ -48,7 +48,7 @@ class PyramidPool(nn.Module):
 
 
 class Yolo(nn.Module):
-    """Two scales, strides 8 and 16."""
+    """Detector on two scales, of strides 8 and 16."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Yolo(nn.Module):
         self.heads = nn.ModuleList(nn.Conv2d(width, BOX + CLASSES, 1) for width in (c, d))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Image [1, 3, h, w] to boxes [1, n, 4] and scores [1, n, 7] of its n = hw/64 + hw/256 cells."""
+        """Return boxes [1, n, 4] and scores [1, n, 7] of an image [1, 3, h, w], for its n = hw/64 + hw/256 cells."""
         fine = self.fine(self.stem(x))
         coarse = self.coarse(fine)
         fine = self.up(torch.cat([self.resize(coarse), fine], 1))

@@ -43,7 +43,7 @@ ARROW = f'<defs>{HEAD}<path d="M0,0 L8,4 L0,8 z" style="fill:#3f51b5"/></marker>
 
 
 def pipeline() -> str:
-    """Return the phases in their order, row by row."""
+    """Return the figure of the phases in their order, row by row."""
     names = ("import", *(phase.name for phase in PHASES), "link", "self-test", "package")
     boxes, arrows = [], []
     for number, name in enumerate(names):
@@ -61,7 +61,9 @@ def pipeline() -> str:
 
 
 def imports(package: str) -> str:
-    """Return a package's rooms on floors: each imports only from floors below it.
+    """Return the figure of a package's folders in layers: each imports only from layers below it.
+
+    An import that follows from others is left out.
 
     An import that another path implies is left out.
     """
@@ -93,7 +95,7 @@ def imports(package: str) -> str:
 
 @cache
 def room_imports(package: str) -> Mapping[str, frozenset[str]]:
-    """Return what each room (a folder or file at the package's root) imports of the others."""
+    """Return, for each folder or file at the package's root, those of the others that it imports."""
     folder = ROOT / package
     rooms = {p.stem for p in folder.iterdir() if (p / "__init__.py").is_file() or p.suffix == ".py"} - {
         "__init__"
@@ -117,7 +119,7 @@ def _imported(path: Path, package: str) -> Iterable[str]:
 
 
 def _needed(uses: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
-    """Return the imports that no longer path implies."""
+    """Return the imports without those that follow from others."""
     reached: dict[str, set[str]] = {}
     for room in TopologicalSorter(uses).static_order():
         reached[room] = set(uses[room]).union(*(reached[used] for used in uses[room]))

@@ -2,7 +2,7 @@
 """MkDocs hooks: pages of docs/reference get what is read from the code, in the place of the line `MARK`.
 
 The command line comes from click, the fields of manifest and report from their JSON schemas, targets and limits from
-the tables that the compiler itself reads. So they are current whenever the site is built.
+the tables that the compiler itself reads. So the pages are up to date whenever the site is built.
 """
 
 import json
@@ -103,7 +103,7 @@ def _type(field: Mapping[str, Any]) -> str:
 
 
 def targets() -> str:
-    """Return the profiles, and the NPUs with what Vela compiles for by default, as tables."""
+    """Return tables of the profiles, and of the NPUs with Vela's default configuration for each."""
     rows = ["| `--target` | Core | Features | Emulated by `qemu-aarch64 -cpu` |", "|---|---|---|---|"]
     rows += [_profile(profile) for profile in PROFILES.values()]
     rows += ["", "## NPUs", ""]
@@ -120,7 +120,7 @@ def _profile(profile: Profile) -> str:
 
 
 def limits() -> str:
-    """Return what an operator must meet for the NPU: its kind, and a table."""
+    """Return the kinds of operators that the NPU can take, and a table of the limits on each."""
     kinds = ", ".join(f"`{kind}`" for kind in BY_KIND)
     rows = [f"Kinds with a TOSA form: {kinds}.", ""]
     rows += [
@@ -147,10 +147,10 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/targets.md": targets,
     "reference/ethos-u-limits.md": limits,
 }
-"""By the page, what stands in the place of its mark."""
+"""Path of a page → function that returns what stands in the place of its mark."""
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by MkDocs with each page's text."""
+    """Return a page's text with its mark replaced; MkDocs calls this with each page."""
     make = PAGES.get(page.file.src_uri)
     return markdown if make is None else markdown.replace(MARK, make())

@@ -73,7 +73,10 @@ def scripts() -> dict[str, str]:
 
 
 def updated(page: str) -> str:
-    """Return the page with its code blocks as the phases are now; KeyError for a phase or function that is none."""
+    """Return the page with code blocks of the modules as the phases make them now.
+
+    Raises a KeyError for a phase or function that does not exist.
+    """
     found = scripts()
     return BLOCK.sub(lambda m: m[1] + _functions(found[m[2]], m[3].split(", ")) + m[4], page)
 
