@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from arm_ext.api import digits
-from arm_ext.api.compare import OURS, _inputs_of, _profile, compare
+from arm_ext.api.compare import OURS, _file_with_ranks, _inputs_of, _profile, compare
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import emulated_cpu
 from arm_ext.common.errors import ModelError, UsageError
@@ -144,3 +145,32 @@ def test_states_of_a_tflite_model_are_no_inputs_of_its_file(digits_package: Path
     assert _inputs_of(tflite, stateful, selftest) == [x]
     assert _inputs_of(onnx_file, stateful, selftest) == [x, s]
     assert _inputs_of(tflite, package, selftest) == [x, s]
+
+
+def test_a_rank_that_an_output_contradicts_is_not_declared(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 3] x, int64[n] sizes) => (float[a, b] wrong, float[2, 3] right)
+        { wrong = Reshape(x, sizes) right = Abs(x) }"""
+    )
+    path, x, sizes = tmp_path / "m.onnx", np.ones((2, 3), np.float32), np.array([1, 2, 3])
+    onnx.save(model, path)
+
+    def run_twice(file: Path) -> None:
+        session = onnxruntime.InferenceSession(file)
+        bound = session.io_binding()
+        bound.bind_cpu_input("x", x)
+        bound.bind_cpu_input("sizes", sizes)
+        for output in session.get_outputs():
+            bound.bind_output(output.name)
+        for _ in range(2):
+            session.run_with_iobinding(bound)
+
+    with pytest.raises(RuntimeError, match="Invalid rank"):
+        run_twice(path)
+    with _file_with_ranks(path, [x[None], x]) as file:
+        run_twice(file)
+        outputs = onnx.load(file).graph.output
+        assert [output.type.tensor_type.HasField("shape") for output in outputs] == [False, True]
+    with _file_with_ranks(path, [x, x]) as file:
+        assert file == path
