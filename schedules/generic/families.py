@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Families of loop nests that are vector code throughout: a function of such nests is reported under a family's name.
 
-    elementwise    along the axis that is stored contiguously: every load is a vector or a splat, or TBL of a byte
+    elementwise    along the axis that is stored contiguously: every load is a vector, also reversed or of every second
+                   element, or a splat, or TBL of a byte
     transpose      read along another axis than written, in blocks that are turned in registers
     pool           sums and extrema along an axis of the result, accumulators in registers: windows, whole planes
     reduction      the same across lanes, over rows that are long beside the last steps
@@ -36,7 +37,7 @@ from schedules.generic.fusion import values_of
 from schedules.generic.loops import lanes_for
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.transpose import INTERLEAVED, transposition
-from schedules.generic.vector import table_index
+from schedules.generic.vector import shuffled_stride, table_index
 from schedules.kernels.common.contract import Match, declined
 
 GENERIC = "generic"
@@ -53,7 +54,7 @@ _VECTOR_FUNCTIONS = frozenset(
     (
         *functions_f32.FUNCTIONS,
         *quotient.ROUNDINGS,
-        *("sqrt", "rsqrt", "floor", "ceil", "trunc", "fabs", "reinterpret", CONDITIONAL, "likely"),
+        *("sqrt", "rsqrt", "floor", "ceil", "trunc", "fabs", "isnan", "reinterpret", CONDITIONAL, "likely"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
     )
 )
@@ -166,14 +167,13 @@ def _reduced_along(name: str, nest: Stage) -> Axis | Diagnostic:
 
 
 def _multiplies(expr: ir.Expr) -> bool:
-    """Whether an expression is a product of two tensors; a square is none."""
-    return any(
-        isinstance(inner, prim.Mul)
-        and loads(inner.a)
-        and loads(inner.b)
-        and not structural_equal(inner.a, inner.b)
-        for inner in walk(expr)
-    )
+    """Whether an expression multiplies different elements; a function of the same, as a square or GELU, does not."""
+
+    def subset(left: Sequence[TensorLoad], right: Sequence[TensorLoad]) -> bool:
+        return all(any(structural_equal(load, other) for other in right) for load in left)
+
+    products = [(loads(inner.a), loads(inner.b)) for inner in walk(expr) if isinstance(inner, prim.Mul)]
+    return any(a and b and not (subset(a, b) and subset(b, a)) for a, b in products)
 
 
 def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Diagnostic | None:
@@ -196,7 +196,7 @@ def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Diagnost
 def _single(expr: ir.Expr, along: Axis, lanes: int, neon: bool) -> str | None:
     """Return why an expression is computed lane by lane; None if it is vector code. Its indices do not count."""
     if isinstance(expr, TensorLoad):
-        if step_of(expr.indices[0], along.var) in {0, 1}:
+        if step_of(expr.indices[0], along.var) in {0, 1} or shuffled_stride(expr, along.var) is not None:
             return None
         byte = table_index(expr) if neon and lanes == elementwise.LANES else None
         return "it gathers single elements" if byte is None else _single(byte, along, lanes, neon)
@@ -206,9 +206,15 @@ def _single(expr: ir.Expr, along: Axis, lanes: int, neon: bool) -> str | None:
     if name in FUNCTIONS and name not in _VECTOR_FUNCTIONS:
         return f"{name} has no vector code"
     divides = isinstance(expr, (prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod))
-    if divides and "float" not in element(expr) and uses(expr, along.var):
+    if divides and "float" not in element(expr) and uses(expr, along.var) and not _shifts(expr):
         return "integers are divided"
     return next((found for child in children(expr) if (found := _single(child, along, lanes, neon))), None)
+
+
+def _shifts(expr: prim.Div | prim.Mod | prim.FloorDiv | prim.FloorMod) -> bool:
+    """Whether a division by a constant is an arithmetic shift, or its remainder a mask."""
+    divisor = int(expr.b) if isinstance(expr.b, prim.IntImm) else 0
+    return isinstance(expr, (prim.FloorDiv, prim.FloorMod)) and divisor > 0 and divisor & (divisor - 1) == 0
 
 
 def _bits(expr: ir.Expr) -> int:

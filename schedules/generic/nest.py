@@ -26,7 +26,7 @@ from schedules.generic.expressions import (
     substitute,
     walk,
 )
-from schedules.generic.split_at_conditions import parts
+from schedules.generic.split_at_conditions import conditions, parts
 from schedules.generic.stages import (
     Axis,
     Stage,
@@ -47,10 +47,20 @@ def nests(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
         flat: For each tensor a buffer of one dimension; the nests load from these and write these.
         outside: Axes of loops around the stage.
     """
-    stage = without_units(stage)
-    for part in parts(stage):
+    for part in _unconditional(without_units(stage), outside):
         nest = _merged(_flat(_split(_simplified(part, outside), outside), flat, outside), outside)
         yield _kept(nest, outside)
+
+
+def _unconditional(stage: Stage, outside: Sequence[Axis]) -> Iterator[Stage]:
+    """Yield the pieces of a stage in which its conditions on axes are decided."""
+    if not conditions(stage):
+        yield stage
+        return
+    # A reshape's remainders hide the axis that a condition is about, and a condition may be inside another's.
+    found = list(parts(_simplified(stage, outside)))
+    for part in found:
+        yield from [part] if len(found) == 1 else _unconditional(part, outside)
 
 
 def _analyzer(axes: Sequence[Axis]) -> sym.Analyzer:

@@ -15,10 +15,12 @@ from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.generic import functions_f32
+from schedules.generic.elementwise import FUNCTION_LANES, MANY_OPERATIONS
 from schedules.generic.expressions import element, lanes_of, loads, step_of
+from schedules.generic.fusion import cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Kind, Reduction, Stage
-from schedules.generic.vector import VectorPosition, compute, splat, store
+from schedules.generic.vector import VectorPosition, compute, shuffled_stride, splat, store
 from schedules.tir.emit import i64, take
 
 LANES = 16
@@ -41,7 +43,8 @@ def vector_axis(nest: Stage, reduction: Reduction) -> Axis | None:
 
     def price(axis: Axis) -> float:
         steps = [step_of(load.indices[0], axis.var) for load in found]
-        single = sum(step not in {0, 1} for step in steps)
+        strided = sum(shuffled_stride(load, axis.var) is not None for load in found)
+        single = sum(step not in {0, 1} for step in steps) - strided / 2
         stored = step_of(nest.indices[0], axis.var)
         # A reduced axis ends with a sum across lanes, an axis of the result with a store.
         return single + (0.25 if stored == 0 else 0.0 if stored == 1 else 1.0) + 1.0 / axis.extent
@@ -75,7 +78,8 @@ class _Tile:
     def __init__(self, nest: Stage, reduction: Reduction, along: Axis | None, place: VectorPosition) -> None:
         self.nest, self.reduction, self.along, self.place = nest, reduction, along, place
         self.across = along is not None and any(axis is along for axis in reduction.axes)
-        self.lanes = lanes_for(along.extent, LANES) if along else 1
+        most = FUNCTION_LANES if cost(reduction.term) >= MANY_OPERATIONS else LANES
+        self.lanes = lanes_for(along.extent, most) if along else 1
         self.dtype = element(reduction.term)
         outer = [axis for axis in nest.axes if axis is not along]
         self.row = self._shared_rows(outer)

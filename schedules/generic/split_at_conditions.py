@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from tvm import ir, sym, tirx
+from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 
 from schedules.generic.expressions import CONDITIONAL, call_name, substitute, uses, walk
@@ -29,10 +30,8 @@ _COMPARE: dict[type, Callable[[int], bool]] = {
 def parts(stage: Stage) -> Iterator[Stage]:
     """Split a stage where conditions on its axes change; yield it whole if that takes more than `_MOST_NESTS` parts."""
     cuts: dict[ir.Var, set[int]] = {axis.var: set() for axis in stage.axes}
-    for expr in expressions(stage):
-        for inner in walk(expr):
-            if call_name(inner) == CONDITIONAL:
-                _find_cuts(inner.args[0], cuts)
+    for condition in conditions(stage):
+        _find_cuts(condition, cuts)
     ranges = []
     for axis in stage.axes:
         inside = sorted(c for c in cuts[axis.var] if 0 < c < axis.extent)
@@ -49,6 +48,15 @@ def parts(stage: Stage) -> Iterator[Stage]:
         part = each(stage, partial(substitute, values=moved))
         axes = [Axis(axis.var, high - low) for axis, (low, high) in zip(stage.axes, box, strict=True)]
         yield without_units(with_axes(part, axes, stage.reduction.axes if stage.reduction else ()))
+
+
+def conditions(stage: Stage) -> list[ir.Expr]:
+    """Return the conditions of a stage by which it branches, or chooses an index."""
+    inside = [inner for expr in expressions(stage) for inner in walk(expr)]
+    branches = [inner.args[0] for inner in inside if call_name(inner) == CONDITIONAL]
+    indices = [index for load in inside if isinstance(load, TensorLoad) for index in load.indices]
+    chosen = [inner.condition for index in indices for inner in walk(index) if isinstance(inner, prim.Select)]
+    return [*branches, *chosen]
 
 
 def _find_cuts(condition: ir.Expr, cuts: Mapping[ir.Var, set[int]]) -> None:

@@ -28,6 +28,9 @@ from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.epilogues import table_lookup
 from schedules.tir.emit import i64, load
 
+STRIDES = (-1, 2)
+"""Steps between the elements of a lane and the next that are loaded as whole vectors, and shuffled."""
+
 _LIMITS = {prim.Max: "maximum", prim.Min: "minimum"}
 
 
@@ -155,6 +158,9 @@ def _by_lane(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
 def _load(expr: TensorLoad, place: VectorPosition) -> ir.Expr:
     offset, buffer = expr.indices[0], place.buffers[expr.source]
     step = 0 if place.along is None else step_of(offset, place.along)
+    stride = shuffled_stride(expr, place.along)
+    if stride is not None and place.lanes > 1:
+        return _strided(buffer, compute(offset, replace(place, along=None, lanes=1)), stride, place.lanes)
     if step not in {0, 1}:
         looked_up = _look_up(expr, buffer, place)
         return _by_lane(expr, place) if looked_up is None else looked_up
@@ -164,6 +170,23 @@ def _load(expr: TensorLoad, place: VectorPosition) -> ir.Expr:
     if place.bind:
         return load(buffer, start, lanes)
     return buffer.vload([start], buffer.dtype if lanes == 1 else f"{buffer.dtype}x{lanes}")
+
+
+def shuffled_stride(load: TensorLoad, along: ir.Var | None) -> int | None:
+    """Return the step of a load along an axis if it is loaded as whole vectors whose lanes are shuffled; else None."""
+    # A vector of booleans has a bit for each of them, and memory a byte.
+    step = None if along is None or element(load) == "bool" else step_of(load.indices[0], along)
+    return step if step in STRIDES else None
+
+
+def _strided(buffer: tirx.Buffer, start: ir.Expr, stride: int, lanes: int) -> ir.Expr:
+    """Load elements from `start` on by one of STRIDES; nothing before the first or behind the last is read."""
+    dtype = f"{buffer.dtype}x{lanes}"
+    if stride == -1:
+        return tirx.Shuffle([buffer.vload([start - i64(lanes - 1)], dtype)], list(range(lanes))[::-1])
+    # The second half ends with the last element, and so begins with one that is left out.
+    halves = [buffer.vload([first], dtype) for first in (start, start + i64(lanes - 1))]
+    return tirx.Shuffle(halves, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
 
 
 def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: VectorPosition) -> ir.Expr | None:

@@ -147,6 +147,16 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Shapes]] = {
     "pad": (lambda x: op.nn.pad(x, (0, 0, 1, 2, 3, 1, 0, 0)), [((1, 4, 5, 19), F32)]),
     "slice": (lambda x: op.strided_slice(x, [1, 2], [1, 3], [8, 20]), [((2, 9, 21), F32)]),
     "every second": (lambda x: op.strided_slice(x, [1], [0], [21], [2]), [((2, 21), F32)]),
+    "every second of bytes": (lambda x: op.strided_slice(x, [1], [1], [80], [2]), [((3, 80), "int8")]),
+    "every second of few": (lambda x: op.strided_slice(x, [1], [1], [16], [2]), [((3, 16), F32)]),
+    "every second of booleans": (lambda x: op.strided_slice(x, [1], [1], [80], [2]), [((3, 80), "bool")]),
+    "maxima of pairs": (
+        lambda x: op.nn.max_pool2d(x, (1, 2), (1, 2), layout="NHWC"),
+        [((1, 3, 62, 1), F32)],
+    ),
+    **{f"reversed {n}": (lambda x: op.flip(op.exp(x), 1), [((3, n), F32)]) for n in (2, 7, 8, 31)},
+    "reversed bytes": (lambda x: op.flip(x, 1), [((3, 67), "int8")]),
+    "reversed booleans": (lambda x: op.flip(x, 1), [((3, 67), "bool")]),
     "gather": (lambda x, i: op.take(x, i, axis=0, mode="clip"), [((2, 21), F32), ((5,), "int64")]),
     "resize": (
         lambda x: op.image.resize2d(

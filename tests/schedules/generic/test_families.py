@@ -40,6 +40,10 @@ def _nchw(x):
     return op.permute_dims(x, [0, 3, 1, 2])
 
 
+def _reflected(x):
+    return op.reshape(op.nn.pad(x, (0, 0, 96, 96), pad_mode="reflect"), (1, 704, 1))
+
+
 def _doubled(x):
     return op.image.resize2d(
         x,
@@ -59,6 +63,22 @@ NAMED: dict[str, tuple[str, Function, Shapes, float]] = {
     "concat": ("elementwise", _concat, (*BYTES, *BYTES), 2),
     # 5, and what runs of rows cost, which threads share.
     "concat f32": ("elementwise", _concat, (*IMAGE, *IMAGE), 5.5),
+    # As much as a copy, and a REV64 and an EXT for each four.
+    "reversed": ("elementwise", lambda x: op.flip(x, 1), (((64, 96), F32),), 14),
+    # For each result two loads, of which every second element is taken.
+    "every second": (
+        "elementwise",
+        lambda x: op.strided_slice(x, [1], [0], [192], [2]),
+        (((64, 192), F32),),
+        9,
+    ),
+    "reflect": ("elementwise", _reflected, (((1, 512), F32),), 16),
+    "remainder": (
+        "elementwise",
+        lambda x: op.floor_mod(x, relax.const(16, "int32")),
+        (((64, 96), "int32"),),
+        14,
+    ),
     "nearest": ("elementwise", _doubled, BYTES, 2),
     "max": ("pool", _max(pool_size=(2, 2), strides=(2, 2)), BYTES, 2.5),
     "max f32": ("pool", _max(pool_size=(2, 2), strides=(2, 2)), IMAGE, 8),
@@ -66,6 +86,8 @@ NAMED: dict[str, tuple[str, Function, Shapes, float]] = {
     "max of 3": ("pool", _max(pool_size=(3, 3), strides=(2, 2), padding=(1, 1, 1, 1)), BYTES, 4.5),
     "wide max": ("pool", _max(pool_size=(5, 5), strides=(2, 2), padding=(2, 2, 2, 2)), BYTES, 13),
     "mean": ("pool", lambda x: op.mean(x, [1, 2]), IMAGE, 8),
+    # 7 operations a rational polynomial, a division and what is around them.
+    "max of gelu": ("pool", lambda x: op.max(op.nn.gelu_tanh(x), [1]), (((1, 64, 48), F32),), 170),
     "argmax": ("pool", lambda x: op.argmax(x, 1), IMAGE, 30),
     "total": ("pool", _total, BYTES, 3.5),
     "total of uint8": ("pool", _total, UBYTES, 3.5),
@@ -116,8 +138,8 @@ def test_sums_of_many_extreme_bytes_do_not_wrap(dtype: str):
 GENERIC_CASES: dict[str, tuple[Function, Shapes, str]] = {
     "product": (op.matmul, (((9, 40), F32), ((40, 31), F32)), "it multiplies what it reduces"),
     "gather": (
-        lambda x: op.strided_slice(x, [1], [0], [64], [2]),
-        (((64, 64), F32),),
+        lambda x: op.strided_slice(x, [1], [0], [96], [3]),
+        (((64, 96), F32),),
         "it gathers single elements",
     ),
     "short rows": (lambda x: op.mean(x, [1]), (((64, 12), F32),), "rows are short"),

@@ -55,6 +55,7 @@ ON_BOARD = (
         "transpose of bytes",
     ),
     *("transpose heads", "image", "image out", "concat rows", "pad", "gather", "resize", "conv", "quantize"),
+    *("every second of bytes", "maxima of pairs", "reversed 31", "reversed bytes"),
 )
 
 
