@@ -196,7 +196,7 @@ class Gemm(ABC, Generic[P, Q]):
         products = self.products(workload)
         packed = [self.unit.pack(workload, constants, product, params) for product in products]
         return (
-            *map(np.concatenate, zip(*packed, strict=True)),
+            *(packed[0] if len(packed) == 1 else map(np.concatenate, zip(*packed, strict=True))),
             *self.unit.more_constants(products[0]),
             *epilogue_f32.slopes_of(workload, constants, _columns(products)),
         )

@@ -113,13 +113,14 @@ class PanelTiling:
         """Pack B [groups, rows of a panel, columns] as [group][N / width][rows of a panel][width], flat."""
         groups, depth, _ = b.shape
         full = self.full_panels * self.width
-        padded = np.zeros((groups, depth, self.padded_columns), b.dtype)
-        padded[:, :, : self.columns] = b
-        panels = (
-            padded[:, :, :full].reshape(groups, depth, self.full_panels, self.width).transpose(0, 2, 1, 3)
-        )
-        parts = (panels.reshape(groups, -1), padded[:, :, full:].reshape(groups, -1))
-        return np.asarray(np.concatenate(parts, axis=1).ravel())
+        packed = np.zeros((groups, depth * self.padded_columns), b.dtype)
+        # Views: no axis of the two parts is joined with another.
+        panels = packed[:, : depth * full].reshape(groups, self.full_panels, depth, self.width)
+        tail = packed[:, depth * full :].reshape(groups, depth, self.tail_width)
+        by_panel = b[:, :, :full].reshape(groups, depth, self.full_panels, self.width)
+        panels[:] = by_panel.transpose(0, 2, 1, 3)
+        tail[:, :, : self.columns - full] = b[:, :, full:]
+        return np.asarray(packed.ravel())
 
     def by_column(self, values: Array) -> Array:
         """Reorder one value per column, [groups, columns], into the order of the panels, padded with zeros."""

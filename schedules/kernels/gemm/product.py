@@ -119,5 +119,6 @@ def weights_by_column(workload: Workload, constants: Sequence[Array], product: P
 
 def reordered(weights: Array, order: Array) -> Array:
     """Return weights [groups, columns, depth] with k in the order given, zero where it is `NOTHING`."""
-    zero = np.zeros((), weights.dtype)
-    return np.where(order == NOTHING, zero, weights[..., np.maximum(order, 0)])
+    found = weights[..., np.maximum(order, 0)]
+    found[..., order == NOTHING] = 0
+    return found

@@ -10,6 +10,7 @@ One axis interpolates at 0, +-a, ... and infinity (Lavin and Gray, arXiv 1509.09
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from tvm import ir
@@ -33,6 +34,9 @@ OUTPUT_OPERATIONS = {2: 4, 4: 13}
 
 READS = {2: 16, 4: 60}
 """Vectors that either transform of a tile reads, by m: 6 x 6 of them twice, a line less each time."""
+
+_BLOCK = 1 << 13
+"""Weights per tap that are transformed at a time: with what is computed of them, 1 MB of float64."""
 
 Line = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
 
@@ -91,10 +95,21 @@ class Transform:
         return np.array([*powers, [0.0, 0.0, 1.0]])
 
     def weights(self, w: Array) -> Array:
-        """Transform weights float32 [O, 3, 3, I] to [size * size, I, O], computed in float64 and rounded once."""
-        wide = np.einsum("ij,ojkc,lk->ilco", self.g, w.astype(np.float64), self.g, optimize=True)
-        u: Array = wide.astype(np.float32).reshape(self.size**2, w.shape[3], w.shape[0])
-        return u
+        """Transform weights float32 [O, 3, 3, I] to [size * size, I, O], computed in float64 and rounded once.
+
+        Sums are of element-wise products, whose bits are the same on every machine, as those of a BLAS are not. They
+        are computed for a few output channels at a time, which caches keep.
+        """
+        count, _, _, channels = w.shape
+        u = np.empty((self.size, self.size, channels, count), np.float32)
+        block = max(1, _BLOCK // channels)
+        for start in range(0, count, block):
+            part = w[start : start + block].astype(np.float64)
+            for i, of_rows in enumerate(self.g):
+                row = _sum(of_rows, part.swapaxes(0, 1))
+                for j, of_columns in enumerate(self.g):
+                    u[i, j, :, start : start + block] = _sum(of_columns, row.swapaxes(0, 1)).T
+        return u.reshape(self.size**2, channels, count)
 
     def input_line(self, d: Sequence[ir.Expr]) -> list[ir.Expr]:
         """Emit B^T d of `size` vectors of four."""
@@ -123,6 +138,12 @@ class Transform:
 
 
 _VECTOR = Vector(4)
+
+
+def _sum(factors: Array, values: Array) -> Array:
+    """Return the sum of values[k] times factors[k]."""
+    terms = (value * factor for factor, value in zip(factors, values, strict=True) if factor)
+    return reduce(np.add, terms)
 
 
 def _fma(x: ir.Expr, by: float, plus: ir.Expr) -> ir.Var:

@@ -174,18 +174,20 @@ def _transforms(cut: WinogradPlan) -> list[tuple[float, float]]:
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """Return transformed weights, [product][panel][K][columns of the panel], the bias, and slopes, if any."""
     cut = WinogradPlan(workload, params)
-    u = cut.transform.weights(constants[workload.operands[1].index])
-    u = u[:, fmla_tile.order(((0, cut.channels),))]
-    full = cut.full_panels * cut.params.vectors * LANES
-    panels = (
-        u[:, :, :full]
-        .reshape(cut.products, cut.channels, -1, cut.params.vectors * LANES)
-        .transpose(0, 2, 1, 3)
-    )
-    packed = [panels.reshape(cut.products, -1), u[:, :, full:].reshape(cut.products, -1)]
+    order = fmla_tile.order(((0, cut.channels),))
+    u = cut.transform.weights(constants[workload.operands[1].index][..., order])
+    width = cut.params.vectors * LANES
+    full = cut.full_panels * width
+    packed = np.empty((cut.products, cut.channels * cut.columns), np.float32)
+    # Views: no axis of the two parts is joined with another.
+    panels = packed[:, : cut.channels * full].reshape(cut.products, cut.full_panels, cut.channels, width)
+    last = packed[:, cut.channels * full :].reshape(cut.products, cut.channels, cut.columns - full)
+    by_panel = u[:, :, :full].reshape(cut.products, cut.channels, cut.full_panels, width)
+    panels[:] = by_panel.transpose(0, 2, 1, 3)
+    last[:] = u[:, :, full:]
     bias = product_float.bias_of(workload, constants, cut.columns)
     slopes = epilogue_f32.slopes_of(workload, constants, cut.columns)
-    return np.concatenate(packed, axis=1).ravel(), bias, *slopes
+    return packed.ravel(), bias, *slopes
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
