@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import tvm
 from tvm import relax, tirx
@@ -78,10 +79,10 @@ class CompiledProgram:
 
     def _packed(self, mod: tvm.runtime.Module, _is_system: bool, _prefix: str, workspace: str) -> str:
         """Write the program and its weights as export_library does, but without the copies that LLVM makes."""
-        blob = _PACK_IMPORTS(mod).numpy()
+        blob = np.from_dlpack(_PACK_IMPORTS(mod))  # unlike its method numpy, without a copy
         path = Path(workspace) / _OBJECTS[1]
         with path.open("wb") as file:
-            write_data_object(file, "devc", _BLOB_NAME(), memoryview(blob), self.triple)
+            write_data_object(file, "devc", _BLOB_NAME(), blob.data, self.triple)
         return str(path)
 
     def machine(self) -> relax.VirtualMachine:

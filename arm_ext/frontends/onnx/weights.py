@@ -25,8 +25,8 @@ SMALL_ELEMENTS = 1024
 PROTOBUF_BYTES = 2**31
 """Largest size of a protobuf message in bytes."""
 
-_SPARE_BYTES = 2**24
-"""Assumed bytes of a model besides its weights: nodes, names, types."""
+_INLINE_BYTES = 2**24
+"""Most bytes of weights that are serialised with their model: onnxruntime copies these twice when it reads them."""
 
 
 # An address is formed by ADRP, which reaches 4 GiB to either side, and the code comes after the weights.
@@ -65,7 +65,7 @@ def refuse_heavy(model: ModelProto, name: str) -> None:
         )
 
 
-def serialise(model: ModelProto, limit: int = PROTOBUF_BYTES - _SPARE_BYTES) -> Serialised:
+def serialise(model: ModelProto, limit: int = _INLINE_BYTES) -> Serialised:
     """Return a model's bytes; above `limit` bytes of weights, these are left beside them."""
     if weight_bytes(model) < limit:
         return Serialised(model.SerializeToString())
@@ -73,7 +73,7 @@ def serialise(model: ModelProto, limit: int = PROTOBUF_BYTES - _SPARE_BYTES) -> 
     _merge(light, model, "graph")
     _merge(light.graph, model.graph, "initializer")
     for tensor in model.graph.initializer:
-        if _is_small(tensor):
+        if _is_small(tensor) or tensor.data_type not in _OF_NUMPY:
             light.graph.initializer.append(tensor)
             continue
         weights[tensor.name] = numpy_helper.to_array(tensor)
@@ -122,6 +122,16 @@ def change_without_weights(model: ModelProto, change: Callable[[ModelProto], Mod
         for name in names:
             target.ClearField(name)
             getattr(target, name).extend(getattr(source, name))
+
+
+# onnxruntime takes arrays of numpy's own types; bfloat16, shorter floats and 4-bit integers are none of them.
+_OF_NUMPY = frozenset(
+    getattr(TensorProto, name)
+    for name in (
+        *("FLOAT", "DOUBLE", "FLOAT16", "BOOL"),
+        *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
+    )
+)
 
 
 def _is_small(tensor: TensorProto) -> bool:

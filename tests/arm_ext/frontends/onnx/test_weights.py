@@ -64,6 +64,26 @@ def test_weights_beside_the_model_are_the_same_ones(tmp_path: Path):
     assert serialise(proto).weights == {}
 
 
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_onnxruntime_takes_weights_of_each_dtype_beside_the_model_or_in_it(dtype: TensorProto.DataType):
+    table = (
+        np.random.default_rng(3).standard_normal((50, WIDTH)).astype(helper.tensor_dtype_to_np_dtype(dtype))
+    )
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["e"]),
+        helper.make_node("Cast", ["e"], ["y"], to=TensorProto.FLOAT),
+    ]
+    ends = [
+        helper.make_tensor_value_info("ids", TensorProto.INT64, [3]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, WIDTH]),
+    ]
+    graph = helper.make_graph(nodes, "table", ends[:1], ends[1:], [numpy_helper.from_array(table, "table")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    (found,), runtime = reference(serialise(model, limit=0), [np.array([0, 49, 7])])
+    assert "cannot" not in runtime
+    np.testing.assert_array_equal(found, table[[0, 49, 7]].astype(np.float32))
+
+
 def test_a_change_without_weights_keeps_them(tmp_path: Path):
     proto = onnx.load(write(tmp_path, 50))
     light = without_weights(proto)
