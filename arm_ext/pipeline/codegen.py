@@ -27,6 +27,7 @@ from relay_passes.memory.new_tensors import NEW_TENSOR
 from relay_passes.memory.plan_arena import ALIGNMENT
 from relay_passes.memory.pointer_calls import STACK
 from relay_passes.programs.add_step import KEEP, SWAP
+from schedules.generic.functions_f32 import extremum
 from schedules.tir.emit import EXACT
 
 _PIPELINE = "arm_ext"
@@ -74,7 +75,8 @@ _LARGE = 256
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 
-_COMPARISONS = (prim.EQ, prim.NE, prim.LT, prim.LE, prim.GT, prim.GE, prim.Max, prim.Min)
+_REDEFINED_FLOATS = (prim.NE, prim.Max, prim.Min)
+_COMPARISONS = (prim.EQ, prim.LT, prim.LE, prim.GT, prim.GE, *_REDEFINED_FLOATS)
 
 
 def _of_others(transform: Pass) -> Pass:
@@ -180,10 +182,11 @@ _TO_BLOCKS = Sequential(
 
 
 def _define_comparisons(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Compare bools as int8, and negate a == b for a != b of floats.
+    """Compare bools as int8, negate a == b for a != b of floats, and keep NaN in their maxima and minima.
 
     TVM compares bools by instructions for floats, which LLVM refuses. And its a != b of floats is false where one is
-    NaN. (The negation is an exclusive or: TVM simplifies all others to a != b.)
+    NaN. (The negation is an exclusive or: TVM simplifies all others to a != b.) Its max(a, b) of floats is b if a is
+    NaN, and so leaves it out; here both are those of IEEE 754-2019, FMAX and FMIN, which return a NaN.
     """
     found: list[Any] = []
     structural_walk(func.body, [(_COMPARISONS, found.append)])
@@ -199,6 +202,8 @@ def _define_comparisons(func: tirx.PrimFunc) -> tirx.PrimFunc:
             integers = dtype.replace("bool", "int8")
             compared = type(node)(tirx.Cast(integers, node.a), tirx.Cast(integers, node.b))
             return tirx.Cast(dtype, compared) if isinstance(node, prim.Max | prim.Min) else compared
+        if not isinstance(node, prim.NE):
+            return extremum("maximum" if isinstance(node, prim.Max) else "minimum", node.a, node.b)
         equal = prim.EQ(node.a, node.b)
         return tirx.bitwise_xor(equal, tirx.const(True, str(equal.ty.dtype)))
 
@@ -207,7 +212,7 @@ def _define_comparisons(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _is_redefined(node: Any) -> bool:
     dtype = str(node.a.ty.dtype)
-    return dtype.startswith("bool") or (isinstance(node, prim.NE) and "float" in dtype)
+    return dtype.startswith("bool") or (isinstance(node, _REDEFINED_FLOATS) and "float" in dtype)
 
 
 _TO_LOOPS = Sequential(

@@ -1,59 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorts and places of bfloat16, which TVM's runtime takes for other numbers, and of booleans, which it refuses.
+"""Sorts of floats and booleans as sorts of integers, since TVM's runtime has no order for NaN.
 
-    sort(x)       →    astype(sort(astype(x, float32)), bfloat16)
-    argsort(x)    →    argsort(astype(x, float32))    so argmax and argmin
+    keys(x)       an integer for each element, in the elements' order, a NaN above all others
+    argsort(x)    →    argsort(keys(x))
+    topk(x, k)    →    (gathered(x, places), places = topk(keys(x), k, indices))
+    sort(x)       →    gathered(x, argsort(keys(x)))
 
-A binary32 holds all of them, so that their order is the same. Both results of `topk` are those of an argsort, too:
+This is the order of numpy, PyTorch and JAX: ascending, a NaN is last, descending first, whatever its sign; 0 and -0 are
+equal, and equals stay in their order. The runtime compares floats by <, which leaves a row with a NaN in no order. It
+takes bfloat16 for other numbers, and refuses booleans. An argmax and argmin of these are those of float32, which
+holds all of them:
 
-    topk(x, k)    →    (astype(topk(astype(x, float32), k, values), bfloat16), topk(astype(x, float32), k, indices))
+    argmax(x)     →    argmax(astype(x, float32))
 """
 
-from tvm import IRModule, relax
+from tvm import IRModule, relax, te, tirx
 from tvm.ir import Call, Expr, Op
+from tvm.relax import Var
 
 from relay_passes.ir.rewrite_calls import rewrite_calls
-from relay_passes.ir.sources import sources_of, with_source
+from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sources_of, with_source
+from relay_passes.ir.upstream import run_upstream
 
-_SORT, _TOPK = map(Op.get, ("relax.sort", "relax.topk"))
-_OTHERS = tuple(Op.get(f"relax.{name}") for name in ("argsort", "argmax", "argmin"))
+_SORT, _ARGSORT, _TOPK = map(Op.get, ("relax.sort", "relax.argsort", "relax.topk"))
+_PLACES = tuple(Op.get(f"relax.{name}") for name in ("argmax", "argmin"))
+_NARROW = ("bfloat16", "bool")
 
 
 def define_sorts(mod: IRModule) -> IRModule:
-    """Rewrite sorts, and searches of places, of bfloat16 and of booleans.
+    """Rewrite sorts of floats and booleans, and searches of places in bfloat16 and booleans.
 
     Args:
         mod: Its Relax functions are in A-normal form.
     """
-    return rewrite_calls(mod, _is_narrow, _rewritten)
+    mod = rewrite_calls(mod, _is_search, _of_float32)
+    sorting = {gv: f for gv, f in relax_functions(mod) if any(_is_sort(b.value) for b in bindings_of(f))}
+    if not sorting:
+        return mod
+    builder = relax.BlockBuilder(mod.clone())
+    for gv, func in sorting.items():
+        sorter = _Sorter(builder)
+        builder.update_func(gv, map_calls(func, sorter.changed))
+    return run_upstream(builder.get(), relax.transform.Normalize())
 
 
-def _is_narrow(value: Expr) -> bool:
-    is_sort = isinstance(value, Call) and any(value.op.same_as(op) for op in (_SORT, _TOPK, *_OTHERS))
-    return is_sort and str(value.args[0].ty.dtype) in ("bfloat16", "bool")
+def _is_search(value: Expr) -> bool:
+    return _calls(value, _PLACES) and str(value.args[0].ty.dtype) in _NARROW
 
 
-def _rewritten(call: Call) -> Expr:
-    names = sources_of(call)
+def _is_sort(value: Expr) -> bool:
+    if not _calls(value, (_SORT, _ARGSORT, _TOPK)):
+        return False
+    dtype = str(value.args[0].ty.dtype)
+    return "float" in dtype or dtype == "bool"
 
-    def emit(expr: Call) -> Call:
-        return with_source(expr, names)
 
-    def wide(attrs: object) -> Call:
-        return emit(Call(call.op, [emit(relax.op.astype(call.args[0], "float32"))], attrs))
+def _calls(value: Expr, operators: tuple[Op, ...]) -> bool:
+    return isinstance(value, Call) and any(value.op.same_as(op) for op in operators)
 
-    def narrow(values: Call) -> Call:
-        return emit(relax.op.astype(values, str(call.args[0].ty.dtype)))
 
+def _of_float32(call: Call) -> Call:
+    wide = with_source(relax.op.astype(call.args[0], "float32"), sources_of(call))
+    return with_source(Call(call.op, [wide], call.attrs), sources_of(call))
+
+
+class _Sorter:
+    """Rewrites the sorts of a function."""
+
+    def __init__(self, builder: relax.BlockBuilder) -> None:
+        self._builder = builder
+
+    def changed(self, _: Var, call: Call) -> Expr:
+        """Return what computes the same as a call; a call that is no sort stays as it is."""
+        if not _is_sort(call):
+            return call
+        (x,), attrs, names = call.args, call.attrs, sources_of(call)
+        order = with_source(self._builder.call_te(keys, x, primfunc_name_hint="keys"), names)
+        places = with_source(_places(call, order), names)
+        if call.op.same_as(_ARGSORT) or (call.op.same_as(_TOPK) and attrs.ret_type == "indices"):
+            return places
+        # A call inside another has no type until all is normalised, so the kernel is made for a variable.
+        keyed = Var("keys", relax.TensorType(x.ty.shape, _key_dtype(str(x.ty.dtype))))
+        found = Var("places", self._builder.normalize(_places(call, keyed)).ty)
+        axis = int(attrs.axis) % len(x.ty.shape)
+        kernel = self._builder.call_te(gathered, x, found, axis, primfunc_name_hint="gathered")
+        ty = relax.TensorType(found.ty.shape, x.ty.dtype)
+        values = with_source(relax.call_tir(kernel.args[0], [x, places], ty), names)
+        is_both = call.op.same_as(_TOPK) and attrs.ret_type == "both"
+        return relax.Tuple([values, places]) if is_both else values
+
+
+def _places(call: Call, order: Expr) -> Call:
+    """Return the argsort or top-k of integers that finds the places of a sort."""
     attrs = call.attrs
-    if not call.op.same_as(_TOPK):
-        return narrow(wide(attrs)) if call.op.same_as(_SORT) else wide(attrs)
+    if call.op.same_as(_TOPK):
+        return relax.op.topk(order, attrs.k, attrs.axis, "indices", attrs.largest, attrs.dtype)
+    dtype = attrs.dtype if call.op.same_as(_ARGSORT) else "int32"
+    return relax.op.argsort(order, attrs.axis, attrs.descending, dtype)
 
-    def one(kind: str) -> Call:
-        x = emit(relax.op.astype(call.args[0], "float32"))
-        return emit(relax.op.topk(x, attrs.k, attrs.axis, kind, attrs.largest, attrs.dtype))
 
-    if attrs.ret_type == "indices":
-        return one("indices")
-    values = narrow(one("values"))
-    return values if attrs.ret_type == "values" else relax.Tuple([values, one("indices")])
+def _key_dtype(dtype: str) -> str:
+    return "int64" if dtype == "float64" else "int32"
+
+
+def keys(data: te.Tensor) -> te.Tensor:
+    """Return integers in the order of the elements, a NaN above all others; 0 and -0 have the same."""
+    dtype = str(data.dtype)
+    of = _key_dtype(dtype)
+    wide = of.replace("int", "float")
+    most = tirx.max_value(of)
+
+    def key(*at: tirx.Var) -> Expr:
+        if dtype == "bool":
+            return data(*at).astype(of)
+        x = data(*at).astype(wide)
+        number = tirx.reinterpret(of, x)
+        # Of negative numbers, the greater has the lesser bits.
+        number = tirx.Select(number < tirx.const(0, of), number ^ most, number)
+        number = tirx.Select(tirx.EQ(x, tirx.const(0, wide)), tirx.const(0, of), number)
+        return tirx.Select(tirx.isnan(x), most, number)
+
+    return te.compute(data.shape, key, "keys")
+
+
+def gathered(data: te.Tensor, places: te.Tensor, axis: int) -> te.Tensor:
+    """Return the elements at places along an axis.
+
+    Args:
+        data: The tensor.
+        places: Indices, all of which are in bounds; they are limited to them, for the proof that they are.
+        axis: The axis.
+    """
+    size = data.shape[axis]
+
+    def element(*at: tirx.Var) -> Expr:
+        place = places(*at).astype(size.ty.dtype)
+        place = tirx.max(tirx.min(place, size - 1), tirx.const(0, size.ty.dtype))
+        return data(*at[:axis], place, *at[axis + 1 :])
+
+    return te.compute(places.shape, element, "gathered")

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of `relax.max` and `relax.min` for booleans, which TVM lacks, and for floats, where TVM's start value is wrong.
+"""Loops of maxima and minima, and of their places, for booleans, which TVM lacks, and for floats.
 
 of truths      whether any is true, or all are
 of floats      begin with an infinity: TVM's begin with the greatest finite number, and say of a row of
                infinities (a fully masked row of attention) that it holds that
+places         of floats, the place of the first NaN, if there is one, as in numpy, PyTorch and JAX; else that of the
+               first greatest or least. TVM's loops take no NaN for an extremum, but lose what was before it
 """
 
 import math
 from collections.abc import Callable
 
 from tvm import ir, relax, te, tirx, topi
+from tvm.ir.prim import expr as prim
 
 _JOINS = {"relax.max": topi.any, "relax.min": topi.all}
 
@@ -25,6 +28,10 @@ _OF_FLOATS = {
 }
 
 
+_BETTER = {"relax.argmax": prim.GT, "relax.argmin": prim.LT}
+_WORST = {"relax.argmax": -math.inf, "relax.argmin": math.inf}
+
+
 def extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     """Legalise a `relax.max` or `relax.min` of booleans or floats; integers go to TVM's legalisation."""
     (data,), attrs, name = call.args, call.attrs, call.op.name
@@ -32,7 +39,7 @@ def extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     dtype = str(data.ty.dtype)
     if dtype == "bool":
         return builder.call_te(_JOINS[name], data, axes, bool(attrs.keepdims))
-    if not dtype.startswith("float"):
+    if "float" not in dtype:
         return call.op.get_attr("FLegalize")(builder, call)
     reduced = set(range(len(data.ty.shape)) if axes is None else (axis % len(data.ty.shape) for axis in axes))
 
@@ -40,13 +47,54 @@ def extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         over = {axis: te.reduce_axis((0, x.shape[axis]), f"k{axis}") for axis in sorted(reduced)}
 
         def most(*output: ir.Expr) -> ir.Expr:
-            places = iter(output)
-            index = []
-            for axis in range(len(x.shape)):
-                place = next(places) if attrs.keepdims or axis not in reduced else None
-                index.append(over.get(axis, place))
-            return _OF_FLOATS[name](x(*index), axis=[*over.values()])
+            return _OF_FLOATS[name](x(*_index(output, over, bool(attrs.keepdims))), axis=[*over.values()])
 
         return te.compute(call.ty.shape, most, name.removeprefix("relax."))
 
     return builder.call_te(value, data, primfunc_name_hint=name.removeprefix("relax."))
+
+
+def _index(output: tuple[ir.Expr, ...], over: dict[int, ir.Expr], keepdims: bool) -> list[ir.Expr]:
+    """Return the element of a reduction's operand for places of its output and of the reduced axes."""
+    places, rank = iter(output), len(output) + (0 if keepdims else len(over))
+    index = []
+    for axis in range(rank):
+        place = next(places) if keepdims or axis not in over else None
+        index.append(over.get(axis, place))
+    return index
+
+
+def place_of_extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    """Legalise a `relax.argmax` or `relax.argmin` of floats; those of other numbers go to TVM's legalisation."""
+    (data,), attrs, name = call.args, call.attrs, call.op.name
+    out = str(call.ty.dtype)
+    if "float" not in str(data.ty.dtype):
+        return call.op.get_attr("FLegalize")(builder, call)
+    rank = len(data.ty.shape)
+    at = 0 if attrs.axis is None else int(attrs.axis) % rank
+    keeps = bool(attrs.keepdims) and attrs.axis is not None
+
+    def joined(earlier: tuple[ir.Expr, ir.Expr], later: tuple[ir.Expr, ir.Expr]) -> tuple[ir.Expr, ir.Expr]:
+        (place, value), (other, term) = earlier, later
+        better = tirx.Or(_BETTER[name](value, term), tirx.isnan(value))
+        same = tirx.And(tirx.EQ(value, term), tirx.LT(place, other))
+        return tirx.Select(tirx.Or(better, same), place, other), tirx.Select(better, value, term)
+
+    def start(_: str, of: str) -> tuple[ir.Expr, ir.Expr]:
+        # A place behind all others, which that of an equal infinity replaces.
+        return tirx.max_value(out), tirx.const(_WORST[name], of)
+
+    def places(x: te.Tensor) -> te.Tensor:
+        if attrs.axis is None:
+            x = topi.reshape(x, [math.prod(x.shape)])
+        over = te.reduce_axis((0, x.shape[at]), "k")
+        reducer = te.comm_reducer(joined, start, name.removeprefix("relax."))
+
+        def most(*output: ir.Expr) -> ir.Expr:
+            return reducer((over.var.astype(out), x(*_index(output, {at: over}, keeps))), axis=[over])
+
+        shape = call.ty.shape if attrs.axis is not None else []
+        found = te.compute(shape, most, name.removeprefix("relax."))[0]
+        return topi.reshape(found, [1] * rank) if attrs.axis is None and attrs.keepdims else found
+
+    return builder.call_te(places, data, primfunc_name_hint=name.removeprefix("relax."))

@@ -8,8 +8,9 @@ TVM takes every `take` for opaque, so that FuseOps leaves it a kernel of its own
 is fused like any other injective operator: its rows are read as vectors where they stand.
 
 TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
-number is NaN. Its loops that fill a tensor take neither infinity nor NaN, and it multiplies by -1 to negate, which no
-unsigned integer is. It has no power of bfloat16 and no erf of float64, which is libm's here.
+number is NaN, and x == x to true. Its loops that fill a tensor take neither infinity nor NaN, and it multiplies by -1
+to negate, which no unsigned integer is. It has no power of bfloat16 and none of its tests for NaN and infinity, and
+no erf of float64, which is libm's here.
 """
 
 import math
@@ -19,7 +20,7 @@ import numpy as np
 from tvm import IRModule, ir, relax, te, tirx, topi
 from tvm.ir import Constant
 
-from relay_passes.ir.extrema import extremum
+from relay_passes.ir.extrema import extremum, place_of_extremum
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.upstream import run_upstream
 
@@ -121,6 +122,36 @@ def _power(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return builder.call_te(of, *call.args, primfunc_name_hint="power")
 
 
+def _of_itself(is_equal: bool) -> Legalize:
+    """Return the loops of x == x or x != x of floats, by which models ask for NaN; TVM makes them constants."""
+
+    def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+        x, y = call.args
+        dtype = str(x.ty.dtype)
+        if not x.same_as(y) or "float" not in dtype:
+            return call.op.get_attr("FLegalize")(builder, call)
+
+        def loops(x: te.Tensor) -> te.Tensor:
+            found = topi.isnan(topi.cast(x, "float32") if dtype == "bfloat16" else x)
+            return topi.bitwise_xor(found, tirx.const(True, "bool")) if is_equal else found
+
+        return builder.call_te(loops, x, primfunc_name_hint="equal" if is_equal else "not_equal")
+
+    return legalized
+
+
+def _of_bfloat16(of: Callable[[te.Tensor], te.Tensor], name: str) -> Legalize:
+    """Return the loops of a test of numbers that TVM has of other floats alone."""
+
+    def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+        (x,) = call.args
+        if str(x.ty.dtype) != "bfloat16":
+            return call.op.get_attr("FLegalize")(builder, call)
+        return builder.call_te(lambda x: of(topi.cast(x, "float32")), x, primfunc_name_hint=name)
+
+    return legalized
+
+
 def _by_libm(of: Callable[[ir.Expr], ir.Expr], name: str) -> Legalize:
     """Return the loops of a function of float64 that is libm's."""
 
@@ -149,6 +180,11 @@ _OURS: dict[str, Legalize] = {
     "relax.power": _power,
     "relax.erf": _by_libm(_erf, "erf"),
     "relax.nn.gelu": _by_libm(_gelu, "gelu"),
+    "relax.equal": _of_itself(is_equal=True),
+    "relax.not_equal": _of_itself(is_equal=False),
+    "relax.isfinite": _of_bfloat16(topi.isfinite, "isfinite"),
+    "relax.isinf": _of_bfloat16(topi.isinf, "isinf"),
+    "relax.isnan": _of_bfloat16(topi.isnan, "isnan"),
     "relax.negative": _negative,
     _TAKE: _take,
     "relax.full": _full,
@@ -156,4 +192,6 @@ _OURS: dict[str, Legalize] = {
     "relax.logical_not": _not,
     "relax.max": extremum,
     "relax.min": extremum,
+    "relax.argmax": place_of_extremum,
+    "relax.argmin": place_of_extremum,
 }

@@ -4,8 +4,8 @@
     maximum(x, c)    →    clip(x, c, ∞)
     minimum(x, c)    →    clip(x, -∞, c)
 
-Operands in either order; c has any shape that does not enlarge x, and equal elements. Exact, a NaN included: TVM's
-loops make the bound of it in both forms (x > c is false), and our kernels keep it a NaN in both, as numpy does.
+Operands in either order; c has any shape that does not enlarge x, and equal elements. Exact, a NaN included: both
+forms keep it a NaN, as numpy does.
 
 Quantised: in float between `dequantize` and `quantize`; integer tensors are left alone, for there is no infinite
 bound among their values.

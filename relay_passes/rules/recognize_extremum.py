@@ -4,8 +4,7 @@
     max(stack((a, b, …), 0), axis=0)    →    maximum(maximum(a, b), …)
     min(stack((a, b, …), 0), axis=0)    →    minimum(minimum(a, b), …)
 
-Exact but for a NaN, which is lost in both, though not among the same values: both compare in turn, from -∞ (∞) the
-one, from a the other.
+Exact, a NaN included: both forms keep it a NaN.
 
 Quantised: only where neither stack nor result is quantised by itself.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""argmax and argmin, which TVM reduces as (index, value) pairs, as two reductions of one value each.
+"""argmax and argmin, reduced as (index, value) pairs by default, as two reductions of one value each.
 
     (place, value) of the first greatest x[k]  →  value = max of x[k], place = min of k where x[k] = value
 
-The place is always one of the axis: where a NaN hides the greatest value, the last.
+Of floats, the value is a NaN if any x[k] is one, and the place that of the first of them.
 """
 
 import math
@@ -18,6 +18,9 @@ from schedules.generic.expressions import UnsupportedError
 from schedules.generic.stages import Axis, Kind, Reduction, Stage
 
 _KINDS: tuple[tuple[type[ir.Expr], Kind], ...] = ((prim.GT, "max"), (prim.LT, "min"))
+
+_LEAST_EXPONENT = {"float16": -24, "float32": -149, "float64": -1074}
+"""Exponent of the least number above 0, a power of two."""
 
 _PLACE = "int32"
 """Dtype in which indices are compared, half as wide as the int64 that they are stored as."""
@@ -43,26 +46,34 @@ def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> t
     old_place = tirx.BufferLoad(places.buffer, places.indices)
     old_value = tirx.BufferLoad(values.buffer, values.indices)
     for compare, kind in _KINDS:
-        better = compare(old_value, term)
-        earlier = tirx.And(tirx.EQ(old_value, term), tirx.LT(old_place, axis.var))
-        expected = [
-            tirx.Select(tirx.Or(better, earlier), old_place, axis.var),
-            tirx.Select(better, old_value, term),
-        ]
-        if all(
-            structural_equal(b.value, e, map_free_vars=False) for b, e in zip(body, expected, strict=False)
-        ):
-            return _both(kind, (places, values), _start(kind, inits[1].value), (spatial, axis), term)
+        for better in _betters(compare(old_value, term), old_value):
+            earlier = tirx.And(tirx.EQ(old_value, term), tirx.LT(old_place, axis.var))
+            expected = [
+                tirx.Select(tirx.Or(better, earlier), old_place, axis.var),
+                tirx.Select(better, old_value, term),
+            ]
+            if all(
+                structural_equal(b.value, e, map_free_vars=False)
+                for b, e in zip(body, expected, strict=False)
+            ):
+                start = _start(kind, inits[1].value)
+                return _both(kind, (places, values), start, (spatial, axis), term)
     raise unlike
 
 
-def _start(kind: Kind, start: ir.Expr) -> ir.Expr:
-    """Return the start value of the reduction, which is an infinity for floats.
+def _betters(better: ir.Expr, old_value: ir.Expr) -> list[ir.Expr]:
+    """Return how loops compare: as TVM's do, to whose loops NaN is unknown, or so that a NaN stays."""
+    return [better, tirx.Or(better, tirx.isnan(old_value))] if _is_float(old_value) else [better]
 
-    TVM starts with the greatest finite number, which no element of -inf equals.
-    """
-    dtype = str(start.ty.dtype)
-    return tirx.const(-math.inf if kind == "max" else math.inf, dtype) if dtype.startswith("float") else start
+
+def _start(kind: Kind, start: ir.Expr) -> ir.Expr:
+    """Return the start value of the reduction, which is an infinity for floats, whatever the loops start with."""
+    infinity = -math.inf if kind == "max" else math.inf
+    return tirx.const(infinity, str(start.ty.dtype)) if _is_float(start) else start
+
+
+def _is_float(value: ir.Expr) -> bool:
+    return str(value.ty.dtype) in _LEAST_EXPONENT
 
 
 def _both(
@@ -76,14 +87,18 @@ def _both(
     best = tirx.Var("best", str(term.ty.dtype))
     first = tirx.Var("first", _PLACE)
     last = tirx.IntImm(_PLACE, axis.extent - 1)
-    is_best = tirx.EQ(term, tirx.BufferLoad(values.buffer, values.indices))
-    place = tirx.Select(is_best, tirx.Cast(_PLACE, axis.var), last)
+    value, held = best, tirx.BufferLoad(values.buffer, values.indices)
+    place = tirx.Select(tirx.EQ(term, held), tirx.Cast(_PLACE, axis.var), last)
+    if _is_float(term):
+        value = _next_worse(kind, best)
+        is_worse = tirx.LE(term, held) if kind == "max" else tirx.GE(term, held)
+        place = tirx.Select(is_worse, last, tirx.Cast(_PLACE, axis.var))
     return (
         Stage(
             values.buffer,
             tuple(spatial),
             tuple(values.indices),
-            best,
+            value,
             Reduction(kind, (axis,), init, term, best),
         ),
         Stage(
@@ -94,3 +109,26 @@ def _both(
             Reduction("min", (axis,), last, place, first),
         ),
     )
+
+
+def _next_worse(kind: Kind, best: ir.Expr) -> ir.Expr:
+    """Return the number that x <= it (x >= it of a minimum) holds of all elements but the best, with one comparison.
+
+    That is the next number below; if NaN is the best, infinity, to which no NaN compares; and if -infinity is, a NaN.
+    """
+    dtype = str(best.ty.dtype)
+    integer = dtype.replace("float", "int")
+    sign = 1 if kind == "max" else -1
+
+    def number(value: float) -> ir.Expr:
+        return tirx.const(sign * value, dtype)
+
+    # In bits, one less is nearer to 0.
+    bits = tirx.reinterpret(integer, best)
+    nearer = best > number(0) if kind == "max" else best < number(0)
+    one = tirx.const(1, integer)
+    worse = tirx.reinterpret(dtype, tirx.Select(nearer, bits - one, bits + one))
+    below_zero = number(-(2.0 ** _LEAST_EXPONENT[dtype]))
+    worse = tirx.Select(tirx.EQ(best, number(0)), below_zero, worse)
+    worse = tirx.Select(tirx.EQ(best, number(-math.inf)), tirx.const(math.nan, dtype), worse)
+    return tirx.Select(tirx.isnan(best), number(math.inf), worse)

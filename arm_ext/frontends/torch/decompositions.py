@@ -221,6 +221,43 @@ def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
     return values, places
 
 
+def _sort(x: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Any:
+    return torch.sort(x, dim, descending)  # which is stable here
+
+
+def _median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Return the lower of the two middle elements and its index, or the first NaN if there is one."""
+    return _middle(x, dim, keepdim, ignores_nan=False)
+
+
+def _nanmedian(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return _middle(x, dim, keepdim, ignores_nan=True)
+
+
+def _middle(x: Tensor, dim: int, keepdim: bool, ignores_nan: bool) -> tuple[Tensor, Tensor]:
+    if not x.dim():
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    count = x.shape[dim]
+    values, places = torch.sort(x, dim)  # a NaN is last
+    middle = torch.full(
+        [1 if axis == dim % x.dim() else n for axis, n in enumerate(x.shape)], (count - 1) // 2
+    )
+    if x.is_floating_point():
+        numbers = x.isnan().logical_not().sum(dim, keepdim=True)
+        among = (numbers - 1).clamp(min=0) // 2
+        middle = among if ignores_nan else torch.where(numbers == count, middle, numbers)
+    found = values.gather(dim, middle), places.gather(dim, middle)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
+def _whole_median(x: Tensor) -> Tensor:
+    return _median(x.reshape(-1), 0)[0]
+
+
+def _whole_nanmedian(x: Tensor) -> Tensor:
+    return _nanmedian(x.reshape(-1), 0)[0]
+
+
 def _searchsorted(
     boundaries: Tensor,
     x: Tensor,
@@ -379,6 +416,11 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.cummin.default: _running(torch.lt),
     _aten.logcumsumexp.default: _logcumsumexp,
     _aten.kthvalue.default: _kthvalue,
+    _aten.sort.stable: _sort,
+    _aten.median.default: _whole_median,
+    _aten.median.dim: _median,
+    _aten.nanmedian.default: _whole_nanmedian,
+    _aten.nanmedian.dim: _nanmedian,
     _aten.searchsorted.Tensor: _searchsorted,
     _aten.bucketize.Tensor: _bucketize,
     _aten.masked_scatter.default: _masked_scatter,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of bfloat16 are sorted as float32."""
+"""Floats are sorted as integers, NaN above all others."""
 
 import ml_dtypes
 import numpy as np
+import pytest
 from tvm import relax
 from tvm.ir import TupleGetItem
 
@@ -31,6 +32,31 @@ def test_numbers_have_their_order():
     for k, places in enumerate(wanted):
         np.testing.assert_array_equal(found[2 * k], np.take_along_axis(data, places, 1))
         np.testing.assert_array_equal(found[2 * k + 1], places)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_nan_is_above_all_numbers_and_equals_keep_their_order(dtype: str, descending: bool):
+    net, x = Net(), tensor("x", 2, 9, dtype=dtype)
+    op, nan, inf = relax.op, np.nan, np.inf
+
+    def sorts() -> relax.Tuple:
+        both = net.emit("both", op.topk(x, 4, largest=descending))
+        whole = net.emit("sort", op.sort(x, 1, descending)), net.emit("argsort", op.argsort(x, 1, descending))
+        return relax.Tuple([*whole, *(net.emit(f"part{k}", TupleGetItem(both, k)) for k in range(2))])
+
+    rows = [[-0.0, nan, 2, -inf, 0.0, -nan, inf, -3, -0.0], [nan, 1, nan, nan, -1, 1, -2, 5, nan]]
+    data = np.array(rows).astype(np.dtype(dtype))
+    sign = -1 if descending else 1
+    ranks = [[sign * 1e300 if np.isnan(x) else sign * min(x, 1e299) for x in row] for row in rows]
+    order = np.argsort(ranks, 1, kind="stable").astype(np.int32)
+    whole, places, most, where = run_on_host(net.module([x], sorts), [data])
+    sorted_ = np.take_along_axis(data, order, 1)
+    for found, wanted in ((whole, sorted_), (places, order), (most, sorted_[:, :4]), (where, order[:, :4])):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found.astype(float), wanted.astype(float))
+    numbers = ~np.isnan(whole.astype(float))
+    np.testing.assert_array_equal(np.signbit(whole)[numbers], np.signbit(sorted_)[numbers])
 
 
 def test_booleans_have_an_order():

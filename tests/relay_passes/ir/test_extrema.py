@@ -15,7 +15,9 @@ AXES = pytest.mark.parametrize(
 NAMES = pytest.mark.parametrize("name", ["max", "min"])
 
 
-def check(name: str, x: np.ndarray, axis: list[int] | None, keepdims: bool, expected: np.ndarray) -> None:
+def check(
+    name: str, x: np.ndarray, axis: list[int] | int | None, keepdims: bool, expected: np.ndarray
+) -> None:
     """Hold the loops, as legalized and as scheduled, against `expected`."""
     builder = relax.BlockBuilder()
     var = relax.Var("x", relax.TensorType(x.shape, str(x.dtype)))
@@ -24,7 +26,7 @@ def check(name: str, x: np.ndarray, axis: list[int] | None, keepdims: bool, expe
     with host():
         mod = legalize(builder.get())
     (func,) = [func for func in mod.functions.values() if isinstance(func, tirx.PrimFunc)]
-    for *_, actual in run([func, schedule(func, host()).func], [x, np.zeros(expected.shape, x.dtype)]):
+    for *_, actual in run([func, schedule(func, host()).func], [x, np.zeros_like(expected)]):
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -46,3 +48,13 @@ def test_a_row_of_infinities_is_infinite(name: str, axis: list[int] | None, keep
     expected = getattr(np, name)(x, None if axis is None else tuple(axis), keepdims=keepdims)
     assert axis is None or np.isinf(expected).any()
     check(name, x, axis, keepdims, np.asarray(expected))
+
+
+@pytest.mark.parametrize(("axis", "keepdims"), [(1, True), (-1, False), (None, True), (None, False)], ids=str)
+@NAMES
+def test_the_place_is_that_of_the_first_nan(name: str, axis: int | None, keepdims: bool):
+    x = np.random.default_rng(0).normal(size=(2, 7, 9)).astype(np.float32)
+    x[0, 2:4, 3] = x[1, 1, 5:] = x[1, 6] = np.nan
+    x[0, 0] = {"max": -np.inf, "min": np.inf}[name]
+    expected = getattr(np, f"arg{name}")(x, axis, keepdims=keepdims)
+    check(f"arg{name}", x, axis, keepdims, np.asarray(expected))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
 
+import ml_dtypes  # noqa: F401 (numpy then knows bfloat16)
 import numpy as np
 import pytest
 from tvm import relax
 from tvm.relax import op
 
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.legalize import legalize
 from tests.relay_passes.graphs import Net, inputs_of, run, tensor
 
@@ -63,6 +65,21 @@ def test_functions_that_tvm_has_for_other_types_alone():
     wanted = erf(data), data * (erf(data / math.sqrt(2)) + 1) / 2, np.sqrt(data), -data.astype(np.uint32)
     for found, value in zip(run(legalize(mod), data), wanted, strict=True):
         np.testing.assert_allclose(found, value.astype(np.float32), rtol=2**-8)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_nan_and_infinity_are_found(dtype: str):
+    net, x = Net(), tensor("x", 1, 5, dtype=dtype)
+
+    def tests() -> relax.Var:
+        calls = op.isnan(x), op.isinf(x), op.isfinite(x), op.equal(x, x), op.not_equal(x, x)
+        return net.emit("stack", op.stack([op.astype(call, "int8") for call in calls]))
+
+    data = np.array([[1, np.nan, np.inf, -np.inf, 0]]).astype(np.dtype(dtype))
+    is_nan, is_inf = np.isnan(data), np.isinf(data)
+    wanted = [is_nan, is_inf, ~(is_nan | is_inf), ~is_nan, is_nan]
+    (found,) = run_on_host(net.module([x], tests), [data])
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_rows_by_constant_indices_are_fused():

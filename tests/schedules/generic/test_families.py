@@ -88,7 +88,7 @@ NAMED: dict[str, tuple[str, Function, Shapes, float]] = {
     "mean": ("pool", lambda x: op.mean(x, [1, 2]), IMAGE, 8),
     # 7 operations a rational polynomial, a division and what is around them.
     "max of gelu": ("pool", lambda x: op.max(op.nn.gelu_tanh(x), [1]), (((1, 64, 48), F32),), 170),
-    "argmax": ("pool", lambda x: op.argmax(x, 1), IMAGE, 30),
+    "argmax": ("pool", lambda x: op.argmax(x, 1), IMAGE, 31),
     "total": ("pool", _total, BYTES, 3.5),
     "total of uint8": ("pool", _total, UBYTES, 3.5),
     "transpose": ("transpose", _nchw, BYTES, 7),

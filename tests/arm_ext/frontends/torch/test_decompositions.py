@@ -48,6 +48,15 @@ def test_products():
     compare(function, torch.randn(3, 7), torch.randn(2, 3, 4), torch.randn(2, 4, 7), ints)
 
 
+def test_medians():
+    def function(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        middle = *x.median(1), *n.median(0, keepdim=True), x.nanmedian(1)[0], x.nanmedian(), n.median()
+        return *middle, x[0].median(), *x.sort(dim=1, descending=True, stable=True)
+
+    x = torch.tensor([[3.0, -1, 5, 0], [NAN, 2, NAN, 1], [NAN, NAN, NAN, NAN]])
+    compare(function, x, torch.tensor([[3, 1, 9, 1, 4], [5, 2, 6, 7, 8], [0, 4, 3, 2, 9]]))
+
+
 def test_what_runs_along_an_axis():
     def function(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
         return *x.cummax(1), *n.cummin(0), x.logcumsumexp(1), *x[:1].kthvalue(2, keepdim=True)
