@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from tvm import ir
 from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
+from tvm_ffi import structural_equal
 
 from schedules.generic.expressions import (
     CONDITIONAL,
@@ -25,6 +26,9 @@ from schedules.generic.stages import Stage, StagedFunction, shape_of
 
 _CHEAP = 2
 """Number of operations up to which computing a value again is cheaper than storing and loading it."""
+
+_SHARED = 8
+"""The same where the only reader has the element twice; no polynomial, of which LLVM would compare too much."""
 
 _GROWTH = 2
 """Largest factor by which inlining may increase the number of computations of an elementwise stage."""
@@ -129,12 +133,15 @@ class _Reads:
 def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:
     if stage.reduction or _axis_of_dim(stage) is None:
         return False
-    times = sum(load.source.same_as(stage.target) for value in values_of(reader) for load in loads(value))
+    found = [load for v in values_of(reader) for load in loads(v) if load.source.same_as(stage.target)]
+    times = len(found)
     guarded = any(call_name(e) == CONDITIONAL for e in walk(stage.value))
     if reader.reduction and guarded:
         return False
     price = cost(stage.value)
-    if readers * times > 1 and price > _CHEAP:
+    # LLVM computes an element once that an expression has twice, as SiLU does, in registers.
+    shared = readers == 1 and times == 2 and not reader.reduction and structural_equal(*found)
+    if readers * times > 1 and price > (_SHARED if shared and not guarded else _CHEAP):
         return False
     if price == 0 and not reader.reduction:
         return True
