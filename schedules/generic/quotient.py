@@ -8,17 +8,21 @@ underflows (Markstein, "Computation of elementary functions on the IBM RISC Syst
 constants and every significand of x no difference was found). What underflows rounds to 0 either way, and nothing
 overflows, for x is limited first: to the last numbers whose rounded quotients are within the limits, which then needs
 no second look.
+
+A divisor that only the run knows, as of data that are quantised at run time, is looked at: if it is not in the usual
+range, or has the one significand that the theorem leaves out, x is divided.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import ir
+from tvm import ir, tirx
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.generic.expressions import call_name, element
+from schedules.generic.functions_f32 import extremum
 from schedules.intrinsics.vector_f32 import Vector
 
 ROUNDINGS = frozenset({"round", "nearbyint"})
@@ -28,6 +32,9 @@ _CONSTANTS = (2.0**-40, 2.0**40)
 """Range of constants whose products with limits of 16 bits are far from the ends of binary32."""
 
 _LIMIT = 2.0**16
+
+_SIGNIFICAND = 2**23 - 1
+"""Bits of the significand of a float32."""
 
 _ALL_ONES = 1 - 2.0**-24
 """The only significand (as of `math.frexp`) that the theorem does not cover."""
@@ -57,6 +64,50 @@ def rounded_quotient(expr: ir.Expr) -> Rounded | None:
     if call_name(inside) not in ROUNDINGS or not zero_point.is_integer():
         return None
     return _rounded((inside.args[0], low - zero_point, high - zero_point), int(zero_point))
+
+
+def limited_quotient(expr: ir.Expr) -> ir.Call | None:
+    """Return the rounded quotient by a value of the run in `cast(max(min(round(x / c) + zero_point, high), low))`.
+
+    The limits and the zero point have 8 or 16 bits, so that no quotient beyond 2^16 makes a difference.
+    """
+    if not (isinstance(expr, prim.Cast) and element(expr).lstrip("u") in {"int8", "int16"}):
+        return None
+    inside, low, high = _between(expr.value)
+    if max(abs(low), abs(high)) > _LIMIT:
+        return None
+    if isinstance(inside, prim.Add) and isinstance(inside.b, prim.Cast):
+        narrow = element(inside.b.value).lstrip("u") in {"int8", "int16"}
+        inside = inside.a if narrow else inside
+    if call_name(inside) not in ROUNDINGS:
+        return None
+    divided = inside.args[0]
+    by_value = isinstance(divided, prim.Div) and not isinstance(divided.b, prim.FloatImm)
+    return inside if by_value and element(divided) == "float32" else None
+
+
+def divide(v: Vector, x: ir.Expr, divisor: ir.Var) -> ir.Expr:
+    """Emit x / divisor, where that is at most 2^16 in magnitude, and a number at least so large elsewhere."""
+
+    def number(value: float) -> ir.Expr:
+        return tirx.const(value, "float32")
+
+    def lanes(value: ir.Expr) -> ir.Expr:
+        return value if v.lanes == 1 else tirx.Broadcast(value, v.lanes)
+
+    limit, reciprocal = T.Bind(divisor * number(_LIMIT)), T.Bind(number(1.0) / divisor)
+    least, most = lanes(number(0.0) - limit), lanes(limit)
+    limited = T.Bind(extremum("minimum", T.Bind(extremum("maximum", x, least)), most))
+    q = T.Bind(limited * lanes(reciprocal))
+    missed = v.fma(q, lanes(number(0.0) - divisor), limited)
+    quotient = v.fma(missed, lanes(reciprocal), q)
+    significand = tirx.reinterpret("int32", divisor) & tirx.IntImm("int32", _SIGNIFICAND)
+    usual = tirx.all(
+        divisor >= number(_CONSTANTS[0]),
+        divisor <= number(_CONSTANTS[1]),
+        significand != tirx.IntImm("int32", _SIGNIFICAND),
+    )
+    return tirx.if_then_else(usual, quotient, x / lanes(divisor))
 
 
 def compute(v: Vector, x: ir.Expr, rounded: Rounded) -> ir.Expr:

@@ -19,6 +19,7 @@ from schedules.generic.expressions import (
     children,
     element,
     lanes_of,
+    rebuild,
     step_of,
     uses,
     with_children,
@@ -76,6 +77,9 @@ def compute(expr: ir.Expr, place: VectorPosition) -> ir.Expr:
     rounded = quotient.rounded_quotient(expr) if place.neon else None
     if rounded is not None:
         return _rounded_quotient(expr, rounded, place)
+    quotient_of_run = quotient.limited_quotient(expr) if place.neon and place.bind else None
+    if quotient_of_run is not None and not _varies(quotient_of_run.args[0].b, place):
+        return _limited_quotient(expr, quotient_of_run, place)
     operands = [compute(child, place) for child in children(expr)]
     lanes = max((lanes_of(operand) for operand in operands), default=1)
     if lanes > 1:
@@ -102,6 +106,20 @@ def _rounded_quotient(expr: ir.Expr, rounded: quotient.Rounded, place: VectorPos
     integer = tirx.Cast("int32" if lanes == 1 else f"int32x{lanes}", whole)
     moved = integer + splat(tirx.IntImm("int32", rounded.zero_point), lanes)
     return tirx.Cast(element(expr) if lanes == 1 else f"{element(expr)}x{lanes}", moved)
+
+
+def _varies(expr: ir.Expr, place: VectorPosition) -> bool:
+    return place.along is not None and uses(expr, place.along)
+
+
+def _limited_quotient(expr: ir.Expr, rounding: ir.Call, place: VectorPosition) -> ir.Expr:
+    """Emit an expression around a rounded quotient by a value that all lanes share."""
+    division = rounding.args[0]
+    x, divisor = _bound(compute(division.a, place), place), _bound(compute(division.b, place), place)
+    whole = _bound(_rounded(T.Bind(quotient.divide(Vector(lanes_of(x)), x, divisor))), place)
+    known = tirx.Var("whole", "float32")
+    around = rebuild(expr, lambda inner: known if inner.same_as(rounding) else None)
+    return compute(around, replace(place, at={**place.at, known: whole}))
 
 
 def _rounded(value: ir.Expr) -> ir.Expr:
