@@ -156,11 +156,9 @@ class _Comparison:
         mine, others = bindings_of(self.one["main"]), bindings_of(self.several["main"])
         for a, b in zip(mine, others, strict=False):
             if not self._alike(a.value, b.value):
-                return Diagnostic.of(
-                    "for one sample it is another one than for several", nodes=sources_of(b.value)
-                )
+                return Diagnostic.of("it differs between one sample and several", nodes=sources_of(b.value))
         if len(mine) != len(others):
-            return Diagnostic.of("for one sample the graph is another one than for several")
+            return Diagnostic.of("the graph differs between one sample and several")
         return None
 
     def _alike(self, one: Expr, other: Expr) -> bool:

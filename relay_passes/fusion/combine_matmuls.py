@@ -127,7 +127,7 @@ def _no_gain(parallel: _Parallel, costs: Costs) -> Diagnostic | None:
     apart = [costs.linear(data, width, bias=bias) for width in widths]
     together = costs.linear(data, sum(widths), bias=bias)
     if together is None or None in apart:
-        return Diagnostic.of("there is no estimate", nodes=parallel.nodes)
+        return Diagnostic.of("no kernel estimates their cost", nodes=parallel.nodes)
     value = (*data[:-1], sum(widths))
     limit, actual = sum(filter(None, apart)), together + costs.split(value)
     if actual < limit:
@@ -138,7 +138,7 @@ def _no_gain(parallel: _Parallel, costs: Costs) -> Diagnostic | None:
     )
     cost = f"{together:.0f} cycles of the product, {actual - together:.0f} of its split{where}"
     return Diagnostic.of(
-        "takes more cycles than apart",
+        "together they take more cycles than apart",
         f"below {round(limit)}",
         round(actual),
         nodes=parallel.nodes,

@@ -95,7 +95,7 @@ def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value
     """Return why `follower`, a call of `op`, is not this step on `value`, or None if it is."""
     call, shape = follower.value, static_shape(value)
     if not _is_of(step, op):
-        return Diagnostic.of("is another operator", step.op, op)
+        return Diagnostic.of("it is not the operator of the step", step.op, op)
     if shape is None:
         return Diagnostic.of("shape is not static")
     tensors = tensors_of(call)
@@ -103,22 +103,24 @@ def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value
         return Diagnostic.of("the value is not its first operand")
     axis = getattr(call.attrs, "axis", None)
     if axis is not None and int(axis) % len(shape) != len(shape) - 1:
-        return Diagnostic.of("goes along another axis than the last", len(shape) - 1, int(axis))
+        return Diagnostic.of("it goes along another axis than the last", len(shape) - 1, int(axis))
     kept = static_shape(follower.var) == shape if step.retypes else follower.var.ty == value.ty
     if step.to and (dtype := str(follower.var.ty.dtype)) not in step.to:
-        return Diagnostic.of("changes to another dtype", ", ".join(step.to), dtype)
+        return Diagnostic.of("its result's dtype is not one that the step takes", ", ".join(step.to), dtype)
     if step.broadcast != "contracted" and not kept:
-        return Diagnostic.of("changes shape or dtype", str(value.ty), str(follower.var.ty))
+        return Diagnostic.of("it changes the shape or dtype", str(value.ty), str(follower.var.ty))
     others = [arg for arg in tensors if not arg.same_as(value)]
     if len(others) != (step.operand is not None):
-        return Diagnostic.of("number of other tensors", int(step.operand is not None), len(others))
+        return Diagnostic.of(
+            "it has another number of further operands", int(step.operand is not None), len(others)
+        )
     return _operand_misfit(step, others[0], shape) if others else None
 
 
 def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -> Diagnostic | None:
     kind = "constant" if isinstance(operand, Constant) else "tensor"
     if step.operand not in (kind, "any"):
-        return Diagnostic.of("other operand is of another kind", step.operand, kind)
+        return Diagnostic.of("its other operand is of another kind", step.operand, kind)
     shape = static_shape(operand)
     if shape is None:
         return Diagnostic.of("shape is not static")
@@ -134,7 +136,9 @@ def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -
         "contracted": shape[:-2] == value[:-2] and len(shape) == len(value),
     }
     return (
-        None if fits[str(step.broadcast)] else Diagnostic.of("other operand's shape", step.broadcast, shape)
+        None
+        if fits[str(step.broadcast)]
+        else Diagnostic.of("its other operand's shape does not fit", step.broadcast, shape)
     )
 
 

@@ -160,7 +160,7 @@ class _Finder:
     def _dearer(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Diagnostic | None:
         """Return why the last call of a chain is cheaper in a separate kernel, or None."""
         if self._weigh is None:
-            return Diagnostic.of("there is no estimate to weigh it")
+            return Diagnostic.of("no estimate says whether it is cheaper inside")
         return self._weigh(self._group(spec, chain, Diagnostic.of("it is weighed")))
 
     def _pad(self, spec: CompositeSpec, anchor: relax.VarBinding) -> tuple[relax.VarBinding, ...]:
@@ -202,7 +202,7 @@ class _Finder:
         if not isinstance(value, relax.DataflowVar):
             return Diagnostic.of("its value is an output")
         if len(users) != 1:
-            return Diagnostic.of("its value is needed more than once", 1, ", ".join(map(label, users)))
+            return Diagnostic.of("its value has several readers", 1, ", ".join(map(label, users)))
         if users[0].var in self.taken:
             return Diagnostic.of(f"{label(users[0])} belongs to another composite")
         return None

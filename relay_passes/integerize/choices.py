@@ -54,7 +54,9 @@ def compared(context: Context, call: Call) -> Expr | Diagnostic | None:
     a, b = (context.known(arg) for arg in call.args)
     if a is not None and b is not None and a.constant is None and b.constant is None:
         if a.per_tensor is None or a.per_tensor != b.per_tensor:
-            return Diagnostic.of("its operands are quantised differently", _described(a), _described(b))
+            return Diagnostic.of(
+                "its operands have different scales or zero points", _described(a), _described(b)
+            )
         return Call(call.op, [a.value, b.value], call.attrs, call.ty_args)
     for name, x, other in (
         (operator(call), a, call.args[1]),
@@ -80,7 +82,7 @@ def _with_constant(name: str, x: Quantized, constant: npt.NDArray[np.float64]) -
     holds = _COMPARISONS[name](real, np.float32(constant.item()))
     where = values[~holds if name == "not_equal" else holds]
     if where.size in (0, values.size):
-        return Diagnostic.of("it is the same for every input")
+        return Diagnostic.of("its result is the same for every input")
     limit = where[-1] if name.startswith("less") else where[0]
     exact = {"greater": R.greater_equal, "less": R.less_equal}
     compare = exact.get(name) or getattr(R, name)

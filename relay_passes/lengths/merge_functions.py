@@ -77,7 +77,7 @@ class Graphs:
     def _check_constants(self) -> None:
         first, *others = self._constants
         if not all(equal_tensors(first, other) for other in others):
-            raise DifferentError("a constant depends on it")
+            raise DifferentError("its constants differ")
 
     def _rebuilt(self, differs: Callable[[Numbers], None]) -> tuple[list[Any], int]:
         """Return the nodes of one graph, and the index of its root.
@@ -101,12 +101,12 @@ class Graphs:
             kind = nodes[0]["type"]
             if any(node["type"] != kind for node in nodes):
                 raise DifferentError(
-                    f"{kind} here, {next(n['type'] for n in nodes if n['type'] != kind)} there"
+                    f"{kind} at one length, {next(n['type'] for n in nodes if n['type'] != kind)} at another"
                 )
             if kind in _VARIABLES:
                 for graph, index in enumerate(at):
                     if variables.setdefault((graph, index), at[0]) != at[0]:
-                        raise DifferentError("a value is used in another place")
+                        raise DifferentError("a value is used in different places")
             data = [node.get("data") for node in nodes]
             if kind == _INTEGER:
                 numbers = tuple(int(self._nodes[g][d["value"]]["data"]) for g, d in enumerate(data))
@@ -131,12 +131,12 @@ class Graphs:
         first = data[0]
         if kind in ("ffi.Array", "ffi.List", "ffi.Map"):
             if len({len(each) for each in data}) > 1:
-                raise DifferentError("it has more parts")
+                raise DifferentError(f"a list has {' or '.join(str(len(each)) for each in data)} parts")
             return [visit(at) for at in zip(*data, strict=True)]
         if isinstance(first, dict):
             raw = _raw_fields(kind)
             if any(each.keys() != first.keys() for each in data):
-                raise DifferentError(f"{kind} has other fields")
+                raise DifferentError(f"the fields of {kind} differ")
             fields = {}
             for name, value in first.items():
                 values = tuple(each[name] for each in data)

@@ -70,14 +70,14 @@ def merge_lengths(modules: Sequence[IRModule], lengths: Numbers, name: str) -> I
     """
     symbols = [{str(gv.name_hint) for gv in mod.get_global_vars()} for mod in modules]
     if any(each != symbols[0] for each in symbols):
-        return first_difference(modules) or Diagnostic.of("its parts are others for another length")
+        return first_difference(modules) or Diagnostic.of("its functions differ with the length")
     functions: dict[str, BaseFunc] = {}
     for symbol in sorted(symbols[0]):
         try:
             functions[symbol] = merge_functions([mod[symbol] for mod in modules], lengths, name)
         except DifferentError as err:
             where = first_difference(modules, symbol)
-            return where or Diagnostic.of(f"{symbol} is another one for another length: {err}")
+            return where or Diagnostic.of(f"{symbol} differs with the length: {err}")
     out = IRModule()
     add_functions(out, functions)
     return out
@@ -100,7 +100,9 @@ def merge_functions(functions: Sequence[BaseFunc], lengths: Numbers, name: str) 
         if len(forms) == len(differing):
             return _with_whole_sizes(graphs.merged(forms))
     odd = " or ".join(map(str, min(differing)))
-    raise DifferentError(f"a size of {odd} for a length of {' or '.join(map(str, lengths))}")
+    raise DifferentError(
+        f"a size is {odd} for a length of {' or '.join(map(str, lengths))}, which no form of a length gives"
+    )
 
 
 def _with_whole_sizes(func: BaseFunc) -> BaseFunc:
@@ -137,16 +139,12 @@ def first_difference(modules: Sequence[IRModule], symbol: str = "main") -> Diagn
         operators = {str(getattr(b.value, "op", type(b.value))) for b in group}
         kinds = {str(getattr(b.value, "attrs", None)) for b in group}
         if len(operators) > 1 or len(kinds) > 1:
-            return Diagnostic.of(
-                "the graph is another one for another length", nodes=sources_of(group[0].value)
-            )
+            return Diagnostic.of("the graph differs with the length", nodes=sources_of(group[0].value))
         first, *others = [tensors_of(binding.value) for binding in group]
         if any(not equal_tensors(first, other) for other in others):
-            return Diagnostic.of(
-                "a constant is another one for another length", nodes=sources_of(group[0].value)
-            )
+            return Diagnostic.of("a constant differs with the length", nodes=sources_of(group[0].value))
     if len({len(bindings) for bindings in each}) > 1:
         longest = max(each, key=len)
         extra = longest[min(map(len, each))]
-        return Diagnostic.of("the graph is another one for another length", nodes=sources_of(extra.value))
+        return Diagnostic.of("the graph differs with the length", nodes=sources_of(extra.value))
     return None

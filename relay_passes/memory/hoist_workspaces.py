@@ -86,7 +86,7 @@ def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, lis
     )
     for buffer in buffers:
         if not all(is_of_arguments(dim, func) for dim in buffer.shape):
-            raise ValueError(f"a buffer of {buffer.shape}, whose size changes while it computes")
+            raise ValueError(f"a buffer of {buffer.shape}, whose size does not follow from its arguments")
     spaces = [Workspace(_bytes(buffer, largest), buffer in within) for buffer in buffers]
     return _with_arguments(func, buffers), spaces
 

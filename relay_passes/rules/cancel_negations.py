@@ -25,7 +25,11 @@ _outer = reduce(or_, (is_op(name)(_inner) for name in _NEGATIONS))
 def check(match: Match) -> Match | Diagnostic:
     """Check that both calls are the same kind of negation."""
     inner, outer = (str(match.values[part].op.name) for part in ("inner", "outer"))
-    return match if inner == outer else match.reject("negations of two kinds", limit=outer, actual=inner)
+    return (
+        match
+        if inner == outer
+        else match.reject("the two negations are different operators", limit=outer, actual=inner)
+    )
 
 
 def rewrite(match: Match) -> Expr:

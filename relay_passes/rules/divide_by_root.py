@@ -32,7 +32,9 @@ def check(match: Match) -> Match | Diagnostic:
         return match.reject("shape is not static")
     if not _is_reciprocal(match) and math.prod(roots) >= math.prod(quotients):
         return match.reject(
-            "as many roots as quotients", limit=f"below {math.prod(quotients)}", actual=math.prod(roots)
+            "there are as many roots as quotients",
+            limit=f"below {math.prod(quotients)}",
+            actual=math.prod(roots),
         )
     return match
 

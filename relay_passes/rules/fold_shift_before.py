@@ -68,7 +68,7 @@ def check(match: Match) -> Match | Diagnostic:
             "shift enlarges the tensor", limit=list(shape), actual=list(shape_of(call.args[0]))
         )
     if call.op.name == "relax.matmul" and match.constant("weight").ndim > 2:
-        return match.reject("weight has batches", limit=2, actual=match.constant("weight").ndim)
+        return match.reject("weight has more than two axes", limit=2, actual=match.constant("weight").ndim)
     if is_transposed(call):
         return match.reject("a transposed convolution sums fewer weights at its borders")
     return _check_gain(match)

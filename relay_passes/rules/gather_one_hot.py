@@ -43,9 +43,11 @@ def check(match: Match) -> Match | Diagnostic:
     if static_shape(index) != (*dims[:-1], 1):
         return match.reject("indices are broadcast", (*dims[:-1], 1), static_shape(index))
     if str(match.values["root"].ty.dtype) != str(table.dtype):
-        return match.reject("the product has another dtype", table.dtype, str(match.values["root"].ty.dtype))
+        return match.reject(
+            "the product's dtype is not the table's", table.dtype, str(match.values["root"].ty.dtype)
+        )
     if not np.isfinite(table).all():
-        return match.reject("the table holds what is not finite")
+        return match.reject("the table has values that are not finite")
     return match
 
 

@@ -28,14 +28,14 @@ def check(match: Match) -> Match | Diagnostic:
     """Check that only the axis of the stack is reduced."""
     stack, extremum = match.values["stack"], match.values["extremum"]
     if not isinstance(stack.args[0], Tuple):
-        return match.reject("what is stacked is not known")
+        return match.reject("the operands of the stack are not known")
     if extremum.attrs.keepdims:
         return match.reject("the reduced axis is kept")
     rank = int(stack.ty.ndim)
     axis, axes = int(stack.attrs.axis) % rank, extremum.attrs.axis
     reduced = None if axes is None else [int(a) % rank for a in axes]
     if reduced != [axis]:
-        return match.reject("not the stack's axis alone is reduced away", limit=[axis], actual=reduced)
+        return match.reject("other axes than the stack's are reduced", limit=[axis], actual=reduced)
     return match
 
 

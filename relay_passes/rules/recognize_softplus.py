@@ -33,7 +33,9 @@ def check(match: Match) -> Match | Diagnostic:
         attrs = match.values["tail"].attrs
         return match if attrs.beta == 1 else match.reject("beta is not 1", limit=1, actual=attrs.beta)
     if not is_number(match.operands["one"], 1.0):
-        return match.reject("one is not 1.0", limit=1.0, actual=uniform_value(match.operands["one"]))
+        return match.reject(
+            "the constant that is added is not 1.0", limit=1.0, actual=uniform_value(match.operands["one"])
+        )
     return enlarged(match) or match
 
 

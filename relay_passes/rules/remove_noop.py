@@ -40,7 +40,7 @@ def check(match: Match) -> Match | Diagnostic:
     """Check that the result has the type of x, and its elements in the same order."""
     x, call = match.operands["x"], match.values["call"]
     if x.ty != call.ty:
-        return match.reject("the result has another type", limit=x.ty, actual=call.ty)
+        return match.reject("the result's type is not the input's", limit=x.ty, actual=call.ty)
     if "permuted" in match.values:
         order = axes_of(call)
         if order != sorted(order):

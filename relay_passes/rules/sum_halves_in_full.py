@@ -30,9 +30,9 @@ def check(match: Match) -> Match | Diagnostic:
     call, weight = match.values["root"], match.operands["w"]
     dtypes = [str(value.ty.dtype) for value in (match.operands["x"], weight, call)]
     if set(dtypes) != {_HALF}:
-        return match.reject("dtype is another", _HALF, ", ".join(dtypes))
+        return match.reject("an operand or the result is not float16", _HALF, ", ".join(dtypes))
     if call.op.name == "relax.matmul" and not match.is_constant("w"):
-        return match.reject("both operands are computed")
+        return match.reject("both operands are computed at run time")
     return match
 
 

@@ -33,11 +33,15 @@ def check(match: Match) -> Match | Diagnostic:
         return match.reject("shape is not static")
     axes = axes_of(match.values["turned"])
     if axes != _LAST_TWO:
-        return match.reject("not the last two of three axes are swapped", limit=_LAST_TWO, actual=axes)
+        return match.reject(
+            "the permutation does not swap the last two of three axes", limit=_LAST_TWO, actual=axes
+        )
     if x[-2:] != flat[-2:]:
         return match.reject("the first reshape changes the matrices", limit=x[-2:], actual=flat[-2:])
     wanted = (*x[:-2], *x[:-3:-1])
-    return match if root == wanted else match.reject("the second reshape is not the way back", wanted, root)
+    return (
+        match if root == wanted else match.reject("the second reshape does not undo the first", wanted, root)
+    )
 
 
 def rewrite(match: Match) -> Expr:

@@ -59,7 +59,7 @@ def reloaded(buffer: tirx.Buffer, offset: ir.Expr, vectors: int = 2) -> ir.Expr:
     The buffer is int32 or int8, and must never be written.
     """
     if vectors not in COUNTS:
-        raise ValueError(f"reload of {vectors} vectors; of {', '.join(map(str, COUNTS))} there is one")
+        raise ValueError(f"reload of {vectors} vectors; expected one of {', '.join(map(str, COUNTS))}")
     check_flat("reloaded", buffer, "int32", "int8")
     name = f"{_NAME}{vectors}"
     return tirx.call_extern(f"int32x{_LANES * vectors}", name, tirx.address_of(buffer[offset]))

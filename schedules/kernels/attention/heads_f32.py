@@ -55,7 +55,7 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Diagnostic:
     q, k, v, *masks = operands(workload)
     dtypes = [*(operand.dtype for operand in (q, k, v, *masks)), workload.output_dtype]
     if not set(dtypes) <= set(float_data.DTYPES):
-        reason = "an operand or the result has another dtype"
+        reason = "dtype of an operand or the result is not supported"
         return declined(kernel, reason, " or ".join(float_data.DTYPES), ", ".join(dtypes), unfit=True)
     if any(operand.kind != "input" for operand in (q, k, v)):
         return declined(kernel, "an operand is a constant", "inputs", "constant")

@@ -168,7 +168,7 @@ def _field_or_why(workload: Workload) -> Field | Diagnostic:
         if workload.output_dtype not in (data.dtype, "float32"):
             return declined(
                 NAME,
-                "output has another dtype",
+                "output's dtype is not supported",
                 f"{data.dtype} or float32",
                 workload.output_dtype,
                 unfit=True,

@@ -109,12 +109,14 @@ def read(workload: Workload) -> BroadcastPlan | Diagnostic:
     if not full:
         return _no("both operands broadcast", str(shape), " and ".join(map(str, shapes)))
     if len(full) == len(shapes):
-        return _no("nothing broadcasts", "a broadcast or constant operand", str(shape), unfit=True)
+        return _no("no operand broadcasts", "a broadcast or constant operand", str(shape), unfit=True)
     whole = full[0]
     stay, other = _function(workload, whole)
     outer, repeats, inner = _axes(shape, _padded(shapes[1 - whole], len(shape)))
     if other and outer and repeats * inner < LEAST:
-        return _no("what stays does so for few elements", f"{LEAST} or more", str(repeats * inner))
+        return _no(
+            "the unchanged operand is read for too few elements", f"{LEAST} or more", str(repeats * inner)
+        )
     plan = BroadcastPlan(stay, whole, other, outer, repeats, inner, workload.affine)
     if other is not None:
         form = of_values(stay, other) if repeats >= FEW else None
@@ -127,7 +129,7 @@ def _without_form(plan: BroadcastPlan) -> BroadcastPlan | Diagnostic:
     if not isinstance(plan.stay, RescaledStay):
         return plan
     if plan.other is None:
-        return _no("a constant has no affine form", "one for each of its numbers", "none")
+        return _no("a value of the constant has no exact affine form", "one for each of its numbers", "none")
     what = plan.what
     if isinstance(what, Rescaled) and not what.exact():
         return _no(*binary_workload.overflow(what))

@@ -40,7 +40,7 @@ class Depth:
 
     def __post_init__(self) -> None:
         if not fits(self.segments, self.blocks):
-            raise ValueError(f"a k of {list(self.segments)} has no {self.blocks} blocks")
+            raise ValueError(f"a k of {list(self.segments)} cannot be cut into {self.blocks} blocks")
 
     @property
     def run(self) -> tuple[int, int, int, int]:

@@ -119,7 +119,7 @@ def _half_misfit(workload: Workload, kernel: str, half: str) -> Diagnostic | Non
         return declined(kernel, f"dtype is not {half}", half, ", ".join(sorted(dtypes)), unfit=True)
     if workload.output_dtype not in (half, "float32"):
         return declined(
-            kernel, "output has another dtype", f"{half} or float32", workload.output_dtype, unfit=True
+            kernel, "output's dtype is not supported", f"{half} or float32", workload.output_dtype, unfit=True
         )
     return None
 
@@ -132,10 +132,16 @@ def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Produc
         )
     dtypes = [operand.dtype for operand in workload.operands]
     if dtypes != [data, "int8"]:
-        return declined(kernel, "dtype is another", f"{data}, int8", ", ".join(dtypes), unfit=True)
+        return declined(
+            kernel,
+            "dtype of data or weights is not supported",
+            f"{data}, int8",
+            ", ".join(dtypes),
+            unfit=True,
+        )
     if workload.output_dtype not in (data, "float32"):
         return declined(
-            kernel, "output has another dtype", f"{data} or float32", workload.output_dtype, unfit=True
+            kernel, "output's dtype is not supported", f"{data} or float32", workload.output_dtype, unfit=True
         )
     return product_of(in_full(workload), kernel)
 

@@ -100,7 +100,9 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if not core.neon:
         return lacking(NAME, "neon", core)
     if core.vector_pipes == 1:
-        return declined(NAME, "on this core each product waits for a load", "2 vector pipes", core.name)
+        return declined(
+            NAME, "each product waits for a load on a core with one vector pipe", "2 vector pipes", core.name
+        )
     share = layer.nonzeros / (layer.product.rows.depth * layer.product.columns)
     return Match(f"float32 product {layer.product}, {share:.0%} of its weights not 0")
 

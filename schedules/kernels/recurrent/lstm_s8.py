@@ -264,7 +264,7 @@ def _read(workload: Workload) -> Layer | Diagnostic:
     lstm, (steps, batch, width) = _lstm(workload), workload.operands[0].shape
     if lstm.peepholes or lstm.projection is not None or len(lstm.gates) != _CELL.gates:
         found = "peepholes" if lstm.peepholes else "a projection" if lstm.projection else "coupled gates"
-        return declined(NAME, "the cell has another form", "four gates", found)
+        return declined(NAME, "the cell has a form that the kernel lacks", "four gates", found)
     if 0 in workload.operands[0].shape or not width:
         return declined(NAME, "a dimension is 0", "1 or more", str(workload.operands[0].shape))
     layer = Layer(_CELL, steps, batch, width // _CELL.gates, lengths=False)

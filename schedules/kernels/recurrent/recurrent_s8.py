@@ -324,5 +324,5 @@ def _read(workload: Workload) -> _Integers | Diagnostic:
         return declined(NAME, "the reset gate comes before its product", "after", "before")
     dtype, rounding = workload.operands[1].dtype, dict(workload.attributes)["rounding"]
     if dtype not in ("int8", NINE_BITS):
-        return declined(NAME, "weights have another dtype", f"int8 or {NINE_BITS}", dtype)
+        return declined(NAME, "weights' dtype is not supported", f"int8 or {NINE_BITS}", dtype)
     return _Integers(layer, rounding == "symmetric", dtype == NINE_BITS)

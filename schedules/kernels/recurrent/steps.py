@@ -143,7 +143,7 @@ def layer_of(workload: Workload, name: str, composites: Sequence[str], first: in
         return declined(name, reason, ", ".join(composites), workload.composite, unfit=True)
     x, r, *_ = workload.operands
     if x.dtype != "float32":
-        return declined(name, "data have another dtype", "float32", x.dtype, unfit=True)
+        return declined(name, "data's dtype is not supported", "float32", x.dtype, unfit=True)
     if 0 in (*x.shape, *r.shape):
         return declined(name, "a dimension is 0", "1 or more", str(x.shape))
     kind = workload.composite.removeprefix("arm.").removesuffix("_dynamic")

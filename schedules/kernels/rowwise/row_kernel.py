@@ -104,7 +104,7 @@ def refused(
         )
     x, output = workload.operands[0], workload.output_dtype
     if not {x.dtype, output} <= set(dtypes):
-        reason = "data or result have another dtype"
+        reason = "dtype of data or result is not supported"
         return declined(kernel, reason, " or ".join(dtypes), f"{x.dtype}, {output}", unfit=True)
     if 0 in x.shape:
         return declined(kernel, "a dimension is 0", "1 or more", str(x.shape))

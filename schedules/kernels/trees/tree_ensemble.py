@@ -93,7 +93,7 @@ class Params:
 
     def __post_init__(self) -> None:
         if self.walks not in WALKS:
-            raise ValueError(f"{self.walks} walks side by side; there are {', '.join(map(str, WALKS))}")
+            raise ValueError(f"{self.walks} walks side by side; expected one of {', '.join(map(str, WALKS))}")
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
         ("groups", 1, product.groups),
     ):
         if limit != actual:
-            return declined(NAME, f"{what} of another size", str(limit), str(actual), unfit=True)
+            return declined(NAME, f"{what} is not supported", str(limit), str(actual), unfit=True)
     if w[0] % LANES or w[3] % LANES:
         return declined(NAME, "channels are not in fours", f"multiples of {LANES}", f"{w[3]} to {w[0]}")
     return Match(f"float32 3 x 3 of {w[3]} to {w[0]} channels")

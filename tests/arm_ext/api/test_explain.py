@@ -126,7 +126,7 @@ def test_a_fusion_that_would_spill_is_refused_with_the_estimate() -> None:
 def test_composites_and_why_they_end() -> None:
     report = _rule("fuse:conv2d")
     assert [nodes[:2] for nodes in report.applied] == [("/conv1", "/norm1"), ("/conv2",)]
-    assert report.rejected[1].diagnostic.reason.startswith("its value is needed more than once")
+    assert report.rejected[1].diagnostic.reason.startswith("its value has several readers")
     assert report.effect.startswith(
         "arm.conv2d: relax.nn.conv2d, then in this order: bias or not, relu or not"
     )
@@ -139,7 +139,7 @@ def test_matmuls_are_combined_where_the_estimate_says_so(columns: int, combined:
     assert report.applied == ((nodes,) if combined else ())
     if not combined:
         (rejected,) = _diagnostics(report.rejected)
-        assert (rejected.nodes, rejected.reason) == (nodes, "takes more cycles than apart")
+        assert (rejected.nodes, rejected.reason) == (nodes, "together they take more cycles than apart")
         assert int(rejected.actual) > int(rejected.limit.removeprefix("below "))
         assert "of its split" in rejected.hint
 

@@ -125,7 +125,7 @@ MIXED: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], Mapping[str, np.nd
         ],
         (4,),
         {},
-        "dv: for one sample it is another one than for several",
+        "dv: it differs between one sample and several",
     ),
     "samples along the second axis of the output": (
         [node("Transpose", ["x"], ["y"], perm=[1, 0])],

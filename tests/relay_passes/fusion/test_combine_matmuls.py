@@ -177,7 +177,7 @@ def _refused(columns: tuple[int, ...], costs: Cycles) -> Diagnostic:
 def test_whole_tiles_are_left_where_the_split_costs_more() -> None:
     why = _refused((8, 16), Cycles(copy=0.25))
     assert (why.reason, why.limit, why.actual) == (
-        "takes more cycles than apart",
+        "together they take more cycles than apart",
         f"below {2 + 512 * (24 + 2)}",
         str(1 + 512 * (24 + 1) + 512 * 24 // 4),
     )
@@ -197,7 +197,7 @@ def test_a_combined_value_that_leaves_the_cache_is_told() -> None:
 
 
 def test_without_an_estimate_they_are_left() -> None:
-    assert _refused((60, 60), WINS).reason == "there is no estimate"
+    assert _refused((60, 60), WINS).reason == "no kernel estimates their cost"
 
 
 def _square(seed: int) -> Expr:

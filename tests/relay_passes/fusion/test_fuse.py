@@ -261,20 +261,20 @@ ENDS: dict[str, tuple[Tail, str]] = {
     ),
     "bias along rows": (
         lambda net, y, _: net.emit("bias", op.add(y, net.const(7, 1))),
-        "mm: bias: other operand's shape (expected last-axis, found (7, 1))",
+        "mm: bias: its other operand's shape does not fit (expected last-axis, found (7, 1))",
     ),
     "bias that adds an axis": (
         lambda net, y, _: net.emit("bias", op.add(y, net.const(1, 1, 31))),
-        'mm: bias: changes shape or dtype (expected R.Tensor((7, 31), dtype="float32"),'
+        'mm: bias: it changes the shape or dtype (expected R.Tensor((7, 31), dtype="float32"),'
         ' found R.Tensor((1, 7, 31), dtype="float32"))',
     ),
     "value added to itself": (
         lambda net, y, _: net.emit("twice", op.add(y, y)),
-        "mm: twice: number of other tensors (expected 1, found 0)",
+        "mm: twice: it has another number of further operands (expected 1, found 0)",
     ),
     "second consumer": (
         lambda net, y, r: net.emit("sum", op.add(_bias(net, y, r), net.emit("exp", op.exp(y)))),
-        "mm: its value is needed more than once (expected 1, found bias, exp)",
+        "mm: its value has several readers (expected 1, found bias, exp)",
     ),
 }
 

@@ -106,10 +106,10 @@ NEAR_MISSES: dict[str, Write] = {
     f"{NO_SOFTMAX}divide: relax.divide is no epilogue step of arm.attention": _attention(
         lambda ops, s: ops.divide(s, 3.0)
     ),
-    f"{NO_SOFTMAX}multiply: other operand's shape (expected scalar, found (7,))": _attention(
+    f"{NO_SOFTMAX}multiply: its other operand's shape does not fit (expected scalar, found (7,))": _attention(
         lambda ops, s: ops.multiply(s, np.arange(7.0))
     ),
-    f"{NO_SOFTMAX}nn.softmax: goes along another axis than the last (expected 3, found 2)": _attention(
+    f"{NO_SOFTMAX}nn.softmax: it goes along another axis than the last (expected 3, found 2)": _attention(
         axis=2
     ),
     f"{NO_SOFTMAX}multiply: relax.multiply comes in the wrong order, or a second time": _attention(
@@ -118,9 +118,9 @@ NEAR_MISSES: dict[str, Write] = {
     f"{NO_SOFTMAX}matmul: relax.matmul comes in the wrong order, or a second time": lambda ops, q, k, v, _: (
         ops.matmul(ops.matmul(q, k), v)
     ),
-    f"{NO_VALUES}its value is needed more than once (expected 1, found matmul, sum)": _shared,
+    f"{NO_VALUES}its value has several readers (expected 1, found matmul, sum)": _shared,
     f"{NO_VALUES}matmul: the value is not its first operand": _values_first,
-    f"{NO_VALUES}matmul: other operand is of another kind (expected tensor, found constant)": _constant_values,
+    f"{NO_VALUES}matmul: its other operand is of another kind (expected tensor, found constant)": _constant_values,
 }
 
 
@@ -133,7 +133,7 @@ def test_it_is_known_why_there_is_no_attention(reason: str) -> None:
 
 def test_values_for_all_heads_at_once_are_no_step() -> None:
     mod = _module(_attention(), v=(7, 5))
-    assert "other operand's shape (expected contracted, found (7, 5))" in str(
+    assert "its other operand's shape does not fit (expected contracted, found (7, 5))" in str(
         explain_fuse(mod, (ATTENTION,))[0]
     )
 
@@ -227,7 +227,7 @@ def test_a_cast_that_is_needed_elsewhere_or_of_another_dtype_stays() -> None:
     assert inside.count("astype") == 1
     (inside,) = _inside(fuse(_halves("float64"), (HALVES,)))
     assert inside[-1] == "matmul"
-    assert "changes to another dtype (expected float16, found float64)" in str(
+    assert "its result's dtype is not one that the step takes (expected float16, found float64)" in str(
         explain_fuse(_halves("float64"), (HALVES,))[0]
     )
 
@@ -356,7 +356,9 @@ def test_a_step_that_is_weighed_is_taken_where_it_is_not_dearer(
         assert costs.asked == [["nn.pad", *CALLS]]
     if inside is not CALLS:
         (why,) = (why for done in record.passes.values() for why in done.rejected)
-        expected = "there is no estimate to weigh it" if costs is None else "with it the kernel waits"
+        expected = (
+            "no estimate says whether it is cheaper inside" if costs is None else "with it the kernel waits"
+        )
         assert why.reason == f"q: {expected}"
 
 

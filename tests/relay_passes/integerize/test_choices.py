@@ -53,7 +53,7 @@ def test_a_comparison_with_a_number_is_that_of_real_numbers(name: str, number: f
             call = getattr(op, swap.get(name, name))(relax.const(number), x)
         found = compared(context, call)
         if expected.all() or not expected.any():
-            assert found == Diagnostic.of("it is the same for every input")
+            assert found == Diagnostic.of("its result is the same for every input")
         else:
             np.testing.assert_array_equal(truths(found), expected)
 
@@ -69,7 +69,7 @@ def test_tensors_that_are_quantised_differently_do_not():
     context, (x, y) = context_of(SCALE, 0.09)
     found = compared(context, op.less(x, y))
     assert isinstance(found, Diagnostic)
-    assert found.reason == "its operands are quantised differently"
+    assert found.reason == "its operands have different scales or zero points"
     assert (found.limit, found.actual) == (
         "int8, scale 0.07, zero point -5", "int8, scale 0.09, zero point -5",
     )  # fmt: skip

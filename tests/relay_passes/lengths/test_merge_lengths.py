@@ -58,7 +58,7 @@ def test_what_differs_otherwise_is_refused_by_node():
     modules = [module(length, scale=1 / length) for length in LENGTHS]
     found = merge_lengths(modules, LENGTHS, "n")
     assert isinstance(found, Diagnostic)
-    assert found == Diagnostic.of("a constant is another one for another length", nodes=("scale",))
+    assert found == Diagnostic.of("a constant differs with the length", nodes=("scale",))
 
 
 def test_constants_that_grow_become_a_beginning():

@@ -43,7 +43,7 @@ def test_negations_of_two_kinds_are_kept() -> None:
     )
     found = rejection(mod, RULE)
     assert (found.reason, found.limit, found.actual) == (
-        "negations of two kinds",
+        "the two negations are different operators",
         "relax.negative",
         "relax.bitwise_not",
     )

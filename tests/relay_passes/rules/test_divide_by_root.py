@@ -45,7 +45,7 @@ def test_a_reciprocal_root_is_that_alone(one: np.ndarray) -> None:
 
 
 def test_other_numerators_need_as_many_divisions() -> None:
-    assert rejection(_reciprocal(np.float32(2)), RULE).reason == "as many roots as quotients"
+    assert rejection(_reciprocal(np.float32(2)), RULE).reason == "there are as many roots as quotients"
 
 
 def test_a_numerator_that_enlarges_the_tensor_is_multiplied_by() -> None:
@@ -55,7 +55,11 @@ def test_a_numerator_that_enlarges_the_tensor_is_multiplied_by() -> None:
 
 def test_roots_as_many_as_quotients_are_kept() -> None:
     found = rejection(_quotient(7, 7, 9), RULE)
-    assert (found.reason, found.limit, found.actual) == ("as many roots as quotients", "below 63", "63")
+    assert (found.reason, found.limit, found.actual) == (
+        "there are as many roots as quotients",
+        "below 63",
+        "63",
+    )
 
 
 def test_a_root_that_something_else_needs_is_kept() -> None:

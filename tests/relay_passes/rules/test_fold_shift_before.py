@@ -67,7 +67,7 @@ REJECTIONS: dict[str, tuple[AnchorCase, tuple[int, ...]]] = {
     "padding would need one value a channel (expected 0, found [1, 0, 2, 1])"
     "; 480 elements would be added to the result for 378 of the data": (ANCHORS["conv2d"], (6, 1, 1)),
     "a transposed convolution sums fewer weights at its borders": (ANCHORS["conv2d_transpose"], (6, 1, 1)),
-    "weight has batches (expected 2, found 3)": (BATCHED, (6,)),
+    "weight has more than two axes (expected 2, found 3)": (BATCHED, (6,)),
     "shift is not one number an input channel (expected 6, found [7, 1])": (PRODUCTS["matmul"], (7, 1)),
     "shift enlarges the tensor (expected [7, 1], found [7, 6])": (
         AnchorCase("matmul", (7, 1), (6, 8), (6,), (8,)),

@@ -58,7 +58,7 @@ REJECTIONS: dict[str, Callable[[], tvm.IRModule]] = {
     "indices are not compared with all rows in order (expected 7, found 7)": lambda: _product(PLACES[::-1]),
     "indices are broadcast (expected (2, 7, 1), found (2, 7, 7))": lambda: _product(shape=(2, 7, 7)),
     "indices are no integers (expected int32, int64, found float32)": lambda: _product(dtype="float32"),
-    "the table holds what is not finite": lambda: _product(table=np.where(TABLE > 1, np.inf, TABLE)),
+    "the table has values that are not finite": lambda: _product(table=np.where(TABLE > 1, np.inf, TABLE)),
     "table or one-hot tensor is no matrix (expected 2, found 3)": lambda: _product(
         table=np.stack([TABLE, TABLE])
     ),

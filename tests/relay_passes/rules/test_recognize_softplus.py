@@ -57,7 +57,9 @@ def _stable_with(beta: float) -> Callable[[Ops, Expr], Expr]:
 
 
 NEAR_MISSES: dict[str, Callable[[Ops, Expr], Expr]] = {
-    "one is not 1.0 (expected 1.0, found 2.0)": lambda ops, x: ops.log(ops.add(ops.exp(x), 2.0)),
+    "the constant that is added is not 1.0 (expected 1.0, found 2.0)": lambda ops, x: ops.log(
+        ops.add(ops.exp(x), 2.0)
+    ),
     "beta is not 1 (expected 1, found 2.0)": _stable_with(2.0),
     "a constant enlarges the tensor (expected (2, 31), found (3, 2, 31))": lambda ops, x: ops.log(
         ops.add(ops.exp(x), np.ones((3, 1, 1)))

@@ -38,13 +38,13 @@ def _shared(ops: Ops, x: Expr) -> Expr:
 
 
 NEAR_MISSES: dict[str, Write] = {
-    "not the last two of three axes are swapped (expected [0, 2, 1], found [1, 0, 2])": _turn(
+    "the permutation does not swap the last two of three axes (expected [0, 2, 1], found [1, 0, 2])": _turn(
         (6, 7, 7), (2, 3, 7, 7), [1, 0, 2]
     ),
     "the first reshape changes the matrices (expected (7, 7), found (21, 7))": _turn(
         (2, 21, 7), (2, 3, 7, 7)
     ),
-    "the second reshape is not the way back (expected (2, 3, 7, 7), found (3, 2, 7, 7))": _turn(
+    "the second reshape does not undo the first (expected (2, 3, 7, 7), found (3, 2, 7, 7))": _turn(
         (6, 7, 7), (3, 2, 7, 7)
     ),
     "reshape is also needed by reshape": _shared,

@@ -214,11 +214,11 @@ def test_matches_says_what_it_saw():
 @pytest.mark.parametrize(
     ("shapes", "pers", "reason"),
     [
-        (((5, 9), (5, 9)), WIDE, "nothing broadcasts"),
+        (((5, 9), (5, 9)), WIDE, "no operand broadcasts"),
         (((5, 1), (1, 9)), WIDE, "both operands broadcast"),
-        (((5, 7, 3), (5, 7, 1)), WIDE, "what stays does so for few elements"),
+        (((5, 7, 3), (5, 7, 1)), WIDE, "the unchanged operand is read for too few elements"),
         (((0, 9), (9,)), WIDE, "a dimension is 0"),
-        (((5, 9), (5, 1)), WIDE, "what stays does so for few elements"),
+        (((5, 9), (5, 1)), WIDE, "the unchanged operand is read for too few elements"),
     ],
     ids=str,
 )

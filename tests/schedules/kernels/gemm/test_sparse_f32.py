@@ -63,7 +63,11 @@ def test_images_and_threads():
         (linear(8, 8, 8), N2, "too few weights are 0"),
         (replace(conv2d((1, 8, 8, 16), 8, (3, 3)), nonzeros=9), N2, "it is no product of rows side by side"),
         (replace(conv2d((1, 8, 8, 16), 8, (1, 1), strides=(2, 2)), nonzeros=9), N2, "its rows are strided"),
-        (replace(linear(8, 8, 8), nonzeros=9), A55, "on this core each product waits for a load"),
+        (
+            replace(linear(8, 8, 8), nonzeros=9),
+            A55,
+            "each product waits for a load on a core with one vector pipe",
+        ),
     ],
 )
 def test_what_it_does_not_take(workload: Workload, core: Core, reason: str):
