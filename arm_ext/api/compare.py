@@ -167,11 +167,15 @@ def _profile(source: Path, board: str, target: str | None, mattr: str | None) ->
     """Return the profile to compile a file for; "" for a package."""
     spec = parse_spec(board)
     if spec.kind != "virtual":
-        raise UsageError(f"--against counts on an emulated board; --board {board} is none: take virtual:CPU")
+        raise UsageError(
+            f"--against counts on an emulated board; --board {board} is not emulated; take virtual:CPU"
+        )
     if source.is_dir():
         return ""
     if spec.cpu and spec.cpu not in PROFILES and not target:
-        raise UsageError(f"--board {board} is of no profile; say by --target what to compile for")
+        raise UsageError(
+            f"no profile has the CPU of --board {board}; name the profile to compile for by --target"
+        )
     profile = resolve(target or spec.cpu or _DEFAULT_TARGET, mattr)
     if profile.qemu_cpu is None:
         raise UsageError("target host is not emulated; name another that `arm-ext targets` lists")

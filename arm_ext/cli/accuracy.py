@@ -61,16 +61,24 @@ class _Bound(click.ParamType[tuple[str, float]]):
     "--target",
     help="Profile to compile for, with --board, --bisect or --npu.  [default: the board's, or arm]",
 )
-@click.option("--min-sqnr", type=float, metavar="DB", help="Fail if an output has less SQNR in our integers.")
+@click.option(
+    "--min-sqnr",
+    type=float,
+    metavar="DB",
+    help="Fail if an output of our integers has a lower SQNR than this, in dB.",
+)
 @click.option(
     "--min",
     "least",
     type=_Bound(),
     metavar="METRIC=VALUE",
-    help="Fail if our integers have less, such as top1=0.71.",
+    help="Fail if the metric of our integers is lower, such as top1=0.71.",
 )
 @click.option(
-    "--max-drop", type=Share(), metavar="SHARE", help="Fail if the metric drops by more, such as 1% or 0.01."
+    "--max-drop",
+    type=Share(),
+    metavar="SHARE",
+    help="Fail if the metric drops by more than this, such as 1% or 0.01.",
 )
 @click.option(
     "--bisect",

@@ -112,8 +112,8 @@ def advise(
 ) -> None:
     """Find what makes MODEL faster: build and measure other options of compile, and changes of the model.
 
-    A virtual board compares estimated cycles, a real one times. What cannot be built is told in its row. --quantize
-    gives the samples to try int8 with; outputs are then compared on the first one.
+    A virtual board compares estimated cycles, a real one times. If an option cannot be built, its row says why.
+    --quantize gives the samples to try int8 with; outputs are then compared on the first one.
 
     --npu NAME --measure compares an Ethos-U with the CPU, too. --npu all estimates what each Ethos-U would make of it
     instead; Ctrl-C ends that and keeps what was found.

@@ -76,8 +76,8 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     type=click.Choice(get_args(Precision)),
     default="fp32",
     show_default=True,
-    help="What float operators compute in: fp16 sums at most 32 products before fp32 takes over; bf16 is used for "
-    "products only.",
+    help="Type in which float operators compute: fp16 sums at most 32 products before fp32 takes over; bf16 is used "
+    "for products only.",
 )
 @click.option(
     "--winograd/--no-winograd",
@@ -90,7 +90,7 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     "without",
     multiple=True,
     metavar="NAME",
-    help="Do not use this kernel; what it would compute goes to the next best. May be given several times.",
+    help="Kernel that is not to be used; the next best computes in its place. May be given several times.",
 )
 @click.option(
     "--memory-budget",
@@ -104,7 +104,12 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     metavar="FILE.npz",
     help="Samples as for `accuracy`, the first of which is the input of the self-test.  [default: random values]",
 )
-@click.option("--dump-phases", type=PATH, metavar="DIR", help="Write each phase as TVMScript.")
+@click.option(
+    "--dump-phases",
+    type=PATH,
+    metavar="DIR",
+    help="Write the module after each phase to this folder, as TVMScript.",
+)
 @click.option(
     "--tuned",
     type=PATH,

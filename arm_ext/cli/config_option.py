@@ -31,8 +31,9 @@ def config_option(command: _Command) -> _Command:
         expose_value=False,
         callback=_read,
         metavar="FILE.yaml",
-        help="Options by their names here, such as `precision: fp16`; one that may be given several times takes a "
-        "list. The command line takes precedence. `arm-ext advise --apply` writes such a file.",
+        help="YAML file of options by their names on the command line, such as `precision: fp16`; one that may be "
+        "given several times takes a list. The command line takes precedence. `arm-ext advise --apply` writes such "
+        "a file.",
     )
     return option(command)
 

@@ -50,7 +50,7 @@ def show(folder: Path, as_json: bool) -> None:
 
 @db.command()
 @click.argument("folders", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--output", required=True, type=PATH, help="Where to add them.")
+@click.option("-o", "--output", required=True, type=PATH, help="Database to add the records to.")
 @json_option()
 def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Put the records of FOLDERS into one database; each record once."""

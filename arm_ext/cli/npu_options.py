@@ -38,7 +38,8 @@ npu_options = option_group(
         type=NAMES,
         default=(),
         metavar="OP,…",
-        help="Only these may go to the NPU, whatever it costs: kinds (conv2d), source nodes, or their operators.",
+        help="The only operators that may go to the NPU, even where that gains nothing: kinds (conv2d), "
+        "source nodes, or their operators.",
     ),
     click.option(
         "--cpu-ops",
@@ -69,7 +70,7 @@ npu_options = option_group(
         "--vela-config",
         type=PATH,
         metavar="FILE",
-        help="A vela.ini instead of Vela's own.",
+        help="Configuration file to use instead of Vela's own vela.ini.",
     ),
     click.option(
         "--sram-budget",

@@ -50,7 +50,7 @@ WRITTEN = (".html", ".json", ".csv", ".trace")
     "--compare",
     type=PATH,
     metavar="FILE.json",
-    help="An earlier profile, to compare with in the page in HTML.",
+    help="Earlier profile that the page in HTML compares with.",
 )
 @click.option(
     "--all", "whole", is_flag=True, help="List all kernel calls in execution order, not the ten costliest."
@@ -94,7 +94,8 @@ def profile(
     def show(report: "ProfileReport") -> None:
         if before is not None and before.kind != report.kind:
             raise UsageError(
-                f"{compare} holds {before.kind} and this board gives {report.kind}: they do not compare"
+                f"{compare} holds {before.kind} and this board gives {report.kind}, which do not compare; "
+                "take a profile of the same kind"
             )
         document = report.model_dump_json(indent=2)
         views = {

@@ -28,7 +28,9 @@ from arm_ext.shapes.given import Dim
 @click.command(cls=NpuCommand)
 @click.argument("model", type=PATH)
 @data_options("Calibration samples", required=False, note=" --weights needs none.")
-@click.option("-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="The model to write.")
+@click.option(
+    "-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="File to write the model to."
+)
 @click.option(
     "--weights",
     type=click.Choice(get_args(WeightType)),
@@ -66,9 +68,9 @@ from arm_ext.shapes.given import Dim
     type=NAMES,
     multiple=True,
     metavar="equalize|smooth|bias|round,…",
-    help="Lose less: bring channels of the float model to like ranges, before a product or behind a "
-    "LayerNormalization; make up for shifted means; round weights so that results are nearest. May be given several "
-    "times.",
+    help="Corrections that lower the loss: bring channels of the float model to like ranges, before a product or "
+    "behind a LayerNormalization; make up for shifted means; round weights so that results are nearest. May be "
+    "given several times.",
 )
 @click.option(
     "--keep-float",
@@ -93,8 +95,8 @@ from arm_ext.shapes.given import Dim
     "--max-drop",
     type=Share(),
     metavar="SHARE",
-    help="Take int16, float16 or float32 for layers so that the metric drops by no more, such as 1% or 0.01, in the "
-    "way that is the fastest for --target, and --npu if it is given.",
+    help="Raise layers to int16, float16 or float32 so that the metric drops by no more than this, such as 1% or "
+    "0.01, in the way that is the fastest for --target, and --npu if it is given.",
 )
 @target_option("that --max-drop estimates cycles")
 @npu_options

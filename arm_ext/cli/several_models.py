@@ -27,7 +27,7 @@ def check_several(
     # What a shell makes of braces without quotes.
     if rest := next((path for path in models if "=" in path.name and not path.exists()), None):
         raise UsageError(
-            f"{rest}: no such model; if it is of --shape, its braces stand in quotes: --shape 'NAME=1,{{64,128}}'"
+            f"{rest}: no such model; if it is a part of --shape, put that in quotes: --shape 'NAME=1,{{64,128}}'"
         )
     if emit != "c-library":
         raise UsageError(

@@ -33,7 +33,7 @@ _DB = "tuning"
     type=click.Choice(get_args(Precision)),
     default="fp32",
     show_default=True,
-    help="What float operators compute in.",
+    help="Type in which float operators compute.",
 )
 @click.option(
     "--db",
@@ -41,7 +41,8 @@ _DB = "tuning"
     default=Path(_DB),
     show_default=True,
     metavar="DIR",
-    help="The database. What it knows is not measured again, so that a run that ended goes on.",
+    help="Tuning database to read and to extend. What it holds is not measured again, so that a run that was "
+    "interrupted goes on.",
 )
 @click.option(
     "--board",
@@ -53,9 +54,15 @@ _DB = "tuning"
 @click.option(
     "--budget", type=Minutes(), metavar="30m", help="Time after which the search ends: 30m, 2h, 90s."
 )
-@click.option("--trials", type=click.IntRange(1), metavar="N", help="The most candidates that are tried.")
+@click.option("--trials", type=click.IntRange(1), metavar="N", help="Number of candidates to try at most.")
 @click.option("--tasks", metavar="NAME,NAME", help="Tune only these tasks, such as 'conv2d_s8.*'.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same trials.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of the search; the same seed makes the same trials.",
+)
 @click.option(
     "--jobs",
     type=click.IntRange(1),
@@ -71,7 +78,7 @@ _DB = "tuning"
     default=5,
     show_default=True,
     metavar="K",
-    help="With --rerank: how many candidates of each task.",
+    help="With --rerank: number of candidates of each task to time.",
 )
 @json_option()
 def tune(

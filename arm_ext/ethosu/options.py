@@ -64,7 +64,7 @@ class NpuOptions:
     def __post_init__(self) -> None:
         for name, mhz in (("--cpu-mhz", self.cpu_mhz), ("--npu-mhz", self.npu_mhz)):
             if mhz is not None and not 0 < mhz < math.inf:
-                raise UsageError(f"{name} {mhz:g}: a clock is above 0, and finite")
+                raise UsageError(f"{name} {mhz:g}: expected a finite clock in MHz, above 0")
         if not 0 <= self.handover_us < math.inf:
             raise UsageError(
                 f"--handover-us {self.handover_us:g}: expected a finite number of microseconds, 0 or more"

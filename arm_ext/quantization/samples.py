@@ -70,7 +70,7 @@ def read_calibration(path: Path) -> Mapping[str, npt.NDArray[Any]]:
 def _stacked(samples: Iterable[Mapping[str, npt.ArrayLike]]) -> dict[str, npt.NDArray[Any]]:
     rows = list(samples)
     if not rows:
-        raise UsageError("the samples are empty")
+        raise UsageError("data: there are no samples; expected a mapping of inputs' names to arrays for each")
     try:
         return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
     except (TypeError, KeyError, IndexError, ValueError) as err:

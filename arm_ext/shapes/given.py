@@ -201,7 +201,7 @@ def _batch(shapes: Mapping[str, Sequence[Dim]]) -> tuple[str, tuple[str, ...]]:
             )
     if len(names) > 1:
         raise UsageError(
-            f"--shape: {' and '.join(sorted(names))} are two names; the number of samples has one"
+            f"--shape: {' and '.join(sorted(names))} both name the number of samples; use one name"
         )
     batched = tuple(name for name, dims in shapes.items() if dims and isinstance(dims[0], str))
     return next(iter(names), ""), batched

@@ -287,7 +287,7 @@ def _check_reach(site: str, call: Expr, mod: tvm.IRModule) -> None:
         mirrored = _reads_beyond(mod[call.args[0]])
     if mirrored:
         raise ModelError(
-            f"{site} cannot be compiled: its border mirrors more elements than there are; in mode reflect an axis can "
+            f"{site} cannot be compiled: its padding mirrors more elements than there are; in mode reflect an axis can "
             "be padded by less than its size"
         )
 

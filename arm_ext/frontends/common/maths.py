@@ -149,7 +149,7 @@ def hyperbolic(sign: int) -> Callable[[Emitter, Expr], Expr]:
 def _bits(t: Emitter, x: Expr) -> int:
     dtype = np.dtype(str(x.ty.dtype))
     if dtype.kind not in "iu":
-        raise ModelError(f"it counts bits of {dtype}")
+        raise ModelError(f"it counts the bits of {dtype}; only those of integers can be counted")
     return dtype.itemsize * 8
 
 

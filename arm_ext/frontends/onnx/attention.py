@@ -99,7 +99,7 @@ def multi_head(e: Expansion) -> None:
         ]
     _, *present, scores = [*e.node.output, "", "", ""][:4]
     if scores:
-        raise ModelError("it gives the scores (its output qk), which it cannot do here")
+        raise ModelError("its output qk, the scores, is not supported; leave it out")
     for name, head in zip(present, heads[1:], strict=True):
         if name:
             e.emit("Identity", [head], name)

@@ -40,7 +40,9 @@ def group_query(e: Expansion) -> None:
         f"position_ids? attention_bias? {_UNSUPPORTED_INPUTS}"
     )
     if any(others) or e.attribute("smooth_softmax", 0) or any(e.node.output[3:]):
-        raise ModelError("it has head sinks, quantised keys, norms of keys or smooth softmax")
+        raise ModelError(
+            "it has head sinks, quantised keys, norms of keys or smooth softmax, which are not supported"
+        )
     count, groups = (int(e.attribute(name, 0)) for name in ("num_heads", "kv_num_heads"))
     batch, steps, width = e.dims(query)
     if not key:

@@ -49,7 +49,8 @@ def loop(e: Expansion) -> None:
     if count is None or begins is None or _may_end(e, body):
         if scanned:
             raise ModelError(
-                f"'{scanned[0]}' has a row of each iteration, and how many there are is decided at run time"
+                f"'{scanned[0]}' has a row of each iteration, and their number is decided at run time; "
+                "set a constant number of rounds, or leave this output out"
             )
         return
     steps = int(count.reshape(-1)[0])

@@ -129,7 +129,7 @@ def gather_blocks(e: Expansion) -> None:
     along = int(e.attribute("quantize_axis", 1)) % rank
     if value.dtype == np.uint8 and bits < _BYTE_BITS:
         if along != rank - 1:
-            raise ModelError(f"it packs {bits} bits along another axis than the last")
+            raise ModelError(f"it packs {bits} bits along another axis than the last; only that is supported")
         value = _unpacked(value, bits)
         zero = _unpacked(e.known(zeros), bits)[..., : steps.shape[-1]] if zeros else np.array(2 ** (bits - 1))
     else:

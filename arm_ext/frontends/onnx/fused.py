@@ -145,9 +145,9 @@ def simplified_norm(e: Expansion) -> None:
 
 def _check_norm(e: Expansion, statistics: Sequence[str]) -> None:
     if any(statistics):
-        raise ModelError("it gives mean or deviation, which training alone needs")
+        raise ModelError("it gives mean or deviation, which only training needs; leave these outputs out")
     if int(e.attribute("axis", -1)) not in (-1, e.rank(e.node.input[0]) - 1):
-        raise ModelError("it normalises more than the last axis")
+        raise ModelError("it normalises more than the last axis; only that is supported")
 
 
 def plain_norm(e: Expansion) -> None:

@@ -164,7 +164,7 @@ def _check_empty(main: relax.Function, inputs: Sequence[TensorSpec]) -> None:
     """
     used = set(relax.analysis.free_vars(main.body))
     if any(0 in spec.shape and var in used for spec, var in zip(inputs, main.params, strict=False)):
-        raise ModelError("tensors that are computed with have one element at least")
+        raise ModelError("an input that is read has no elements; give it one at least")
 
 
 @contextmanager

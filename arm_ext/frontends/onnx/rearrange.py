@@ -126,7 +126,9 @@ def pad_by_value(e: Expansion) -> None:
     along = _known(e, axes) if axes else range(len(dims))
     widths[list(along)] = np.array(_known(e, pads)).reshape(2, -1).T
     if (widths < 0).any():
-        raise ModelError("it crops, and pads by a value that is not constant")
+        raise ModelError(
+            "it crops, and pads by a value that is computed at run time; make the value a constant"
+        )
     inside = e.constant(np.pad(np.ones(dims, np.bool_), widths))
     zeros = e.emit("Pad", [data, ints(e, *widths.T.reshape(-1))])
     e.emit("Where", [inside, zeros, reshape(e, value, *[1] * len(dims))], e.node.output[0])

@@ -148,7 +148,7 @@ def _factors(e: Expansion, dims: list[int], scales: str, sizes: str) -> tuple[li
         return factors, [math.floor(size * factor) for size, factor in zip(dims, factors, strict=True)]
     wanted = e.value(sizes) if sizes else None
     if wanted is None:
-        raise ModelError("its scales or sizes are not constant")
+        raise ModelError("its scales or sizes are computed at run time; make them constants")
     outputs = [int(number) for number in wanted]
     policy = e.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
@@ -163,7 +163,7 @@ def _region(e: Expansion, roi: str, mode: _Mode, number: int, axes: int) -> tupl
     if mode.place != _CROP:
         return 0.0, 1.0
     if not roi:
-        raise ModelError("it has no roi")
+        raise ModelError("it crops (tf_crop_and_resize), and has no input roi")
     value = e.known(roi)
     return float(value[number]), float(value[number + axes])
 

@@ -16,7 +16,7 @@ def rotary(e: Expansion) -> None:
     """Replace RotaryEmbedding: pairs of elements are rotated by angles that follow from the position."""
     x, positions, cosines, sines = e.inputs("input position_ids cos_cache sin_cache")
     if e.attribute("is_packed_batching", 0):
-        raise ModelError("its batch is packed")
+        raise ModelError("its batch is packed (is_packed_batching), which is not supported")
     dims = e.dims(x)
     half = e.dims(cosines)[1]
     size = int(e.attribute("rotary_embedding_dim", 0)) or 2 * half

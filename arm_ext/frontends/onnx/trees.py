@@ -205,7 +205,7 @@ def _scores(
     if e.dtype(x) != read.nodes.threshold.dtype:
         x = e.emit("Cast", [x], to=onnx.TensorProto.FLOAT)
     if targets < 1:
-        raise ModelError(f"it has {targets} results")
+        raise ModelError(f"it has {targets} results; expected at least one")
     found = ensemble(read.nodes, read.roots, read.weights, dims[1], targets, aggregate, base)
     inputs = [x, *(e.constant(array) for array in found.trees.arrays)]
     float32, shape = np.dtype(np.float32), (dims[0], targets)

@@ -197,7 +197,9 @@ def _reduce_precision(t: Translator, op: Any, operands: list[Held]) -> list[Held
     elif x.dtype == "float32" and exponent == _EXPONENT and mantissa < _MANTISSA:
         result = t.emit_kernel("rounded", lambda data: rounded(data, _MANTISSA - mantissa), x.expr)
     else:
-        raise ModelError(f"it rounds {x.dtype} to {exponent} bits of exponent and {mantissa} of mantissa")
+        raise ModelError(
+            f"it rounds {x.dtype} to {exponent} bits of exponent and {mantissa} of mantissa, which is not supported"
+        )
     return [Held(result, x.shape, x.kept)]
 
 

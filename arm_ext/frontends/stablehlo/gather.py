@@ -180,7 +180,7 @@ def _reduction(block: Any) -> str:
     # A block without operators returns one of its arguments.
     if given is not None and len(list(block.operations)) == 1 and given[0] == new:
         return "update"
-    raise ModelError(f"it joins elements by {reducer or 'a function of its own'}")
+    raise ModelError(f"it joins elements by {reducer or 'a function of its own'}, which is not supported")
 
 
 def _scatter(t: Translator, op: Any, operands: list[Held]) -> list[Held]:

@@ -167,10 +167,14 @@ def _bitcast(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
         whole = np.broadcast_to(constant, x.shape).tobytes()
         # Booleans are a byte here, and what is quantised is the float that it stands for.
         if len(whole) != math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize:
-            raise ModelError(f"it takes bits of {op.operands[0].type} as {op.results[0].type}")
+            raise ModelError(
+                f"it takes the bits of {op.operands[0].type} as {op.results[0].type}, which has another number of them"
+            )
         return [t.keep(np.frombuffer(whole, tensor.dtype).reshape(tensor.shape))]
     if np.dtype(tensor.dtype).itemsize != np.dtype(x.dtype).itemsize:
-        raise ModelError(f"it takes bits of {x.dtype} as {tensor.dtype}, which has another number of them")
+        raise ModelError(
+            f"it takes the bits of {x.dtype} as {tensor.dtype}, which has another number of them"
+        )
 
     def bits(data: te.Tensor) -> te.Tensor:
         return te.compute(data.shape, lambda *at: tirx.reinterpret(tensor.dtype, data(*at)), "bits")
@@ -182,7 +186,9 @@ def _set_dimension_size(t: Translator, op: Any, operands: list[Held]) -> list[He
     x, size = operands
     (axis,) = ints(op, "dimension")
     if size.scalar() != x.shape[axis]:
-        raise ModelError(f"it gives axis {axis} of {x.shape[axis]} elements another size at run time")
+        raise ModelError(
+            f"it gives axis {axis} of {x.shape[axis]} elements another size at run time, which is not supported"
+        )
     return [x]
 
 

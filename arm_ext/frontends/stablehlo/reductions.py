@@ -79,7 +79,9 @@ def reducer_for(op: Any, dtype: str) -> Reducer:
     name = reducer_of(op.regions[0].blocks[0])
     table = _LOGICAL if dtype == "bool" else _REDUCERS
     if name not in table:
-        raise ModelError(f"it joins elements of {dtype} by {name or 'a function of its own'}")
+        raise ModelError(
+            f"it joins elements of {dtype} by {name or 'a function of its own'}, which is not supported"
+        )
     return table[name]
 
 
@@ -125,13 +127,18 @@ def _indexed(t: Translator, op: Any, operands: list[Held], axes: list[int]) -> l
     """Emit the greatest or least element and the first index that has it."""
     block = op.regions[0].blocks[0]
     if len(operands) != 4 or len(axes) != 1:
-        raise ModelError(f"it reduces {len(operands) // 2} tensors along {len(axes)} axes at once")
+        raise ModelError(
+            f"it reduces {len(operands) // 2} tensors along {len(axes)} axes at once; a tensor and "
+            "its indices along one axis are supported"
+        )
     x, indices, initial, _ = operands
     dtypes = [x.dtype, indices.dtype] * 2
     kinds = ((_greatest, MAXIMUM, R.argmax), (_least, MINIMUM, R.argmin))
     found = [kind for kind in kinds if behaves(block, dtypes, kind[0])]
     if not found:
-        raise ModelError("it joins elements with indices by a function of its own")
+        raise ModelError(
+            "it joins elements with indices by a function of its own; only maximum and minimum are supported"
+        )
     _, reducer, places = found[0]
     if not is_neutral(initial, reducer) or not counts(indices, axes[0]):
         raise ModelError("it is no search for the greatest or least element along an axis")

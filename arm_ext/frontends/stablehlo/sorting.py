@@ -65,7 +65,9 @@ def _order(op: Any, operands: list[Held]) -> tuple[list[int], bool]:
 
                 if behaves(block, dtypes, before):
                     return keys, descending
-    raise ModelError(f"it orders {count} tensors by a comparison other than < or > of some of them")
+    raise ModelError(
+        f"it orders {count} tensors by a comparison that is not supported; < and > of some of them are"
+    )
 
 
 def _top_k(t: Translator, op: Any, operands: list[Held]) -> list[Held]:

@@ -157,7 +157,8 @@ class Translator(Values):
             return
         if (held.shape, held.dtype) != (tensor.shape, tensor.stored):
             raise ModelError(
-                f"it became {held.dtype}{list(held.shape)}, the model says {tensor.stored}{list(tensor.shape)}"
+                f"its result would be {held.dtype}{list(held.shape)}, the model "
+                f"says {tensor.stored}{list(tensor.shape)}"
             )
 
     def _folded(self, op: Any, arguments: Sequence[Any]) -> Held | None:

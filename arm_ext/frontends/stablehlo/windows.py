@@ -66,7 +66,9 @@ def _reduce_window(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     x, initial = operands
     reducer, rank = reducer_for(op, x.dtype), len(x.shape)
     if not is_neutral(initial, reducer):
-        raise ModelError(f"it starts from {initial.scalar()}, which changes the result")
+        raise ModelError(
+            f"it starts from {initial.scalar()}, which changes the result; only a neutral start is supported"
+        )
     pads = ints(op, "padding", (0,) * 2 * rank)
     names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
     sizes, strides, gaps, dilation = (ints(op, name, (1,) * rank) for name in names)

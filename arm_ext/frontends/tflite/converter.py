@@ -160,4 +160,4 @@ class QdqConverter(Access):
         if is_complex(tensor):
             shape = (*shape, 2)
         if (declared := str(relax.TensorType(shape, dtype))) != str(variable.ty):
-            raise ModelError(f"TVM makes a {variable.ty} of it, the model declares {declared}")
+            raise ModelError(f"its result would be {variable.ty}, and the model declares {declared}")

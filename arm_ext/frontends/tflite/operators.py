@@ -61,7 +61,7 @@ def _affine(tensor: Any) -> tuple[float, int]:
     """Return scale and zero point of a tensor of any type."""
     found = tensor.Quantization()
     if found is None or found.ScaleLength() != 1:
-        raise ModelError("its data or its result have no scale, or several")
+        raise ModelError("its data or its result has no scale, or several; one is supported")
     return float(found.Scale(0)), int(found.ZeroPoint(0)) if found.ZeroPointLength() else 0
 
 

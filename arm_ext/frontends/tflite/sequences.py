@@ -143,7 +143,7 @@ def quantization_of(tensor: Any) -> tuple[float, int]:
         ModelError: The tensor is quantised per channel, or not at all.
     """
     if not tensor.qnn_params:
-        raise ModelError("a tensor of its is not quantised, where others are")
+        raise ModelError("one of its tensors is not quantised, where others are")
     scale, zero_point = (tensor.qnn_params[key].value.numpy() for key in ("scale", "zero_point"))
     if scale.size != 1:
         raise ModelError(

@@ -88,7 +88,7 @@ def _integer(form: _Form, output: Any) -> relax.Expr:
     o, emit = form.o, form.o.c.bb.emit
     dtype = o.c.get_tensor_type_str(o.tensor(SVDF_STATE).tensor.Type())
     if dtype not in ("int8", "int16") or o.tensor(_DATA).tensor.Type() != tflite.TensorType.INT8:
-        raise ModelError(f"its data or its state ({dtype}) have another type than int8, and int16 or int8")
+        raise ModelError(f"its data are not int8, or its state ({dtype}) is not int8 or int16")
     (x_scale, x_zero), (w_scale, _), (t_scale, _), (s_scale, s_zero) = (
         o.quantization(at) for at in (_DATA, _FEATURES, _TIME, SVDF_STATE)
     )

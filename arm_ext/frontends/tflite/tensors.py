@@ -80,7 +80,7 @@ def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tu
             return tuple(count // known if size == -1 else int(size) for size in shape)
         if -1 not in shape and known == count:
             return tuple(int(size) for size in shape)
-    raise ModelError(f"{count} elements do not make the model's {list(signature_of(tensor.tensor))}")
+    raise ModelError(f"{count} elements do not fit the model's shape {list(signature_of(tensor.tensor))}")
 
 
 def unpacked(tensor: Any) -> npt.NDArray[np.int8]:

@@ -248,7 +248,7 @@ def _treespec(text: str) -> str:
     """Check the text of a nesting of arguments or results, which is JSON inside JSON."""
     version, tree = json.loads(text)
     if version != 1:
-        raise ValueError(f"its trees are of version {version}")
+        raise ValueError(f"its nesting of inputs is written in version {version}, and version 1 is supported")
     _check_tree(tree)
     return text
 

@@ -21,7 +21,7 @@ def maxima(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str
         ValueError: The indices are read.
     """
     if any(user.target is operator.getitem and user.args[1] == 1 for user in node.users):
-        raise ValueError("where the maxima stand (return_indices) is not supported")
+        raise ValueError("return_indices, the places of the maxima, is not supported")
     if len(node.args) > 2 and not a["stride"]:
         node.update_arg(2, a["kernel_size"])
     return getattr(importer, f"_max_pool{_rank(node)}d_with_indices")(node)

@@ -153,7 +153,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         found, wanted = [*ty.shape], [*known.shape]
         is_static = all(isinstance(dim, int | tvm.tirx.IntImm) for dim in (*found, *wanted))
         if is_static and [int(dim) for dim in found] != wanted:
-            raise ValueError(f"it becomes {found}, and torch gives {wanted}")
+            raise ValueError(f"its result would be {found}, and PyTorch's is {wanted}")
         dtype = self._convert_data_type(known.dtype)
         return value if str(ty.dtype) == dtype else self.block_builder.emit(relax.op.astype(value, dtype))
 

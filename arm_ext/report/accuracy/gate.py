@@ -34,7 +34,7 @@ class Gate:
         }
         for option, bound in bounds.items():
             if bound is not None and math.isnan(bound):
-                raise UsageError(f"{option} {bound}: a bound is a number")
+                raise UsageError(f"{option} {bound}: expected a number")
 
     def holds(self, value: float, drop: float) -> bool:
         """Return whether a metric and its drop from the source are good enough."""

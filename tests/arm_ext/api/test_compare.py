@@ -26,8 +26,8 @@ MODEL = digits.model_path()
 @pytest.mark.parametrize(
     ("board", "target", "message"),
     [
-        ("local", None, "is none: take virtual:CPU"),
-        ("virtual:max", None, "say by --target"),
+        ("local", None, "is not emulated; take virtual:CPU"),
+        ("virtual:max", None, "name the profile to compile for by --target"),
         ("virtual", "host", "not emulated"),
         ("virtual", "cortex-a77", "did you mean"),
     ],

@@ -185,7 +185,9 @@ def test_samples_one_by_one():
     np.testing.assert_array_equal(arrays["image"], images[:3])
     assert arrays["labels"].tolist() == labels[:3].tolist()
     for wrong in ([], [1, 2], [rows[0], {"labels": 1}]):
-        with pytest.raises(UsageError, match=r"the samples are empty|expected samples that are all alike"):
+        with pytest.raises(
+            UsageError, match=r"data: there are no samples|expected samples that are all alike"
+        ):
             read_samples(wrong, lambda: GREY)
 
 

@@ -109,7 +109,7 @@ def test_errors_rise_and_perplexity_rises_by_a_share() -> None:
     "bound", [{"min_sqnr": math.nan}, {"least": ("top1", math.nan)}, {"max_drop": math.nan}]
 )
 def test_what_is_no_number_bounds_nothing(bound: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"--\S+ nan: a bound is a number"):
+    with pytest.raises(UsageError, match=r"--\S+ nan: expected a number"):
         Gate(**bound)
 
 

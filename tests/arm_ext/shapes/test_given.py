@@ -80,7 +80,7 @@ def test_a_name_is_of_the_samples():
     ("shapes", "message"),
     [
         ({"x": (1, "n", [4, 5])}, r"sizes that occur: --shape 'x=1,\{64,128\},\{4,5\}'"),
-        ({"x": ("n", 3), "y": ("m", 3)}, "m and n are two names"),
+        ({"x": ("n", 3), "y": ("m", 3)}, "m and n both name the number of samples"),
     ],
 )
 def test_other_names_are_refused(shapes: dict[str, tuple[object, ...]], message: str):

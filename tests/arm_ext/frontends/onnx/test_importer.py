@@ -109,7 +109,7 @@ def test_forms_that_are_refused_are_told_with_the_unsupported_operators():
     with pytest.raises(ModelError) as error:
         import_onnx(model(nodes, {"x": [1, 1, 2, 2], "s": [4]}, ["y"], domains=domains))
     assert str(error.value).splitlines()[1:-1] == [
-        "  Resize (1x): size (its scales or sizes are not constant)",
+        "  Resize (1x): size (its scales or sizes are computed at run time; make them constants)",
         "  acme.Frobnicate (1x): frob",
         "      unknown: define it in the model by a function of standard operators, which is inlined",
         "  com.microsoft.nchwc.ReorderInput (1x): layout",
