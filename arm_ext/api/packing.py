@@ -16,6 +16,7 @@ from arm_ext.clibrary.library import Entry, Planned, Weights, selftest_file, wri
 from arm_ext.clibrary.memory import MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion, NpuTensor
 from arm_ext.common.faults import require_file_size
+from arm_ext.common.free_memory import free_memory
 from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
 from arm_ext.ethosu.payload import Payload, areas_of
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _Tested: TypeAlias = tuple[Selftest, list[RegionValues]]
+_Expected: TypeAlias = Callable[[], _Tested]
 
 _CODE_BYTES = 16 << 20
 """Room for the machine code of a model beside its weights."""
@@ -140,15 +142,21 @@ class Packing:
         payloads = (region.compiled.payload for each in self.offloaded for region in each.offload.regions)
         return [_npu_region(payload, insists=insists) for payload in payloads]
 
-    def selftests(self) -> "Iterator[Callable[[], _Tested]]":
-        """Yield for each variant a function that computes its self-test."""
+    def selftests(self) -> "Iterator[Callable[[], _Expected]]":
+        """Yield for each variant a function that computes its self-test, and returns one that completes it."""
         for variant, offloaded in zip_longest(self.merged.variants, self.offloaded):
             yield partial(self._selftest, variant, offloaded)
 
-    def _selftest(self, variant: Variant, offloaded: "Offloaded | None") -> _Tested:
-        """Return the expected outputs of the package, and the inputs and outputs of its NPU regions."""
+    def _selftest(self, variant: Variant, offloaded: "Offloaded | None") -> _Expected:
+        """Compute the expected outputs of the package, and the inputs and outputs of its NPU regions.
+
+        Returns:
+            A function that adds the outputs of the source's runtime, which has up to three copies of the weights. It
+            is called once machine code is made and the imported model's weights are freed.
+        """
         if self.selftest is not None and offloaded is None and _is_of(self.selftest, variant.model):
-            return self.selftest, []
+            known = self.selftest
+            return lambda: (known, [])
         references = variant.model.reference, variant.model.float_reference
         with section("self-test"):
             selftest, values = with_fitting_inputs(
@@ -157,7 +165,12 @@ class Packing:
             variant.prepared = None
             if not self.reused:
                 variant.release_weights()
-            return with_source(selftest, *references), values
+
+        def completed() -> _Tested:
+            with section("self-test"):
+                return with_source(selftest, *references), values
+
+        return completed
 
     @staticmethod
     def _expected(variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None") -> _Tested:
@@ -329,7 +342,9 @@ def _made(
         ]
         made = make()
         progress("self-test")
-        return made, [[each.result() for each in of_model] for of_model in pending]
+        expected = [[each.result() for each in of_model] for of_model in pending]
+        free_memory()
+        return made, [[complete() for complete in of_model] for of_model in expected]
 
 
 def _is_of(selftest: Selftest, model: ImportedModel) -> bool:

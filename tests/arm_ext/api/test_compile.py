@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 
 import arm_ext
-from arm_ext.api import digits
+from arm_ext.api import digits, packing
 from arm_ext.common.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
 from arm_ext.package.manifest import Precision
@@ -121,6 +121,26 @@ def test_weights_of_the_imported_model_are_freed_before_linking(
     result = arm_ext.compile(mlp(), output=tmp_path / "p", target="cortex-a76")
     assert held == [(0, None)]
     assert result.report.macs
+
+
+def test_the_source_s_runtime_runs_when_machine_code_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    done = []
+
+    def noted(name: str) -> None:
+        function = getattr(packing, name)
+
+        def called(*args: Any, **named: Any) -> Any:
+            result = function(*args, **named)
+            done.append(name)
+            return result
+
+        monkeypatch.setattr(packing, name, called)
+
+    for name in ("make_program", "make_selftest", "free_memory", "with_source"):
+        noted(name)
+    arm_ext.compile(mlp(), output=tmp_path / "p", target="cortex-a76")
+    assert sorted(done[:2]) == ["make_program", "make_selftest"]
+    assert done[2:] == ["free_memory", "with_source"]
 
 
 @pytest.mark.parametrize(
