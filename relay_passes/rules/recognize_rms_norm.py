@@ -24,8 +24,15 @@ _x = wildcard()
 _norm = over_rms(_x)
 
 
+_DTYPES = ("float16", "float32")
+"""Dtypes that TVM has loops of an RMS norm for."""
+
+
 def check(match: Match) -> Match | Diagnostic:
     """Check that the mean is over the last axes, and epsilon is one number."""
+    dtype = str(match.operands["x"].ty.dtype)
+    if dtype not in _DTYPES:
+        return match.reject("dtype has no norm", limit=" or ".join(_DTYPES), actual=dtype)
     return check_over_rms(match) or match
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of 4-bit integer constants to 8 bits.
+"""Conversion of integer constants of 4 and 2 bits to 8 bits.
 
     DequantizeLinear(int4[…] W, s, int4 z)    →    DequantizeLinear(int8[…] W, s, int8 z)
 
-No kernel and no NPU here computes with 4 bits, and Vela compresses the weights of a stream by their values: it makes
-the same payload of both. What rounds to 4 bits at run time is refused: in 8 bits it would saturate elsewhere.
+No kernel and no NPU here computes with 4 bits or 2, and Vela compresses the weights of a stream by their values: it
+makes the same payload of them. What rounds to 4 bits at run time is refused: in 8 bits it would saturate elsewhere.
 """
 
 import numpy as np
@@ -13,15 +13,20 @@ from onnx import TensorProto, helper, numpy_helper
 
 from arm_ext.common.errors import ModelError
 
-_WIDER = {TensorProto.INT4: np.dtype(np.int8), TensorProto.UINT4: np.dtype(np.uint8)}
-_NAMES = {TensorProto.INT4: "int4", TensorProto.UINT4: "uint4"}
+# onnx has those of 2 bits since 1.20.
+_NAMES = {
+    number: name.lower()
+    for name, number in TensorProto.DataType.items()
+    if name in ("INT4", "UINT4", "INT2", "UINT2")
+}
+_WIDER = {kind: np.dtype(np.uint8 if name.startswith("u") else np.int8) for kind, name in _NAMES.items()}
 
 
 def widen_int4(model: onnx.ModelProto) -> None:
-    """Widen the constants of 4 bits of a model, whose nodes have names.
+    """Widen the constants of 4 and 2 bits of a model, whose nodes have names.
 
     Raises:
-        ModelError: An input, an output or a node's result is of 4 bits.
+        ModelError: An input, an output or a node's result is of 4 or 2 bits.
     """
     graph = model.graph
     named = [(tensor.name, tensor) for tensor in graph.initializer]
@@ -53,6 +58,6 @@ def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
             made = made or narrow.get(node.input[2], 0)
         if made in _WIDER:
             raise ModelError(
-                f"{node.op_type} node '{node.name}' rounds to {_NAMES[made]} at run time; 4 bits are supported for "
-                "constants alone: quantise its tensor to int8"
+                f"{node.op_type} node '{node.name}' rounds to {_NAMES[made]} at run time; {_NAMES[made][-1]} bits are "
+                "supported for constants alone: quantise its tensor to int8"
             )

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable
 
+import ml_dtypes  # noqa: F401 (numpy then knows bfloat16)
 import numpy as np
 import pytest
 from onnx import helper
+from tvm import relax
 from tvm.ir import Expr
 
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.ir.sources import bindings_of
 from relay_passes.rewriter.engine import apply_rule, explain
@@ -100,6 +103,21 @@ NEAR_MISSES: dict[str, Write] = {
 @pytest.mark.parametrize("reason", NEAR_MISSES)
 def test_near_misses_say_why(reason: str) -> None:
     assert refusal(form(NEAR_MISSES[reason], (2, 2, 2)), RULE) == reason
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_other_floats_have_no_norm(dtype: str) -> None:
+    def write(ops: Ops, x: Expr) -> Expr:
+        mean = ops.mean(ops.multiply(x, x), [-1], keepdims=True)
+        return ops.divide(x, ops.sqrt(ops.add(mean, relax.const(EPSILON, dtype))))
+
+    mod = form(write, (3, 8), dtype=dtype)
+    assert refusal(mod, RULE) == f"dtype has no norm (expected float16 or float32, found {dtype})"
+    x = np.random.default_rng(0).normal(size=(3, 8)).astype(np.dtype(dtype))
+    (found,) = run_on_host(mod, [x])
+    wide = x.astype(float)
+    wanted = wide / np.sqrt(np.mean(wide * wide, -1, keepdims=True) + EPSILON)
+    np.testing.assert_allclose(found.astype(float), wanted, rtol=2**-5 if dtype == "bfloat16" else 1e-12)
 
 
 def test_the_root_of_another_value_is_no_norm_of_x() -> None:

@@ -16,6 +16,7 @@ from tests.fuzz.npu import npu_outcome_of
 SHAPE, WEIGHTS = (1, 3, 7, 9), (15, 3, 3, 3)
 X = np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8)
 _INT4 = {"int4": (TensorProto.INT4, -8, 3), "uint4": (TensorProto.UINT4, 0, 8)}
+_INT2 = {"int2": (TensorProto.INT2, -2), "uint2": (TensorProto.UINT2, 0)}
 
 
 def narrow(name: str, kind: int, values: np.ndarray) -> onnx.TensorProto:
@@ -149,3 +150,32 @@ def test_blocks_that_do_not_cover_the_weights_are_refused():
         ModelError, match=r"widened \(its scales are \[7, 3\], and 7 rows have 4 blocks of 8\)"
     ):
         import_onnx(blocked("int4", (32, 7), 0, 8, blocks=3))
+
+
+@pytest.mark.parametrize("dtype", _INT2)
+def test_weights_of_2_bits_are_right(dtype: str):
+    kind, least = _INT2[dtype]
+    weights = np.random.default_rng(2).integers(least, least + 4, (9, 7))
+    scale = numpy_helper.from_array(np.float32(0.5), "ws")
+    constants = [narrow("w", kind, weights), scale, narrow("wz", kind, np.array(least + 1))]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], "widened"),
+        helper.make_node("MatMul", ["x", "wd"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (3, n)) for name, n in (("x", 9), ("y", 7))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
+    onnx.checker.check_model(proto, full_check=True)
+    x = np.random.default_rng(3).integers(-4, 5, (3, 9)).astype(np.float32)
+    (found,) = run_on_host(import_onnx(proto).mod, [x])
+    np.testing.assert_array_equal(found, x @ (0.5 * (weights - (least + 1))).astype(np.float32))
+
+
+def test_other_tensors_of_2_bits_are_refused_by_name():
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    with pytest.raises(ModelError, match="'x' is of uint2, which is supported for constants only"):
+        import_onnx(model(nodes, [], x=TensorProto.UINT2, y=TensorProto.UINT2))
+    cast = helper.make_node("Cast", ["x"], ["n"], name="narrowed", to=TensorProto.INT2)
+    back = [helper.make_node("Cast", ["n"], ["y"], to=TensorProto.INT8)]
+    with pytest.raises(ModelError, match="'narrowed' rounds to int2 at run time; 2 bits are supported"):
+        import_onnx(model([cast, *back], []))
