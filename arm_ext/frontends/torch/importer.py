@@ -42,7 +42,7 @@ from arm_ext.frontends.torch.recurrent import loops_of
 from arm_ext.frontends.torch.reference import reference
 from arm_ext.frontends.torch.scalars import give_axes
 from arm_ext.frontends.torch.state import drop_numbers, take_buffers
-from arm_ext.frontends.torch.translator import DECIDING, Translator, operator_of, source_of
+from arm_ext.frontends.torch.translator import DECIDING, Translator, holds_complex, operator_of, source_of
 
 # Operators whose decompositions would cost more than themselves.
 _KEPT = (torch.ops.aten.scaled_dot_product_attention.default, torch.ops.aten.softplus.default)
@@ -85,6 +85,7 @@ def import_torch(
     give_axes(plain.graph_module)
     buffers = take_buffers(plain)
     _check_sizes(plain)
+    _check_types(plain)
     translator = Translator(plain)
     mod = name_calls(translator.translate(), translator.last_binding)
     mod = _static(mod, shapes or {})
@@ -118,6 +119,17 @@ def _refuse_checks(program: ExportedProgram, operators: Mapping[str, str]) -> No
             name = source_of(node)
             checked.setdefault(operators.get(name, name), []).append(name)
     refuse_operators(checked)
+
+
+def _check_types(program: ExportedProgram) -> None:
+    """Refuse inputs, parameters and constants of complex numbers."""
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and holds_complex(node):
+            dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+            raise ModelError(
+                f"'{node.name}' is of {dtype}, which cannot be compiled: take its real and imaginary parts as one "
+                "tensor of floats (torch.view_as_real), and compute with these"
+            )
 
 
 def _check_sizes(program: ExportedProgram) -> None:

@@ -36,6 +36,12 @@ def source_of(node: torch.fx.Node) -> str:
     return str(origins[0].name) if origins else node.name
 
 
+_COMPLEX = (
+    "no complex numbers can be compiled: compute real and imaginary parts in tensors of their own (an FFT of fixed "
+    "length is two products with matrices of cosines and sines), or run it before or after the package"
+)
+
+
 class Translator(ExportedProgramImporter):  # type: ignore[misc]
     """Translates one program.
 
@@ -171,10 +177,14 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     def _check_unsupported_func_type(self, nodes: Sequence[torch.fx.Node]) -> None:
         missing: dict[str, list[str]] = {}
+        advice = {}
         for node in _all_calls(self.program.graph_module):
-            if node.target.__name__ not in self.convert_map:
+            is_complex = any(map(holds_complex, (node, *node.all_input_nodes)))
+            if is_complex or node.target.__name__ not in self.convert_map:
                 missing.setdefault(operator_of(node), []).append(source_of(node))
-        refuse_operators(missing)
+            if is_complex:
+                advice[operator_of(node)] = _COMPLEX
+        refuse_operators(missing, advice)
 
     @staticmethod
     def has_loop(program: torch.fx.GraphModule) -> bool:
@@ -223,6 +233,12 @@ def _zeros(node: torch.fx.Node) -> torch.Tensor:
 
 def _is_custom(node: torch.fx.Node) -> bool:
     return converter_for(operator_of(node)) is not None
+
+
+def holds_complex(node: torch.fx.Node) -> bool:
+    """Whether a node's value is of complex numbers, or one of its values is."""
+    leaves = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    return any(isinstance(value, torch.Tensor) and value.is_complex() for value in leaves)
 
 
 def _all_calls(program: torch.fx.GraphModule) -> Iterator[Any]:

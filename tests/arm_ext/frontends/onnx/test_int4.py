@@ -162,7 +162,9 @@ def test_weights_of_2_bits_are_right(dtype: str):
         helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], "widened"),
         helper.make_node("MatMul", ["x", "wd"], ["y"]),
     ]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (3, n)) for name, n in (("x", 9), ("y", 7))]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, (3, n)) for name, n in (("x", 9), ("y", 7))
+    ]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
     onnx.checker.check_model(proto, full_check=True)

@@ -79,3 +79,24 @@ def test_ranges_have_torch_s_lengths():
         return x[torch.arange(6, -1, -2)] + torch.arange(0.0, 1.0, 0.25)
 
     compare(function, torch.randn(7))
+
+
+@pytest.mark.parametrize(
+    ("function", "refused"),
+    [
+        (
+            lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2),
+            ["aten._fft_c2r", "fft_irfft", "aten._fft_r2c", "fft_rfft"],
+        ),
+        (lambda x: (torch.complex(x, x) * 1j).real, ["aten.complex.default (1x): complex_1", "aten.mul"]),
+    ],
+)
+def test_complex_numbers_are_refused_with_advice(function: Callable[[Tensor], Tensor], refused: list[str]):
+    with pytest.raises(ModelError, match="real and imaginary parts in tensors of their own") as caught:
+        imported(function, torch.ones(3, 4))
+    assert all(part in str(caught.value) for part in refused)
+
+
+def test_inputs_of_complex_numbers_are_refused_by_name():
+    with pytest.raises(ModelError, match=r"'\w+' is of complex64, .*view_as_real"):
+        imported(lambda x: x.abs(), torch.ones(3, 4, dtype=torch.complex64))
