@@ -35,7 +35,7 @@ class Core:
         mca_cpu: CPU for llvm-mca's option -mcpu, whose scheduling model stands in for this core.
         source: The manual that names the features and widths.
         neon: Whether the core has the vector instructions of A64; false for x86-64 as target host.
-        in_order: Whether it issues instructions in the order of the program.
+        in_order: Whether the core issues instructions in the order of the program.
     """
 
     name: str

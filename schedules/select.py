@@ -167,7 +167,7 @@ def select(
     """Select the kernel with the lowest estimate among those that match.
 
     Args:
-        workload: What to compute.
+        workload: Workload to compute.
         core: The core to choose for.
         choose: Overrules the estimate where it knows parameters.
         without: Names of kernels that are not to be used.

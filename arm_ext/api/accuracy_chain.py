@@ -73,7 +73,7 @@ class Chain(ABC):
         name: Name of the quantised model.
         reference: Name of the float model.
         outputs: Names of the outputs, which both models have.
-        runtime: What computes the other links.
+        runtime: Runtime that computes the other links.
         middle: The link between both.
         uncovered: Nodes of the source that are of no layer.
         layers: Sums of each layer.
@@ -208,7 +208,7 @@ class SearchedChain(Chain):
         """Check that layers can be put back to float.
 
         Raises:
-            UsageError: They cannot be put back.
+            UsageError: Layers cannot be put back to float.
         """
 
     @abstractmethod

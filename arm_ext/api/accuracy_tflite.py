@@ -60,8 +60,8 @@ class TfliteChain(Chain):
         """Read the models, and check that they belong together.
 
         Raises:
-            UsageError: They do not belong together, or a file is wrong.
-            ModelError: It cannot be imported, or keeps states or decides at run time.
+            UsageError: The models do not belong together, or a file is wrong.
+            ModelError: A model cannot be imported, or keeps states or decides at run time.
             EnvError: LiteRT is not installed.
         """
         model, name = import_tflite(path, shapes, own_integers=not npu), path.stem

@@ -82,7 +82,7 @@ class TorchChain(SearchedChain):
             trust: Whether files may run code of their own when they are opened.
 
         Raises:
-            UsageError: They do not belong together, or a file is wrong.
+            UsageError: The programs do not belong together, or a file is wrong.
             ModelError: The quantised one cannot be imported.
         """
         program, name, _ = read_exported(model, trust=trust)

@@ -36,8 +36,8 @@ class _Proposal:
     """A change of the model that may bring an operator to the NPU.
 
     Attributes:
-        operator: What stays on the CPU.
-        instead: What is computed in its place.
+        operator: Operator that stays on the CPU.
+        instead: Operator that is computed in its place.
         how: The change to make.
         changed: The changed model.
     """

@@ -61,7 +61,7 @@ class Finding(BaseModel):
     Attributes:
         part: The tool or library that was looked for.
         status: Whether the part was found and can be used.
-        detail: Its version or place, or what is wrong and what that prevents.
+        detail: Version or place of the part, or what is wrong and what that prevents.
         mend: The command that mends it; None where all is well, or where `detail` says what to do.
     """
 

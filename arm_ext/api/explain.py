@@ -173,7 +173,7 @@ class _Run:
     """The phases over one straight-line function.
 
     Attributes:
-        record: What rules and passes did.
+        record: Record of what rules and passes did.
         result: Result of the last phase.
         operators: Phase → the operators after it, each with its source nodes.
     """

@@ -44,7 +44,7 @@ def export_payload(package: AnyPackage, output: str | Path, *, force: bool = Fal
     Args:
         package: Folder, opened package, or what `compile` returned.
         output: A folder, made if need be; files that an export has written there are replaced.
-        force: Whether they are even if they were changed.
+        force: Whether files of an earlier export are replaced even if they were changed.
 
     Raises:
         UsageError: There is no such package, it has no region for an NPU, the folder cannot be written, or has files

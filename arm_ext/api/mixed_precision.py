@@ -85,7 +85,7 @@ def choose_precisions(
     is kept.
 
     Args:
-        choices: What the model in int8 can be.
+        choices: Precisions that each layer of the model can have.
         judge: Measures the models.
         target: Profile that cycles are estimated for.
         bound: The bound in words, for messages.

@@ -51,7 +51,7 @@ class DividedEstimate:
     """The estimate of a model that an NPU and the CPU compute in turns.
 
     Attributes:
-        cpu: What the CPU computes; regions of the NPU are left out of its calls.
+        cpu: Estimate of the CPU's part; regions of the NPU are left out of its calls.
         npu: How the model was divided; None for a model in float, which the CPU computes alone.
         mac_share: Share of the multiply-accumulates that the NPU computes.
     """

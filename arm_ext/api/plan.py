@@ -81,7 +81,7 @@ def write_planned(planned: Packing, output: Path, selftest: Selftest | None) -> 
 
     Args:
         planned: The package.
-        output: Its folder.
+        output: Folder of the package.
         selftest: A self-test to write if its tensors are those of the package; otherwise one is computed, which
             compiles the model for this machine, too.
 

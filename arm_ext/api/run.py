@@ -103,7 +103,7 @@ def run_steps(
         What the steps return by name, along an axis in front; and where NPU regions ran.
 
     Raises:
-        UsageError: It has no states; a value is of a state, of no input, or of another shape or dtype.
+        UsageError: The package has no states; a value is of a state, of no input, or of another shape or dtype.
     """
     states = [state.input for state in package.manifest.states]
     if not states:
@@ -150,7 +150,7 @@ class OutputCheck:
 
     Attributes:
         name: Name of the output.
-        type: Its element type and shape.
+        type: Element type and shape of the output.
         expected: Distance to our own numbers, computed where the package was compiled.
         source: Distance to the source's runtime, None where that could not run the model.
         float_model: Distance to the float model's, None where `compile` did not quantise it.

@@ -115,7 +115,7 @@ class LoadedModel:
 
         Args:
             inputs: As for `run`, or for `step`.
-            steps: Whether it is a step.
+            steps: Whether the inference is a step of a model with states.
 
         Raises:
             UsageError: The board does not count.
@@ -131,7 +131,7 @@ class LoadedModel:
 
         Args:
             inputs: As for `run`, or for `step`.
-            steps: Whether it is a step.
+            steps: Whether the inference is a step of a model with states.
 
         Raises:
             EnvError: As for `run`; `counted_so_far` then returns the calls that had ended.

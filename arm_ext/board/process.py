@@ -27,7 +27,7 @@ class ServerProcess:
     So it does not outlive this process, however that ends. Output and errors go to a log in the folder.
 
     Attributes:
-        folder: Its folder, removed in the end.
+        folder: Folder of the process, removed in the end.
     """
 
     def __init__(

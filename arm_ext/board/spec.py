@@ -23,7 +23,7 @@ class BoardSpec:
     """A parsed board name.
 
     Attributes:
-        kind: Which kind of board.
+        kind: Kind of the board.
         cpu: QEMU's name of the CPU of a virtual board; "" where the name leaves it open.
         host: Host of a remote board or of the tracker.
         port: TCP port at that host.

@@ -54,7 +54,7 @@ def given_values(pairs: Sequence[tuple[str, str]]) -> dict[str, list[int | float
     """Return the numbers of --value by the name of an input.
 
     Raises:
-        UsageError: They are no numbers.
+        UsageError: A value is no number.
     """
     values = {}
     for name, text in pairs:

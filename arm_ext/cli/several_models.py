@@ -17,12 +17,12 @@ def check_several(
 
     Args:
         models: Paths of the models' files.
-        emit: What is written.
+        emit: Value of --emit.
         output: Path to write to.
         refused: Options that are for one model, and what was given for them.
 
     Raises:
-        UsageError: They would be packages, or the library has no name, or an option is for one model.
+        UsageError: The models would be packages, the library has no name, or an option is for one model only.
     """
     # What a shell makes of braces without quotes.
     if rest := next((path for path in models if "=" in path.name and not path.exists()), None):

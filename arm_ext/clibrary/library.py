@@ -53,7 +53,7 @@ class Entry:
     """A function that a library has for inputs of one shape.
 
     Attributes:
-        function: Its name in the planned module.
+        function: Name of the function in the planned module.
         label: The sizes that are chosen in the shape; empty if there is only one shape.
         model: The model as imported for that shape.
         open: The name of the length, or of the number of samples, that it takes; empty where there is none.
@@ -105,7 +105,7 @@ def check_names(models: Sequence[str]) -> None:
     """Check that the C names of models of one library differ.
 
     Args:
-        models: Their own names.
+        models: Names of the models.
 
     Raises:
         UsageError: Two models would have the same C name.

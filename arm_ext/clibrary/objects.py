@@ -40,7 +40,7 @@ class Member:
     Attributes:
         sources: C and assembler, text by file name.
         kernels: Objects that are joined with it.
-        hidden: What the names of functions begin with that are not visible from outside; empty for none.
+        hidden: Prefix of the names of functions that are not visible from outside; empty for none.
     """
 
     sources: Mapping[str, str]

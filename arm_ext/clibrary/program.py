@@ -67,7 +67,7 @@ class KernelCall:
         sources: The source nodes that it computes.
         tasks: Number of iterations of a parallel loop that threads share, possibly a C expression; 0 for a
             call that one thread makes.
-        sort: What to sort, if the kernel is one of the library's own sorting functions in C.
+        sort: Description of the sort, if the kernel is one of the library's own sorting functions in C.
         length: The length that the kernel takes as a further argument, if sizes of its buffers follow from
             it.
         region: Number of the region, if the call offers one to an NPU; its arguments are then the payload, the
@@ -191,7 +191,7 @@ def read_program(
         largest: The greatest length, for a function that takes a length.
 
     Raises:
-        ModelError: It has sizes that are known at run time, or calls of a runtime.
+        ModelError: The program has sizes that are known at run time, or calls of a runtime.
     """
     reader = _Reader(planned, constants or Constants(), largest)
     main = planned[function]

@@ -131,7 +131,7 @@ def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:
     """Return the file-system error because of which a program failed, or None.
 
     Args:
-        status: Its exit status, as subprocess returns it.
+        status: Exit status of the process, as subprocess returns it.
         said: Output of the program.
         folders: Folders that it writes to.
     """

@@ -212,7 +212,7 @@ class Dump:
                 before the first section ended is not there.
 
         Raises:
-            EnvError: It is damaged.
+            EnvError: The dump is damaged.
         """
         text = file.read_text(encoding="utf-8")
         lines = text[: text.rfind("\n") + 1].splitlines() if not complete else text.splitlines()

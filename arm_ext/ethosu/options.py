@@ -34,7 +34,7 @@ class NpuOptions:
     Attributes:
         accelerator: Name of the accelerator, such as "ethos-u65-256".
         npu_ops: Only these operators may run on the NPU, whatever they cost; empty for all.
-        cpu_ops: These operators stay on the CPU.
+        cpu_ops: Operators that stay on the CPU.
         fail_on_fallback: Whether an operator on the CPU is an error; regions are then not weighed against the CPU.
         fallback_ops: If not empty, `fail_on_fallback` is about these operators only.
         system_config: Section of Vela's configuration; by default what suits the accelerator.

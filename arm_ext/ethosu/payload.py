@@ -107,7 +107,7 @@ class Payload:
     """One region of a model for one accelerator.
 
     Attributes:
-        accelerator: Its name, a key of ACCELERATORS.
+        accelerator: Name of the accelerator, a key of ACCELERATORS.
         config: CONFIG register that the commands were made for.
         arch: Architecture version that the commands were made for.
         regions: Memory areas by ascending number.

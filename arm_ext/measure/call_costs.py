@@ -46,7 +46,7 @@ class HotLoop:
     Attributes:
         count: Number of executions.
         cycles: Estimated cycles of all executions.
-        lines: Its instructions, such as "sdot v0.4s, v1.16b, v2.4b[0]".
+        lines: Instructions of the block, such as "sdot v0.4s, v1.16b, v2.4b[0]".
     """
 
     count: int

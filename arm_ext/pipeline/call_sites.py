@@ -22,7 +22,7 @@ def call_sites(mod: tvm.IRModule, elementwise: Collection[str]) -> list[CallSite
     """Return the calls that `main` makes, itself or through functions that it calls.
 
     Args:
-        mod: Its functions call kernels by call_tir.
+        mod: Module whose functions call kernels by call_tir.
         elementwise: Symbols of kernels that read no more elements of an operand than they write, such as a look-up in
             a table of embeddings.
     """

@@ -68,7 +68,7 @@ class Fused:
     """A module with lowered composites, and with other operators as fused, unscheduled loops.
 
     Attributes:
-        mod: Its functions call both by call_tir only.
+        mod: Module whose functions call both by call_tir only.
         kernels: A record for each kernel of ours.
         rejected: Source node → the kernels that did not take it, and why.
         sources: Symbol of a kernel → the source nodes that it computes.

@@ -125,7 +125,7 @@ def make_program(
         planned: The module after the last phase.
         profile: The target.
         initial: Initial values of the states, for a model with states.
-        runs_here: Whether it is run in this process, instead of exported.
+        runs_here: Whether the program runs in this process, instead of being exported.
         kernel_cache: Completes the kernels that the phases left without a body.
     """
     kernels = {g.name_hint: f for g, f in planned.functions_items() if isinstance(f, tirx.PrimFunc)}

@@ -27,7 +27,8 @@ def memory_of(
     """Measure a module before and after memory planning.
 
     Args:
-        lowered: Its functions call kernels by call_tir, one dataflow block each, but for those with control flow.
+        lowered: Module whose functions call kernels by call_tir, and are one dataflow block each, but for those with
+            control flow.
         planned: The same module after StaticPlanBlockMemory.
         kernel_cache: Completes the kernels that the phases left without a body.
     """

@@ -279,7 +279,7 @@ def planned_runner(planned: tvm.IRModule, profile: Profile, kernel_cache: Kernel
 
     Args:
         planned: The module.
-        profile: Its target.
+        profile: Target of the module.
         kernel_cache: Completes the kernels that the phases left without a body.
     """
     device = tvm.cpu()

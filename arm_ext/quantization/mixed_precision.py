@@ -87,7 +87,7 @@ class Judge:
         source: Computes the float model.
         opened: Returns what computes a quantised model.
         feeds: Samples to compare on, with the states that the float model's step starts from.
-        metric: What is measured.
+        metric: Metric that is measured.
         holds: Whether a metric and its drop from the float model are good enough.
         states: Name of an input → the output that is its next value; samples are consecutive steps then.
     """

@@ -94,7 +94,7 @@ class Quantizer:
     Attributes:
         samples: Number of samples.
         given: Names of the inputs that samples hold.
-        defaults: What the model has for states, by the name of the input.
+        defaults: The model's default values of states, by the name of the input.
     """
 
     def __init__(

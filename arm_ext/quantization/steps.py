@@ -39,7 +39,7 @@ class Steps:
 
         Args:
             path: The model.
-            defaults: What the model has for states.
+            defaults: The model's default values of states.
             feeds: Samples; states that they hold are theirs.
         """
         proto = onnx.load(path, load_external_data=False)

@@ -19,7 +19,7 @@ class Unapplied(BaseModel):
         diagnostic: Why not. For a near miss, the diagnostic's limit is the value that the pattern asks for instead of
             the actual one.
         anchor: The operator that names the place: of `diagnostic.others` if there are any, else of `diagnostic.nodes`.
-        gain: What it would save at most if it applied, as a share of the model's selection cost.
+        gain: The most that the rule would save if it applied, as a share of the model's selection cost.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -34,8 +34,8 @@ class RuleReport(BaseModel):
 
     Attributes:
         rule: Name of the rule, one of NAMES.
-        effect: What it does, in a sentence.
-        definition: Its algebra, before → after, and what it does to quantised models.
+        effect: Effect of the rule, in a sentence.
+        definition: The rule's algebra, before → after, and what it does to quantised models.
         not_tried: Why the rule was not tried at all; empty if it was.
         applied: Source nodes of each match that was rewritten.
         rejected: Matches that were rejected; nodes are those of the match.

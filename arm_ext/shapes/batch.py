@@ -22,7 +22,7 @@ def batched(
 
     Args:
         one: The model of one sample.
-        bucket: Which inputs have samples, and what their number is called.
+        bucket: The inputs that have samples, and the name of the number of samples.
         import_for: Imports the model for given shapes.
 
     Raises:

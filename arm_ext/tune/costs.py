@@ -53,7 +53,7 @@ class Loaded:
 
     Attributes:
         session: The open session.
-        info: What a real board reports of itself; None for one that counts.
+        info: Description that a real board gives of itself; None for a board that counts.
         dump: File that a board that counts writes.
         module: The loaded library.
         name: Name of the kernel in it.

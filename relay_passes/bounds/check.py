@@ -62,7 +62,7 @@ def check_indices(mod: IRModule, trusted: Iterable[str] = ()) -> tuple[IRModule,
     """Prove that every index that is read from a tensor is in bounds, or insert a check.
 
     Args:
-        mod: Its Relax functions are in A-normal form and call kernels by call_tir.
+        mod: Module whose Relax functions are in A-normal form and call kernels by call_tir.
         trusted: PrimFuncs that are not looked at.
 
     Raises:

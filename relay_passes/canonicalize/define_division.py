@@ -64,7 +64,7 @@ def define_division(mod: IRModule) -> IRModule:
     """Rewrite integer divisions whose divisor may be 0 or -1, so that both have a defined result.
 
     Args:
-        mod: Its Relax functions are in A-normal form.
+        mod: Module whose Relax functions are in A-normal form.
     """
     return rewrite_calls(mod, _is_open, _rewritten)
 

@@ -22,7 +22,7 @@ def define_rounding(mod: IRModule) -> IRModule:
     """Rewrite casts of float32 to bfloat16 and back, so that they round.
 
     Args:
-        mod: Its Relax functions are in A-normal form.
+        mod: Module whose Relax functions are in A-normal form.
     """
     found = {gv: (func, pairs) for gv, func in relax_functions(mod) if (pairs := _round_trips(func))}
     if not found:

@@ -25,7 +25,7 @@ def define_shifts(mod: IRModule) -> IRModule:
     """Rewrite shifts whose count may be negative or exceed the width, so that they have a defined result.
 
     Args:
-        mod: Its Relax functions are in A-normal form.
+        mod: Module whose Relax functions are in A-normal form.
     """
     return rewrite_calls(mod, _is_open, _rewritten)
 

@@ -31,7 +31,7 @@ def define_sorts(mod: IRModule) -> IRModule:
     """Rewrite sorts of floats and booleans, and searches of places in bfloat16 and booleans.
 
     Args:
-        mod: Its Relax functions are in A-normal form.
+        mod: Module whose Relax functions are in A-normal form.
     """
     mod = rewrite_calls(mod, _is_search, _of_float32)
     sorting = {gv: f for gv, f in relax_functions(mod) if any(_is_sort(b.value) for b in bindings_of(f))}

@@ -43,7 +43,7 @@ def fold_constants(mod: IRModule, keep: tuple[str, ...] = QDQ_WEIGHTS) -> IRModu
     """Replace each tensor that depends on constants alone by its value.
 
     Args:
-        mod: Its Relax functions are in A-normal form. What a function returns stays a call.
+        mod: Module whose Relax functions are in A-normal form. What a function returns stays a call.
         keep: Operators that are left as calls, even of constants.
 
     Raises:

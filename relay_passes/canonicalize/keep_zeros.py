@@ -25,7 +25,7 @@ def keep_zeros(mod: IRModule) -> IRModule:
     """Rewrite float products and quotients with a constant 0, so that TVM does not fold them to 0.
 
     Args:
-        mod: Its Relax functions are in A-normal form.
+        mod: Module whose Relax functions are in A-normal form.
     """
     return rewrite_calls(mod, _has_zero, _rewritten)
 

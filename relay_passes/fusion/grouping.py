@@ -36,7 +36,7 @@ class Group:
 
     Attributes:
         spec: The composite's spec.
-        bindings: Its calls, the anchor first.
+        bindings: Calls of the group, the anchor first.
         end: Why no further call belongs to it.
     """
 

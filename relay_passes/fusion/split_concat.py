@@ -24,7 +24,7 @@ def split_concat(mod: IRModule) -> IRModule:
     """Rewrite concatenations of more than `WIDEST` tensors as a tree of smaller ones.
 
     Args:
-        mod: Its Relax functions are in A-normal form.
+        mod: Module whose Relax functions are in A-normal form.
     """
     return rewrite_calls(mod, _is_wide, _split)
 

@@ -159,7 +159,7 @@ _Function = Callable[[_Environment], _Array]
 def _function(
     context: Context, expr: Expr, leaves: dict[Var, Quantized], calls: dict[Var, Call]
 ) -> _Function | Diagnostic:
-    """Return `expr` as a function of its leaves, or why it is none; leaves are added to `leaves`."""
+    """Return `expr` as a function of its leaves, which are added to `leaves`; or why it is no such function."""
     constant = context.constant(expr)
     if constant is not None:
         if constant.size != 1:

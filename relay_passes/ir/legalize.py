@@ -36,7 +36,7 @@ def legalize(mod: IRModule, others: Mapping[str, Legalize] | None = None) -> IRM
     """Turn operators into calls of their loops.
 
     Args:
-        mod: Its Relax functions are in A-normal form and their calls named.
+        mod: Module whose Relax functions are in A-normal form and their calls named.
         others: Operator → its loops, where they are not TVM's.
     """
     return run_upstream(mod, relax.transform.LegalizeOps({**_OURS, **(others or {})}))

@@ -14,7 +14,7 @@ def rewrite_calls(mod: IRModule, picked: Callable[[Expr], bool], change: Callabl
     """Replace the selected calls; return the module itself if no call is selected.
 
     Args:
-        mod: Its Relax functions are in A-normal form.
+        mod: Module whose Relax functions are in A-normal form.
         picked: Whether a value is such a call.
         change: Returns the replacement; calls inside it may have their own sources.
     """

@@ -42,7 +42,7 @@ def run_upstream(mod: IRModule, pass_: Pass) -> IRModule:
     """Run `pass_` and name every call that it leaves unnamed.
 
     Args:
-        mod: Its Relax functions are in A-normal form and their calls named.
+        mod: Module whose Relax functions are in A-normal form and their calls named.
         pass_: A pass of TVM, run in the caller's target and pass context.
 
     Returns:

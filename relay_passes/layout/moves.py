@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The channels-last version of each operator: renumbered axes and the forms of its operands, or why there is none."""
+"""The channels-last version of each operator: renumbered axes and forms of its operands, or the reason for none."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -22,7 +22,7 @@ class Operator:
     Attributes:
         relate: Returns the relations between the axes of a call's tensors; the caller ignores those of constants.
         move: Returns the call in channels-last form.
-        anchor: Whether it is channels-last wherever possible.
+        anchor: Whether the operator is channels-last wherever possible.
     """
 
     relate: Callable[[Node], Relations]

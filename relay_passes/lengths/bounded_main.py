@@ -25,7 +25,7 @@ def copy_ends(mod: IRModule) -> IRModule:
     """Insert copies of the inputs and outputs of `main` whose size is known at run time.
 
     Args:
-        mod: Its `main` is one dataflow block of calls by call_tir; it returns a tensor or a tuple of them.
+        mod: Module whose `main` is one dataflow block of calls by call_tir; it returns a tensor or a tuple of them.
     """
     builder = relax.BlockBuilder(mod)
     main = mod["main"]
@@ -80,7 +80,7 @@ def bounded(mod: IRModule, least: int, largest: int, refusal: str) -> IRModule:
     """Make `main` reject lengths that the model does not take, and give the bound to the memory planner.
 
     Args:
-        mod: Its `main` has a length that is known at run time.
+        mod: Module whose `main` has a length that is known at run time.
         least: The least length.
         largest: The greatest length.
         refusal: Message of the error.

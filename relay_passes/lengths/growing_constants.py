@@ -123,7 +123,7 @@ class _Linear:
 
 
 def _linear(values: Mapping[int, GenericConst]) -> _Linear | None:
-    """Return integers that differ as a linear function of the length; None if they are none."""
+    """Return integers as a linear function of the length; None if they are no such function."""
     arrays = {length: value.value.numpy() for length, value in values.items()}
     first, second, *_ = arrays
     one, other = arrays[first], arrays[second]

@@ -49,7 +49,7 @@ class Graphs:
         """Return the tuples of integers, one per function, that differ.
 
         Raises:
-            DifferentError: They differ otherwise.
+            DifferentError: The functions differ otherwise.
         """
         found: set[Numbers] = set()
         self._rebuilt(found.add)

@@ -25,7 +25,7 @@ def view_slices(mod: IRModule, first: str) -> IRModule:
     """Replace calls of PrimFuncs that copy consecutive elements of their argument.
 
     Args:
-        mod: Its Relax functions call PrimFuncs by call_tir.
+        mod: Module whose Relax functions call PrimFuncs by call_tir.
         first: Attribute of these PrimFuncs: the index of the first element.
     """
     out = mod.clone()

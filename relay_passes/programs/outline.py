@@ -69,7 +69,7 @@ def function_of(main: relax.Function, part: Part) -> relax.Function:
     """Return the function of a part.
 
     Raises:
-        ValueError: It reads what is none of its inputs.
+        ValueError: The part reads a value that is not among its inputs.
     """
     inside = [binding for binding in bindings_of(main) if binding.var in part.inner]
     copies = {var: Var(var.name, var.ty) for var in part.inputs}

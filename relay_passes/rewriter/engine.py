@@ -37,7 +37,7 @@ def apply_rules(
     """Apply each rule to its fixed point, and repeat all rules until none applies.
 
     Args:
-        mod: Its functions are in A-normal form, and their calls named.
+        mod: Module whose functions are in A-normal form, and their calls named.
         rules: Rules in the order in which they are tried.
         debug: Verify the module after each rule.
         record: Takes note of each run of a rule, if given.

@@ -118,7 +118,7 @@ def near_misses(
     """Return every near miss of `pattern` in the Relax functions of `mod`, in program order.
 
     Args:
-        mod: Its functions are in A-normal form.
+        mod: Module whose functions are in A-normal form.
         pattern: The root pattern.
         parts: Names of subpatterns, for the reasons.
     """

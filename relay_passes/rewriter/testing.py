@@ -20,7 +20,7 @@ def assert_pattern(mod: IRModule, pattern: DFPattern, count: int = 1) -> None:
     bias does. What other consumers need is no matter here.
 
     Args:
-        mod: Its functions are in A-normal form.
+        mod: Module whose functions are in A-normal form.
         pattern: The root pattern.
         count: Exactly so many.
 

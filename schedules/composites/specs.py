@@ -21,10 +21,10 @@ class EpilogueStep:
             "contracted" is the right side of a matmul with the value's leading axes. The operands of `relax.add` and
             `relax.multiply` may come in either order.
         required: Whether every composite of the spec has this step.
-        retypes: Whether it may change the dtype.
+        retypes: Whether the step may change the dtype.
         to: Dtypes that it may change to; any if empty.
         registers: Vector registers that it keeps over all outputs.
-        weighed: Whether it is taken only where the estimate of a kernel with it is below that of two kernels.
+        weighed: Whether the step is taken only where the estimate of a kernel with it is below that of two kernels.
     """
 
     name: str

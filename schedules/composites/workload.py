@@ -48,7 +48,7 @@ class Step:
 
     Attributes:
         name: Name of the `EpilogueStep`.
-        operand: Its second operand, if it has one.
+        operand: The step's second operand, if it has one.
         bounds: Lower and upper bound of a clip.
         parameters: Parameters of a numerics' routine, or an operator's float attributes, sorted by name, such as
             ("zero_point", -128).

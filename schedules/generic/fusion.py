@@ -92,8 +92,8 @@ class LoopCost:
     """The operations and loads of an expression in the innermost loop.
 
     Attributes:
-        inside: Those that depend on the loop's variable.
-        hoisted: Those that do not, and are computed before the loop.
+        inside: Operations and loads that depend on the loop's variable.
+        hoisted: Operations and loads that do not, and are computed before the loop.
         varies: Whether the expression depends on the loop's variable.
     """
 

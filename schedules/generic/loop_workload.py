@@ -33,7 +33,7 @@ def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:
     """Return a function of loops as a `Workload` of the composite `loops`.
 
     Args:
-        func: As FuseTIR leaves it, with its result last.
+        func: Function as FuseTIR leaves it, with its result last.
         machine: Architecture under LLVM's name, such as "aarch64".
 
     Returns:

@@ -48,7 +48,7 @@ class Scheduled:
         kernel: Name of its family; see `families`.
         cycles: Cycles of one call on one core, roughly; None where it is as it was.
         rejected: Why it is of no family.
-        moves: Whether it only copies or rearranges elements.
+        moves: Whether the function only copies or rearranges elements.
     """
 
     func: tirx.PrimFunc

@@ -14,7 +14,7 @@ from schedules.generic.expressions import CONDITIONAL, call_name, substitute, us
 from schedules.generic.stages import Axis, Stage, each, expressions, with_axes, without_units
 
 _MOST_NESTS = 64
-"""Pieces that one stage is cut into at most; conditions that would need more stay in the code."""
+"""Greatest number of pieces that one stage is cut into; conditions that would need more stay in the code."""
 
 
 _COMPARE: dict[type, Callable[[int], bool]] = {

@@ -16,7 +16,7 @@ from schedules.intrinsics.operands import check, check_flat
 FEATURE = "bf16"
 
 K_STEP = 4
-"""k that one BFMMLA sums over."""
+"""Number of k that one BFMMLA sums over."""
 
 LANES = 8
 """bfloat16 elements of a 128-bit register."""

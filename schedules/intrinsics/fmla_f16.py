@@ -40,7 +40,7 @@ def fmlal(acc: ir.Expr, a: ir.Expr, b: ir.Expr, half: int) -> ir.Expr:
         acc: float32x4.
         a: float16x8.
         b: float16x8.
-        half: Which four lanes.
+        half: Half of the eight lanes of `a` and `b` that is read: 0 or 1.
     """
     _check("fmlal", {"acc": acc}, "float32x4")
     _check("fmlal", {"a": a, "b": b}, "float16x8")

@@ -8,7 +8,7 @@ from schedules.intrinsics.operands import check
 FEATURE = "i8mm"
 
 K_STEP = 8
-"""k that one instruction sums over."""
+"""Number of k that one instruction sums over."""
 
 BLOCK = 2
 """Rows and columns of the block that one instruction accumulates."""

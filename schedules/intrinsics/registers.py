@@ -19,7 +19,7 @@ def check_tile(what: str, sides: tuple[int, int], needed: int) -> None:
 
     Args:
         what: The tile, for the message.
-        sides: Its rows and columns, in any unit.
+        sides: Rows and columns of the tile, in any unit.
         needed: Vector registers that it keeps in use.
     """
     if min(sides) < 1 or needed > REGISTERS:

@@ -11,7 +11,7 @@ NAME = "arm.sdot_4x4"
 FEATURE = "dotprod"
 
 K_STEP = 4
-"""k that one instruction sums over: the bytes of a lane."""
+"""Number of k that one instruction sums over: the bytes of a lane."""
 
 
 def sdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
@@ -38,7 +38,7 @@ def sdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
         acc: int32x4.
         b: int8x16.
         a: int8x16, int8x8 or int8x4.
-        lane: Which four bytes of `a`.
+        lane: Index of the four bytes of `a` that are read, 0 to 3.
     """
     return sdot(acc, b, _splat(a, lane))
 

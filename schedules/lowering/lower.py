@@ -61,7 +61,7 @@ def lower(
     Args:
         composite: The composite as `FuseOpsByPattern(bind_constants=True)` forms it; its "Composite"
             attribute names a spec of `VOCABULARY`.
-        target: What the PrimFunc is built for; it becomes the function's "target" attribute.
+        target: Target that the PrimFunc is built for; it becomes the function's "target" attribute.
         core: The core to choose for.
         choose: Overrules the estimates where it knows parameters.
         routines: Name → routine, for those that the composite calls by call_tir.

@@ -94,7 +94,7 @@ def parse(
         function: Its parameters are the non-constant inputs; its body is the anchor's call, with a pad, or
             permutations and casts of operands, before it if there are any, then the steps' calls.
         spec: The composite that the function's "Composite" attribute names.
-        routines: What the function calls by call_tir.
+        routines: Routines that the function calls by call_tir.
 
     Returns:
         The composite, or a rejection if a shape is not static.

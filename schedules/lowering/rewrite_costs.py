@@ -68,7 +68,7 @@ class Costs:
 
         Args:
             composite: The composite, whose last step adds the residual.
-            routines: What it calls by call_tir.
+            routines: Routines that the composite calls by call_tir.
 
         Returns:
             Reason, limit and actual value: the estimates of two kernels, and of one.

@@ -148,7 +148,7 @@ def sequence(
     """Compute the definition in the type of the data.
 
     Args:
-        cell: What each step computes.
+        cell: Cell that each step computes.
         x: Products with the data, [steps, batch, gates * hidden].
         r: Weights of the product with the state, [hidden, gates * hidden].
         states: Initial h and, for an LSTM, c; each [batch, hidden].
@@ -208,7 +208,7 @@ def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -
     """Return shape and dtype of a routine's arguments after the weights: states, bias, lengths, output.
 
     Args:
-        cell: What each step computes.
+        cell: Cell that each step computes.
         sizes: Steps, batch, hidden.
         lengths: Whether sequences have lengths.
     """

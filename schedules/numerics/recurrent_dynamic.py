@@ -66,7 +66,7 @@ def sequence_dynamic(
     """Compute the definition in float32.
 
     Args:
-        cell: What each step computes.
+        cell: Cell that each step computes.
         x: Products with the data, [steps, batch, gates * hidden].
         r: Integer weights, [hidden, gates * hidden].
         scale: Scale of each column of r, [gates * hidden].
@@ -93,7 +93,7 @@ def recurrent_dynamic_routine(
     Its arguments are x, r, scale, the states, the bias if it is linear before the reset, and the int32 lengths, if any.
 
     Args:
-        cell: What each step computes.
+        cell: Cell that each step computes.
         sizes: Steps, batch, hidden.
         dtype: Dtype of r.
         rounding: How h is quantised.

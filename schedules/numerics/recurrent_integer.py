@@ -142,7 +142,7 @@ class Constants:
 
     Attributes:
         weights: Weights of the product with the state, int8 [outputs, gates * hidden].
-        offset: What is added to that product, int32 [gates * hidden].
+        offset: Numbers that are added to that product, int32 [gates * hidden].
         tables: Int16 [3, 65536], see `LOGISTIC`.
         peepholes: Int16 [3, hidden], in the order of `PEEPHOLES`.
         projection: Int8 [hidden, outputs].
@@ -190,7 +190,7 @@ def sequence_of_integers(
     """Compute an LSTM of integers by its definition, and return the vector that the module describes.
 
     Args:
-        lstm: What each step computes.
+        lstm: LSTM that each step computes.
         x: Products with the data, int32 [steps, batch, gates * hidden].
         constants: Weights and tables.
         states: Initial output [batch, outputs] and cell [batch, hidden], both int16.
@@ -250,7 +250,7 @@ def integer_lstm_routine(lstm: IntegerLstm, sizes: tuple[int, int, int], outputs
     Its arguments are x, the constants in the order of `Constants`, and the states.
 
     Args:
-        lstm: What each step computes.
+        lstm: LSTM that each step computes.
         sizes: Steps, batch, hidden.
         outputs: Units of the output.
     """

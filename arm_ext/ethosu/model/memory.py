@@ -44,7 +44,7 @@ class Memory:
         """Return a view of bytes of a region.
 
         Raises:
-            StreamError: They are not within the region.
+            StreamError: The bytes are not within the region.
         """
         if region not in self._regions:
             raise StreamError(f"region {region} is not in the payload")

@@ -62,7 +62,7 @@ def unwrap(container: bytes) -> Stream:
     """Return the command stream in a container.
 
     Raises:
-        StreamError: It is neither COP1 nor COP2, or ends early.
+        StreamError: The container is neither COP1 nor COP2, or ends early.
     """
     try:
         if container[:4] == b"COP1":

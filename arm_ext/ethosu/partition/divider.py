@@ -65,7 +65,7 @@ class Offloaded:
         offload: The regions, and the operators that stay on the CPU.
         report: The NPU part of the report.
         integer: The integer graph that was divided.
-        on_error: What the runtime does if a run on the NPU fails.
+        on_error: The runtime's response if a run on the NPU fails.
     """
 
     offload: Offload

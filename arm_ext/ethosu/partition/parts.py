@@ -48,7 +48,7 @@ class Wishes:
 
     Attributes:
         npu: If not empty, only these operators may run on the NPU.
-        cpu: These operators stay on the CPU.
+        cpu: Operators that stay on the CPU.
     """
 
     npu: frozenset[str] = frozenset()

@@ -20,7 +20,7 @@ def run_apart(reference: Reference, runtime: str, inputs: Sequence[npt.NDArray[A
 
     Args:
         reference: The reference; a function that can be pickled.
-        runtime: Its name, for the reason.
+        runtime: Name of the runtime, for the reason.
         inputs: Inputs in the model's order.
     """
     # Not multiprocessing: its child begins with the caller's script.

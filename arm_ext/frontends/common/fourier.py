@@ -56,7 +56,7 @@ class Fourier:
     Attributes:
         length: N. Data are cut to it, or padded with zeros.
         bins: How many elements of the result are computed, from the first.
-        inverse: Whether it is the inverse transform, which is scaled by 1 / N.
+        inverse: Whether the transform is the inverse one, which is scaled by 1 / N.
         half: Whether the data are the first half of a conjugate-symmetric spectrum, the first `length // 2 + 1`
             elements, so that the result is real. The imaginary parts of its ends are taken as zero.
     """
@@ -84,7 +84,7 @@ def transformed(emit: Emit, x: Expr, transform: Fourier) -> Expr:
         emit: Binds each call.
         x: Data of static shape [..., parts, elements] and a float dtype: part 0 is real; part 1, if there is one,
             imaginary.
-        transform: What is computed.
+        transform: The transform to compute.
 
     Returns:
         The transform [..., parts, bins] of the same dtype: its real part, and unless `half` is set its imaginary part.
@@ -110,7 +110,7 @@ def factor_of(transform: Fourier, parts: int, given: int) -> int:
     """Return N1, or 1 for one product: what takes the fewest multiply-accumulates, twiddle steps included.
 
     Args:
-        transform: What is computed.
+        transform: The transform to compute.
         parts: 1 for real data, 2 for complex data.
         given: Number of elements of the data, of which missing ones are zero.
     """

@@ -58,9 +58,9 @@ class State:
     """A state: an input whose value is an output of the previous run.
 
     Attributes:
-        input: Its name.
+        input: Name of the input.
         output: Name of the output that is the next value.
-        initial: Its value in the first run.
+        initial: Value of the state in the first run.
     """
 
     input: str

@@ -189,7 +189,7 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
     Args:
         of: Prefix of messages, such as a `Site`.
         what: What the tensor is, for the message.
-        shape: Its dimensions.
+        shape: Dimensions of the tensor.
         item_bytes: Bytes of an element.
 
     Raises:
@@ -246,7 +246,7 @@ def check_values(mod: tvm.IRModule, nodes: Mapping[str, str]) -> None:
     """Raise ModelError for values whose size or dtype cannot be compiled.
 
     Args:
-        mod: As a front end makes it.
+        mod: Module as a front end makes it.
         nodes: Source node → operator.
 
     Raises:

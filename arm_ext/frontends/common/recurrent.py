@@ -89,7 +89,7 @@ def run_sequence(
 
     Args:
         builder: Builder of the function.
-        cell: What each step computes.
+        cell: Cell that each step computes.
         x: Data of static shape, [steps, batch, input], float32.
         weights: Constant weights and biases.
         states: Initial states, [batch, hidden] each; zeros for one that is not given.
@@ -120,7 +120,7 @@ def run_sequence_of_integers(
 
     Args:
         builder: Builder of the Relax function.
-        cell: What each step computes; a GRU must not be linear before the reset.
+        cell: Cell that each step computes; a GRU must not be linear before the reset.
         product: Product with the data, biases included, float32 [steps, batch, gates * hidden].
         integers: The weights of the product with the state.
         states: Initial states, [batch, hidden] each; zeros for one that is not given.
@@ -173,7 +173,7 @@ def run_integer_lstm(
 
     Args:
         builder: Builder of the Relax function.
-        lstm: What each step computes.
+        lstm: LSTM that each step computes.
         x: Product with the data, int32 [steps, batch, gates * hidden].
         constants: Weights and tables.
         states: Initial output [batch, outputs] and cell [batch, hidden], int16.

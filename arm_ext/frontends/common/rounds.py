@@ -24,7 +24,7 @@ class Rounds:
     """The parts of a loop's function.
 
     Attributes:
-        symbol: Its name.
+        symbol: Name of the function.
         source: The node that it comes from.
         body: Computes a round.
         number: Name in the body of the round number, an int64 scalar.

@@ -68,7 +68,7 @@ def advice(domain: str, operator: str) -> str:
 
     Args:
         domain: "" for the standard one.
-        operator: Its name there.
+        operator: Name of the operator in that domain.
     """
     known = _OPERATORS.get((domain, operator)) or _DOMAINS.get(domain)
     if known is not None:

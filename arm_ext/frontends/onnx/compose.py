@@ -208,7 +208,7 @@ def _onnx_type(name: str, ty: Type) -> onnx.TypeProto:
     """Return the type of a value that crosses a cut.
 
     Raises:
-        ModelError: Its type is not known at compile time.
+        ModelError: The value's type is not known at compile time.
     """
     dims = None if not isinstance(ty, relax.TensorType) or ty.shape is None else list(ty.shape.values)
     if dims is None or not all(isinstance(dim, tvm.tirx.IntImm) for dim in dims):

@@ -64,7 +64,7 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
     """Import a model whose operators are all known to TVM's importer or to `converter_of`.
 
     Args:
-        proto: Its nodes have names.
+        proto: Model whose nodes have names.
         sources: Expanded node → its source.
         operators: Source → its operator.
 

@@ -49,7 +49,7 @@ class Expansion:
 
     Attributes:
         node: The node that is being replaced.
-        nodes: Its replacement so far.
+        nodes: Nodes that replace the node, so far.
         sources: New node's name → name of the node it came from.
         refused: Name of a node that had to stay → why.
     """

@@ -63,7 +63,7 @@ def save_node(model: str | Path | onnx.ModelProto, node: str, output: Path, shap
 
     Args:
         model: A path, or a loaded model.
-        node: Its name, as messages and reports give it.
+        node: Name of the node, as messages and reports give it.
         output: The file.
         shapes: Input name → static shape, for the model's inputs with dynamic dimensions.
 

@@ -85,7 +85,7 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
 
     Raises:
         UsageError: The file is missing or cannot be parsed.
-        ModelError: It has more weights than a package can hold.
+        ModelError: The model has more weights than a package can hold.
     """
     if isinstance(model, onnx.ModelProto):
         name = model.graph.name or "model"

@@ -61,7 +61,7 @@ def check_depth(model: ModelProto, name: str) -> None:
     """Refuse a model, made in memory, that protobuf does not read back: onnx's checker takes it for an empty one.
 
     Raises:
-        ModelError: Its messages are nested too deep.
+        ModelError: The model's messages are nested too deep.
     """
     with refusing_deep_messages(name):
         onnx.load_model_from_string(without_weights(model).SerializeToString())

@@ -106,7 +106,7 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
     """Replace nodes by the table, and infer the shapes of all values.
 
     Args:
-        model: Its inputs have static shapes, its nodes unique names. It is changed.
+        model: Model whose inputs have static shapes and whose nodes have unique names; it is changed.
         name: The model's, for messages.
 
     Returns:

@@ -33,7 +33,7 @@ class OnnxProgram:
     """An imported model with its source names.
 
     Attributes:
-        mod: Its functions; `main` is the one to call.
+        mod: Functions of the program; `main` is the one to call.
         nodes: Source node → operator, those of subgraphs that are functions, too.
         quantized: Whether the model quantises.
     """
@@ -52,7 +52,7 @@ def import_program(model: ModelProto, name: str) -> OnnxProgram:
 
     Raises:
         ModelError: The shapes of its nodes contradict each other.
-        ModelError: It holds what cannot be compiled.
+        ModelError: The program holds something that cannot be compiled.
     """
     functions = _Functions(name, model.graph)
     functions.add(MAIN, model, {})
@@ -63,7 +63,7 @@ def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> Non
     """Give every node a unique name: its own, else its first output's, else its operator's.
 
     Args:
-        graph: Its subgraphs are left as they are.
+        graph: Graph to change; its subgraphs are left as they are.
         taken: How often each name has been given already.
     """
     taken = Counter() if taken is None else taken

@@ -62,7 +62,7 @@ class Tensor:
     Attributes:
         shape: -1 for a dimension that is not static.
         dtype: Dtype of the elements; of the numbers that they stand for if they are quantised.
-        uniform: How they are quantised, or None.
+        uniform: Quantisation of the elements, or None.
     """
 
     shape: tuple[int, ...]
@@ -160,7 +160,7 @@ def constant_of(op: Any, resources: dict[str, bytes]) -> npt.NDArray[Any]:
         resources: Contents of the module's blobs by name.
 
     Raises:
-        ModelError: Its form is not known.
+        ModelError: The constant's form is not known.
     """
     tensor = tensor_of(op.results[0].type)
     assert tensor is not None  # operators with other types are refused before

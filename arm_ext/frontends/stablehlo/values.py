@@ -76,7 +76,7 @@ class Values:
     Attributes:
         builder: Builder of the function, in a dataflow block.
         names: Variable → the source node that is being converted.
-        node: Its name.
+        node: Name of the source node that is being converted.
     """
 
     def __init__(self) -> None:

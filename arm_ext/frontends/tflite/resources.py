@@ -31,7 +31,7 @@ class Resource:
     Attributes:
         name: Name of the variable as an input of the imported model.
         spec: Name, shape and dtype of that input.
-        initial: Its value before the first run.
+        initial: Value of the variable before the first run.
     """
 
     name: str

@@ -216,7 +216,7 @@ def walk_steps(
 
     Args:
         o: Operands of the operator.
-        cell: What each step computes.
+        cell: Cell that each step computes.
         x: [steps, batch, inputs].
         weights: Weights of the operator.
         states: Indices of the inputs that are states.
@@ -240,7 +240,7 @@ def walk_steps_of_bytes(
 
     Args:
         o: Operands of the operator.
-        cell: What each step computes.
+        cell: Cell that each step computes.
         x: Data [steps, batch, inputs].
         weights: Indices of the inputs with the weights of the data and of the state; gates in the cell's order.
         bias: Biases, gates in the same order.

@@ -27,8 +27,8 @@ def with_branches(mod: tvm.IRModule, deciding: Sequence[str]) -> tvm.IRModule:
     """Rewrite a module so that control flow calls straight-line functions.
 
     Args:
-        mod: Its `main` is in A-normal form. A branch is one call, and every function is called in one place, except
-            that a loop also ends with a call of itself.
+        mod: Module whose `main` is in A-normal form. A branch is one call, and every function is called in one place,
+            except that a loop also ends with a call of itself.
         deciding: The nodes that choose or repeat in `main`, in order.
 
     Raises:

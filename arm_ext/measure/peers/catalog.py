@@ -16,7 +16,7 @@ class Peer:
 
     Attributes:
         name: Name for --against.
-        distribution: Its wheel's name.
+        distribution: Name of the peer's wheel.
         version: Version of the wheel. Pinned: kernels get better with releases, and a ratio without a version says
             nothing.
         package: The wheel's import name, which is the folder that it unpacks to.

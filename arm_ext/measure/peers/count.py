@@ -29,7 +29,7 @@ _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONT
 
 
 Part = Literal["inference", "start"]
-"""What is counted: one warm inference, or all from the opening of the model to its first outputs."""
+"""Part of a peer's work that is counted: one warm inference, or all from opening the model to its first outputs."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Guest:
             inputs: Inputs in the model's order.
             cpu: QEMU's -cpu.
             core: Core of `schedules.cores.CORES`, which the peer takes the machine for.
-            part: What is counted.
+            part: Part of the work that is counted.
 
         Raises:
             ModelError: The peer refuses the model, or crashes.

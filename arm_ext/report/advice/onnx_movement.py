@@ -225,7 +225,7 @@ def _permute_rows(model: onnx.ModelProto, graph: Graph, flattened: str, shape: t
 
     Args:
         model: The model that `graph` is of; it gets a constant more.
-        graph: Its readers and constants.
+        graph: Readers and constants of the model.
         flattened: Name of the tensor.
         shape: Shape [N, C, H, W] of the tensor before it is flattened.
     """

@@ -84,7 +84,7 @@ def replaced(model: onnx.ModelProto, names: Collection[str], nearest: Nearest) -
     Args:
         model: A model whose nodes all have names.
         names: Names of the nodes that may be replaced.
-        nearest: What to take instead.
+        nearest: Replacement of the operator.
     """
     copy = copied(model)
     nodes: list[onnx.NodeProto] = []

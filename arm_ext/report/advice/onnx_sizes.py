@@ -100,7 +100,7 @@ def resized(model: onnx.ModelProto, size: Size) -> Changed | None:
 
     Args:
         model: A model whose values have static shapes.
-        size: What is to change.
+        size: The size to change.
     """
     for constants in (False, True):
         copy = copied(model)

@@ -17,7 +17,7 @@ def predicted_gain(profile: ProfileReport, now: Sequence[CallRow], then: Sequenc
 
     Args:
         profile: Measurements of this build.
-        now: Its kernel calls.
+        now: Kernel calls of this build.
         then: The kernel calls that the other build would have.
     """
     measured, estimated, others = _measured(profile.calls), _estimated(now), _estimated(then)
@@ -45,7 +45,7 @@ class _Cost:
     """Cost of all calls that one source node names: its layer.
 
     Attributes:
-        cycles: Of the core; of a real board the microseconds.
+        cycles: Cycles of the core; microseconds, if measured on a real board.
         waits: Cycles in which cache lines are carried, where that is known apart.
         bytes: Operands and results, each once.
     """

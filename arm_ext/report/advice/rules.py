@@ -55,7 +55,7 @@ class Finding:
         how: The change to make.
         change: The changed model, to measure; None where nobody can make it but the author.
         estimate: Share of the whole cost that the change would save by estimate; only used without `change`.
-        basis: What the estimate is.
+        basis: Description of the estimate.
         work: Share of the model's work that the change leaves out; only what it saves beyond that is a gain.
     """
 

@@ -54,7 +54,7 @@ def taken(answer: Answer | Diagnostic, workload: "Workload") -> Answer:
     """Return the record that a kernel parsed from a workload that it takes.
 
     Raises:
-        ValueError: It does not; callers ask `matches` first.
+        ValueError: The kernel does not take the workload; callers ask `matches` first.
     """
     if isinstance(answer, Diagnostic):
         raise ValueError(f"{answer.asked} does not take {workload}: {answer.reason}")  # noqa: TRY004 (no type is wrong)

@@ -42,7 +42,7 @@ def slopes_of(workload: Workload, constants: Sequence[Array], columns: int) -> t
 
     Args:
         workload: Any workload.
-        constants: Its constants.
+        constants: Constants of the workload.
         columns: Number of columns of a product: output channels, once or, of a transposed convolution, repeated.
     """
     step = workload.step(PRELU)

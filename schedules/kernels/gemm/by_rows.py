@@ -82,7 +82,7 @@ class RowTilePosition(NamedTuple):
     Attributes:
         row: First row of the tile.
         rows: Number of rows of the tile.
-        column: Its first column, counted through all groups.
+        column: First column of the tile, counted through all groups.
         columns: Number of columns of the tile that are part of the result.
     """
 

@@ -360,7 +360,7 @@ class InPlace(IntegerUnit[C]):
 
     Attributes:
         step: Bytes of k that a lane of it sums over.
-        gathers: Whether it takes short rows from registers.
+        gathers: Whether the kernel takes short rows from registers.
     """
 
     step: int

@@ -58,7 +58,7 @@ class Reading:
         rows: The matrix whose rows are loaded.
         unit: Bytes of k that a lane of the product's instruction sums over.
         is_staged: Whether the segments of a row are copied side by side first.
-        is_gathered: Whether they are gathered in registers.
+        is_gathered: Whether the segments are gathered in registers.
     """
 
     rows: ImplicitRows

@@ -31,8 +31,8 @@ class PanelTilePosition:
 
     Attributes:
         group: Group of the product.
-        row: Its first row.
-        column: Its first column, in a group padded to `PanelTiling.padded_columns`.
+        row: First row of the tile.
+        column: First column of the tile, in a group padded to `PanelTiling.padded_columns`.
     """
 
     group: ir.Expr

@@ -136,7 +136,7 @@ class _Emitter(Emitter):
 
         Args:
             layer: The layer.
-            lstm: What each step computes.
+            lstm: LSTM that each step computes.
             params: Parameters of the kernel.
             buffers: Flat buffers of the data and the states.
             constants: Flat buffers of the panels, offsets and tables.

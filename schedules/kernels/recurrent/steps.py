@@ -39,7 +39,7 @@ class Layer:
     """A recurrent layer.
 
     Attributes:
-        cell: What each step computes.
+        cell: Cell that each step computes.
         steps: Number of steps.
         batch: Number of sequences.
         hidden: Number of units.
@@ -161,7 +161,7 @@ def arguments_of(workload: Workload, first: int, packed: Sequence[TensorSpec]) -
     """Return shape and dtype of a kernel's arguments: inputs, packed weights, other constants, the output.
 
     Args:
-        workload: What the kernel computes.
+        workload: Workload that the kernel computes.
         first: The operand that is the first state.
         packed: Shape and dtype of each packed constant.
     """
@@ -177,7 +177,7 @@ def buffers_of(
     """Return the buffers of the data and of the operands from number `first` on; of packed weights; of the output.
 
     Args:
-        workload: What the kernel computes.
+        workload: Workload that the kernel computes.
         first: The operand that is the first state.
         arguments: The buffers of the arguments that `arguments_of` lists.
     """

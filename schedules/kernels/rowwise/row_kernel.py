@@ -94,7 +94,7 @@ def refused(
     Args:
         workload: Any workload.
         kernel: Name of the kernel, for the rejection.
-        what: What the composites compute, in words.
+        what: Name of what the composites compute, for messages.
         composites: Names of the composites that the kernel takes.
         dtypes: Dtypes of data and result.
     """

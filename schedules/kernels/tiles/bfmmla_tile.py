@@ -30,7 +30,7 @@ STEPS = LANES // K_STEP
 """k steps of a vector of one row."""
 
 UNROLL = (4, 2)
-"""k steps of a loop iteration; the first that divides all of them."""
+"""Numbers of k steps of a loop iteration; the first that divides all of them is taken."""
 
 Segments = Sequence[tuple[int, int]]
 

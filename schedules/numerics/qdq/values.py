@@ -45,7 +45,7 @@ def limits(dtype: str) -> tuple[int, int]:
     """Return the least and greatest value of `dtype`.
 
     Raises:
-        ValueError: It is not in `DTYPES`.
+        ValueError: The dtype is not in `DTYPES`.
     """
     if dtype not in DTYPES:
         raise ValueError(f"qdq requantises to {', '.join(DTYPES)}, not to {dtype}")
@@ -57,7 +57,7 @@ def every_value(dtype: str) -> Array:
     """Return the 256 values of an 8-bit dtype in ascending order; value q is entry q - least of a table.
 
     Raises:
-        ValueError: It is not in `TABLE_DTYPES`.
+        ValueError: The dtype is not in `TABLE_DTYPES`.
     """
     if dtype not in TABLE_DTYPES:
         raise ValueError(f"a table has 256 entries, for {', '.join(TABLE_DTYPES)} and not for {dtype}")

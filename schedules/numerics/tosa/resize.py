@@ -30,7 +30,7 @@ from schedules.numerics.routine import Routine, routine
 from schedules.numerics.tosa.rescale import rescale, rescale_tir, scale_of
 
 MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
-"""Ways to find where an output lies, by the names that Relax has for them."""
+"""Names in Relax of the ways to find where an output lies."""
 
 MAX_UNITS = 1 << 11
 """Upper limit of n (TOSA 1.0, RESIZE), which also keeps sums of 8-bit values within int32."""

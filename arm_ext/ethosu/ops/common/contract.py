@@ -44,12 +44,14 @@ class Quirks:
     """Defects of Vela 5.2 for an operator next to others, which emission and partitioning work around.
 
     Attributes:
-        reads_slices: Whether it may read a slice of a tensor. Other operators are compiled to read the whole tensor.
-        writes_slices: Whether it writes slices of a tensor, which a RESCALE that is a separate command cannot do.
+        reads_slices: Whether the operator may read a slice of a tensor. Other operators are compiled to read the whole
+            tensor.
+        writes_slices: Whether the operator writes slices of a tensor, which a RESCALE that is a separate command cannot
+            do.
         rescales_apart: Whether its last RESCALE may become a separate command.
         is_view: Whether its result is a view of its input, so that the quirks of the input's producer apply to it.
-        widens: Whether it widens its input by a separate command. For Ethos-U55 and U65, such a command reads another
-            slice than the one it is given.
+        widens: Whether the operator widens its input by a separate command. For Ethos-U55 and U65, such a command reads
+            another slice than the one it is given.
         joined: Whether Vela fuses it with its producer, whose result is then no longer kept as an output.
         joins_all: Whether Vela may fuse any operators of a region that contains it.
         barrier: Why it must begin a region of its own, or None.
@@ -77,7 +79,8 @@ class Operation(Generic[A]):
             output value. Images are NHWC.
         patterns: Parsers, keyed by the Relax operator (without "relax.") or the numerics routine that is called.
         sums: Parsers of accumulators that a requantisation reads, keyed like `patterns`.
-        constraints: Its own constraints, checked after `OF_ALL`. The first violated one is the reason of the rejection.
+        constraints: Constraints of the operation alone, checked after `OF_ALL`. The first violated one is the reason of
+            the rejection.
         quirks: Defects of Vela for this operator.
     """
 
