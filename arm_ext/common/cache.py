@@ -29,7 +29,8 @@ ASIDE = ".aside-"
 """Prefix of the names of files that are being written."""
 _ABANDONED_SECONDS = 24 * 3600
 _KEY = re.compile("[0-9a-f]{64}")
-"""Names of entries; other files in the folder are the user's, as are those behind a link in place of the folder."""
+"""Pattern of the names of entries; other files in the folder are the user's, as are those behind a link in place of the
+folder."""
 _CHECKSUM = hashlib.sha256().digest_size
 _KEPT = 0.7
 """Share of the limit that is kept when old entries are removed, so that not each new entry leads to a search for the

@@ -61,7 +61,7 @@ class Bandwidth(_Record):
 
 
 class CountReport(_Record):
-    """One inference, one thread, warm.
+    """Counts of one warm inference on one thread.
 
     Attributes:
         instructions: Executed instructions between the call of the model and its return.

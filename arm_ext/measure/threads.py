@@ -37,7 +37,7 @@ class ThreadRow(_Record):
 
 
 class ThreadReport(_Record):
-    """One inference, warm.
+    """Instructions of one warm inference, by thread and kernel.
 
     Attributes:
         threads: Number of threads that the runtime has.

@@ -24,7 +24,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 
 LEAST_SAMPLES = 24
-"""With fewer samples, candidates are ranked by the kernels' estimates."""
+"""Number of samples below which candidates are ranked by the kernels' estimates."""
 
 SIZES = 12
 """Sizes of a workload that are features: of its result and of two operands of four axes."""

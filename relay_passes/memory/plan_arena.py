@@ -26,7 +26,7 @@ from tvm_ffi import structural_map
 from relay_passes.ir.sources import bindings_of, relax_functions
 
 ALIGNMENT = 64
-"""Bytes: what TVM's allocator gives (kAllocAlignment), and a cache line."""
+"""Alignment in bytes: that of TVM's allocator (kAllocAlignment), and a cache line."""
 
 UPPER_BOUND = "tir_var_upper_bound"
 """The attribute by which StaticPlanBlockMemory knows the greatest value of a variable, by its name."""

@@ -25,7 +25,7 @@ def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.Arr
 
     Raises:
         UsageError: A name is no input, or a value does not fit it; see also `read_onnx`.
-        ModelError: See `read_onnx`.
+        ModelError: The model has more weights than a package can hold.
     """
     proto, name, _ = read_onnx(model)
     proto.graph.name = name

@@ -15,7 +15,7 @@ _R = relax.op
 _FRACTION = 31
 """Fractional bits of a multiplier."""
 _INTERPOLATED = 7
-"""Bits of a value of 16 by which LiteRT interpolates between two entries of a table."""
+"""Bits of a 16-bit value by which LiteRT interpolates between two entries of a table."""
 
 
 def whole(value: int | npt.NDArray[Any], dtype: str = "int32") -> relax.Expr:

@@ -26,7 +26,7 @@ _GOOD_DB = 40.0
 _LARGEST = 3
 """Number of layers that are shown, by the largest own error, where none is to blame."""
 _SAME_DB = 1.0
-"""Two links of the chain whose outputs' SQNR is closer than this have the same error."""
+"""Difference in SQNR below which the outputs of two links of the chain have the same error."""
 
 _NOTES = {
     "QDQ": "QDQ: the quantised model in float, with what the layers before it lost.",

@@ -34,7 +34,7 @@ INSTRUCTIONS = {
 """Instructions per step for a vector of four outputs."""
 
 STORE = 0.5
-"""Stores of a vector of outputs: half an STP."""
+"""Instructions that store a vector of outputs: half an STP."""
 
 
 def slopes_of(workload: Workload, constants: Sequence[Array], columns: int) -> tuple[Array, ...]:

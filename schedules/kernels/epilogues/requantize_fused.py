@@ -29,7 +29,7 @@ MANTISSA = 24
 """Bits of a binary32 significand."""
 
 LEAST_BASE = 1 << (MANTISSA - 1)
-"""From this number to twice as much, binary32 represents exactly the integers."""
+"""Least number from which on, up to its double, the numbers of binary32 are exactly the integers."""
 
 _LEAST_BASE_BITS = 0x4B000000
 """`LEAST_BASE` as the bits of a binary32. Each next integer, up to twice as much, has bits that are one more."""

@@ -24,7 +24,7 @@ from schedules.kernels.tiles.tile_stores import Accumulator, Put, Requantize, of
 from schedules.tir.emit import i64, store
 
 UNROLL = 4
-"""k steps of a loop iteration."""
+"""Number of k steps in a loop iteration."""
 
 FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
 """Largest trip count of the k loop that LLVM unrolls in a full tile, by instruction."""

@@ -27,7 +27,7 @@ from schedules.kernels.tiles.packed_tile import BFMMLA, PackedTile
 from schedules.tir.emit import i64, load, store
 
 STEPS = LANES // K_STEP
-"""k steps of a vector of one row."""
+"""Number of k steps that a vector of one row holds."""
 
 UNROLL = (4, 2)
 """Numbers of k steps of a loop iteration; the first that divides all of them is taken."""

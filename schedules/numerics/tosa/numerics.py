@@ -119,7 +119,7 @@ class Tosa(Qdq):
         """Return the routine of a bilinear resize of an 8-bit tensor.
 
         Raises:
-            ValueError: See `resize_routine`.
+            ValueError: As `resize_routine`.
         """
         return resize_routine(shape, size, mode, x, layout)
 

@@ -53,7 +53,7 @@ def restepped_routine(shape: Sequence[int], x: Quantization, y: Quantization, bo
     """Return the routine of `restepped`; attributes: x_zero_point, y_zero_point, y_multiplier, y_shift, low, high.
 
     Raises:
-        ValueError: See `steps_of`.
+        ValueError: A scale is beyond RESCALE's, or RESCALE leaves some values undefined.
     """
     scale = steps_of(x, y)
     low, high = integer_bounds(y, bounds)

@@ -28,8 +28,8 @@ def entries(function: Real, x: Quantization, y: Quantization) -> Array:
     """Compute the table, int16 [513].
 
     Raises:
-        ValueError: y is not of those types, or of 16 bits with a zero point; f is not a number somewhere, or rises or
-            falls by more than 16 bits between two entries.
+        ValueError: y has another type than the tables give, or 16 bits with a zero point; or `function` is not a number
+            somewhere, or changes by more than 16 bits between two entries.
     """
     if y.dtype not in _FRACTION_BITS or (y.dtype == "int16" and y.zero_point):
         raise ValueError(f"a table of 16 bits does not give {y.dtype} around {y.zero_point}")
@@ -62,7 +62,7 @@ def interpolated_routine(shape: Sequence[int], x: Quantization, y: Quantization,
     """Return the routine of `interpolated`; constant: the table; attributes: shift and y_zero_point.
 
     Raises:
-        ValueError: See `entries`.
+        ValueError: As `entries`.
     """
     shift = PLACE_BITS + _FRACTION_BITS.get(y.dtype, 0)
     table = entries(function, x, y)
