@@ -173,7 +173,7 @@ class Bench:
 
     @property
     def _held(self) -> dict[str, Any]:
-        """Options that `onnx_model` has in it already."""
+        """Options of `compile` whose effect the model of `onnx_model` already has."""
         held: dict[str, Any] = {"values": None}
         return held if self.shapes() is None else held | {"shapes": None}
 

@@ -248,7 +248,7 @@ class _Precisions:
         return found
 
     def extra(self, prices: _Prices) -> dict[Precision, dict[str, float]]:
-        """Return what each layer costs more than in int8; one that leaves the NPU, a hand-over besides."""
+        """Return the cycles that each layer costs more than in int8, with a hand-over if it leaves the NPU."""
         integers, handover = prices.by_layer(()), prices.handover()
 
         def left(name: str, precision: Precision) -> float:

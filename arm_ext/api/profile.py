@@ -156,7 +156,7 @@ def _compiled(
     *,
     trust: bool,
 ) -> Iterator[tuple[Package, Given | None]]:
-    """Give the package to measure, and the shapes that are still to be chosen of it."""
+    """Yield the package to measure, and the shapes that it has still to choose."""
     if not isinstance(model, str | Path) or not Path(model).is_file():
         refuse_compiled({"--target": target, "--plugin": plugins, "--value": values, "--trust": trust})
         yield package_of(model), shapes

@@ -282,7 +282,7 @@ def _arrays(
     inputs: Callable[[], tuple[TensorSpec, ...]],
     preprocess: Preprocess | str | Path | None,
 ) -> Mapping[str, npt.NDArray[Any]]:
-    """Return the samples of each input, the first axis theirs; without data a random one."""
+    """Return the samples of each input, along a first axis; without data, one random sample."""
     if data is not None:
         return read_samples(data, inputs, preprocess, "calibration samples, an array an input")
     drawn = zip(inputs(), random_inputs(inputs()), strict=True)

@@ -121,7 +121,7 @@ class VirtualServer:
 
 
 class VirtualBoard(Board):
-    """A board that is started with it and ends with it."""
+    """An emulated board whose server starts and ends with this object."""
 
     emulated = True
     machines = ("aarch64",)

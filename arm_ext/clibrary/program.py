@@ -388,7 +388,7 @@ class _Reader:
             raise _refusal(value, f"calls {getattr(value, 'op', value)} of the run time")
 
     def _offered(self, call: Call) -> TensorPlace:
-        """Offer a region to an NPU; returns where it stands whether the NPU took it."""
+        """Add the offer of a region to an NPU; return the place that tells whether the NPU took it."""
         number, _, payload, *tensors = call.args
         taken = self._buffer(_bytes("bool"))
         places = (self._place(payload), *map(self._place, tensors), taken)

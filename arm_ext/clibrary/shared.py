@@ -116,7 +116,7 @@ def _key(func: tirx.PrimFunc) -> StructuralKey:
 
 
 def _owners(models: Iterable[Iterable[_T]]) -> dict[_T, frozenset[int]]:
-    """Return for each thing that models have the numbers of these models."""
+    """Return, for each thing, the numbers of the models that have it."""
     found: dict[_T, set[int]] = {}
     for number, things in enumerate(models):
         for thing in things:

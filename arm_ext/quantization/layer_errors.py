@@ -213,7 +213,7 @@ class LayerErrors:
         )
 
     def _symptoms(self) -> Iterator[str]:
-        """Yield symptoms: what follows from causes, too, and says less than they do."""
+        """Yield symptoms, which follow from causes and tell less than these."""
         count, step = self.own.count, self._step
         shift = self.own.mean_shift / step if step else 0.0
         part = count * self.own.mean_shift**2 / self.own.noise if self.own.noise else 0.0

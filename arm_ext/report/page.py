@@ -352,7 +352,7 @@ class _Page:
                 yield _Finding(self._share(call), call.anchor, f"{call.kernel} by {tuned}")
 
     def _borders(self) -> Iterator[_Finding]:
-        """Return why regions of the NPU end where it is not for an operator that the CPU keeps."""
+        """Yield why regions of the NPU end, except where they end at an operator that the CPU keeps."""
         kept = {left.why() for left in self.report.npu.rejections} if self.report.npu else set()
         for region in self._regions():
             for border in region.borders:

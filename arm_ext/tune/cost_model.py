@@ -65,7 +65,7 @@ class CostModel:
         self._trees: xgboost.Booster | None = None
 
     def add(self, measured: Sequence[tuple[Point, float]]) -> None:
-        """Learn of measured candidates, each with its cost as a multiple of the default's."""
+        """Learn from measured candidates, each with its cost as a multiple of the default's."""
         self._rows += list(_features([point for point, _ in measured]))
         self._ratios += [ratio for _, ratio in measured]
         if measured and len(self._rows) >= LEAST_SAMPLES:

@@ -105,7 +105,7 @@ Axes = tuple[int, int, list[int]]
 
 @dataclass(frozen=True)
 class _Convolution:
-    """The numbers of a convolution, one a spatial axis where there are several.
+    """Parameters of a convolution; tuples have an element for each spatial axis.
 
     Attributes:
         strides: Elements from one window to the next.

@@ -61,7 +61,7 @@ def every_value() -> Integers:
 
 @cache
 def fixed_logistic() -> npt.NDArray[np.int16]:
-    """Return the logistic of each int16 value with 3 integer bits; the result has none."""
+    """Return the logistic of each int16 value with 3 integer bits; the results have no integer bits."""
     x = every_value()
     reciprocal = _saturated(_reciprocal(_exp(-np.abs(x), 3)) << 1)
     result = np.where(x > 0, reciprocal, MOST - reciprocal)

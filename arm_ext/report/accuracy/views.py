@@ -118,7 +118,7 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
 
 
 def beyond_calibration(report: AccuracyReport) -> list[str]:
-    """Return that the samples are at fault rather than layers, where half of the layers and more saturate."""
+    """Return a note that the samples are at fault, not single layers, if half of the layers or more saturate."""
     quantized = [layer for layer in report.layers if layer.scale is not None]
     beyond = sum(layer.saturated > SATURATED for layer in quantized)
     if beyond < _MANY or 2 * beyond < len(quantized):

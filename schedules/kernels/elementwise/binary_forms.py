@@ -152,7 +152,7 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Exact:
-    """The form `Exact`; `reciprocal` multiplies in place of the division by y's scale, or is None."""
+    """The form `Exact`, as described above; `reciprocal` replaces the division by y's scale if it is not None."""
 
     reciprocal: float | None
 

@@ -34,7 +34,7 @@ Segments = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class PanelParams:
-    """Tiling parameters of the kernels in this loop order.
+    """Tiling parameters of `ByPanels` kernels.
 
     Attributes:
         rows: Rows of a register tile.
@@ -80,7 +80,7 @@ class RegisterTile(NamedTuple):
 
 
 class PanelUnit(Unit[P, Product]):
-    """The instruction-specific part of a kernel in this loop order.
+    """The instruction-specific part of a `ByPanels` kernel.
 
     Attributes:
         dtype: Dtype of the data.
@@ -144,7 +144,7 @@ class PanelUnit(Unit[P, Product]):
 
 
 class ByPanels(Gemm[P, Product], Generic[P]):
-    """A GEMM kernel in this loop order."""
+    """A GEMM kernel in the loop order that the module describes: blocks of rows by panels of columns."""
 
     unit: PanelUnit[P]
 

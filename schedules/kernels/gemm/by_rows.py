@@ -42,7 +42,7 @@ class Tile(NamedTuple):
 
 
 class RowParams(Protocol):
-    """The tiling parameters that kernels in this loop order have in common."""
+    """The tiling parameters that `ByRows` kernels have in common."""
 
     @property
     def column_blocks(self) -> int:
@@ -97,7 +97,7 @@ EmitTile = Callable[[Ready, ir.Expr, RowTilePosition], None]
 
 
 class RowUnit(Unit[R, Q]):
-    """The instruction-specific part of a kernel in this loop order."""
+    """The instruction-specific part of a `ByRows` kernel."""
 
     @abstractmethod
     def ready_cost(self, product: Q, rows: int) -> Cost:
@@ -135,7 +135,7 @@ class RowUnit(Unit[R, Q]):
 
 
 class ByRows(Gemm[R, Q], Generic[R, Q]):
-    """A GEMM kernel in this loop order."""
+    """A GEMM kernel in the loop order that the module describes: row tiles by blocks of columns."""
 
     unit: RowUnit[R, Q]
 

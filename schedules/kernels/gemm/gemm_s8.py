@@ -52,7 +52,7 @@ JOINED = 3
 
 
 def in_planes(tiles: Sequence[tuple[int, int]], planes: int) -> list[tuple[int, int]]:
-    """Return (rows, columns) of register tiles that have the registers for each row in so many planes."""
+    """Return (rows, columns) of tiles for data in several planes: each plane takes the registers of a row."""
     return [(rows // planes, columns) for rows, columns in tiles if rows % planes == 0]
 
 

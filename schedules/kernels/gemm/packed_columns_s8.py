@@ -184,7 +184,7 @@ class Starts(Protocol):
         """Return an int32x4 for each vector of columns."""
 
     def starts(self, row: int) -> list[ir.Expr]:
-        """Return the same vectors for the accumulators of a row, or of a pair of rows, which are overwritten."""
+        """Return the vectors of `offsets` as accumulators of a row, or of a pair of rows, which are overwritten."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ Place = Callable[[int, int], tuple[tirx.Buffer, ir.Expr]]
 def _across(
     source: tirx.Buffer, at: ir.Expr, b: Matrix, columns: int, width: int, count: int, place: Place
 ) -> None:
-    """Emit copies of rows: columns are contiguous."""
+    """Emit copies of rows whose columns are contiguous."""
     for row in range(count):
         target, to = place(row, 0)
         copies.copy(source, at + row * b.k, target, to, columns)
