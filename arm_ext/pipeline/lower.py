@@ -289,6 +289,7 @@ def _redirect(call: relax.Call, placed: Mapping[str, _Placed]) -> relax.Call:
 
 
 def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) -> KernelCall:
+    params = asdict(choice.params)
     return KernelCall(
         symbol=symbol,
         sources=tuple(sources),
@@ -296,15 +297,15 @@ def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) ->
         numerics=numerics,
         reason=choice.reason,
         rejected=_alternatives(choice.rejected),
-        params=asdict(choice.params),
+        params=params,
         selection_cost=round(choice.estimate),
-        others=tuple(_other(option, choice) for option in choice.others),
+        others=tuple(_other(option, choice, params) for option in choice.others),
         tuned=choice.known,
     )
 
 
-def _other(option: Option, choice: Choice) -> OtherChoice:
-    params, chosen = asdict(option.params), asdict(choice.params)
+def _other(option: Option, choice: Choice, chosen: Mapping[str, object]) -> OtherChoice:
+    params = asdict(option.params)
     if option.kernel == choice.kernel:
         params = {name: value for name, value in params.items() if chosen.get(name) != value}
     return OtherChoice(

@@ -93,9 +93,9 @@ def _is_of(step: EpilogueStep, op: str | None) -> bool:
 
 def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> Diagnostic | None:
     """Return why `follower`, a call of `op`, is not this step on `value`, or None if it is."""
-    call, shape = follower.value, static_shape(value)
     if not _is_of(step, op):
         return Diagnostic.of("it is not the operator of the step", step.op, op)
+    call, shape = follower.value, static_shape(value)
     if shape is None:
         return Diagnostic.of("shape is not static")
     tensors = tensors_of(call)

@@ -97,6 +97,8 @@ def _named(names: _NamesOf, var: Var, call: Call) -> Call:
 
 def _spread(bindings: list[relax.Binding], names: _NamesOf) -> None:
     """Name calls without a name after their first consumer, else after their operands."""
+    if all(names[b.var] for b in bindings):
+        return
     consumer: _NamesOf = {}
     for b in reversed(bindings):
         names[b.var] = names[b.var] or consumer.get(b.var, ())
