@@ -2,6 +2,7 @@
 """Scalar TIR expressions: traversal, substitution, and the stride of an offset along an axis."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from tvm import ir, sym, tirx
 from tvm.ir.expr import TensorLoad
@@ -50,24 +51,47 @@ def call_name(expr: ir.Expr) -> str:
     return str(getattr(expr.op, "name", "")).rpartition(".")[2] if isinstance(expr, ir.Call) else ""
 
 
+_Reader = Callable[[Any], list[ir.Expr]]
+
+_READERS: tuple[tuple[Any, _Reader], ...] = (
+    ((ir.Var, prim.IntImm, prim.FloatImm), lambda _: []),
+    (BINARY, lambda expr: [expr.a, expr.b]),
+    (prim.Not, lambda expr: [expr.a]),
+    (prim.Cast, lambda expr: [expr.value]),
+    (prim.Select, lambda expr: [expr.condition, expr.true_value, expr.false_value]),
+    (TensorLoad, lambda expr: list(expr.indices)),
+)
+
+
+# TVM's classes are abstract base classes, for which isinstance takes long.
+class _Readers(dict[type, _Reader | None]):
+    """For each class of expressions, what reads their operands; None for calls, and for a class not known here."""
+
+    def __missing__(self, kind: type) -> _Reader | None:
+        self[kind] = next((read for classes, read in _READERS if issubclass(kind, classes)), None)
+        return self[kind]
+
+
+class _Vars(dict[type, bool]):
+    """For each class of expressions, whether they are variables."""
+
+    def __missing__(self, kind: type) -> bool:
+        self[kind] = issubclass(kind, ir.Var)
+        return self[kind]
+
+
+_READER_OF, _IS_VAR = _Readers(), _Vars()
+
+
 def children(expr: ir.Expr) -> list[ir.Expr]:
     """Return the operands of an expression.
 
     Raises:
         UnsupportedError: An expression of a kind that is not known here.
     """
-    if isinstance(expr, (ir.Var, prim.IntImm, prim.FloatImm)):
-        return []
-    if isinstance(expr, BINARY):
-        return [expr.a, expr.b]
-    if isinstance(expr, prim.Not):
-        return [expr.a]
-    if isinstance(expr, prim.Cast):
-        return [expr.value]
-    if isinstance(expr, prim.Select):
-        return [expr.condition, expr.true_value, expr.false_value]
-    if isinstance(expr, TensorLoad):
-        return list(expr.indices)
+    read = _READER_OF[type(expr)]
+    if read is not None:
+        return read(expr)
     if call_name(expr) in FUNCTIONS:
         return list(expr.args)
     raise UnsupportedError(f"expression {call_name(expr) or type(expr).__name__}")
@@ -101,14 +125,15 @@ def rebuild(expr: ir.Expr, change: Change) -> ir.Expr:
 
 def substitute(expr: ir.Expr, values: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
     """Replace variables of an expression by values."""
-    return rebuild(expr, lambda e: values.get(e) if isinstance(e, ir.Var) else None) if values else expr
+    return rebuild(expr, lambda e: values.get(e) if _IS_VAR[type(e)] else None) if values else expr
 
 
 def walk(expr: ir.Expr) -> Iterator[ir.Expr]:
     """Yield an expression and all its subexpressions, parents first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    left = [expr]
+    while left:
+        yield (found := left.pop())
+        left += reversed(children(found))
 
 
 def loads(expr: ir.Expr) -> list[TensorLoad]:
@@ -118,7 +143,7 @@ def loads(expr: ir.Expr) -> list[TensorLoad]:
 
 def uses(expr: ir.Expr, var: ir.Var) -> bool:
     """Whether an expression contains a variable."""
-    return any(isinstance(e, ir.Var) and e.same_as(var) for e in walk(expr))
+    return any(_IS_VAR[type(e)] and e.same_as(var) for e in walk(expr))
 
 
 def step_of(offset: ir.Expr, var: ir.Var) -> int | None:

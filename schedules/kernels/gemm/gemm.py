@@ -156,6 +156,7 @@ class Gemm(ABC, Generic[P, Q]):
 
     def __init__(self, unit: Unit[P, Q]) -> None:
         self.unit = unit
+        self._parsed: tuple[Workload, tuple[Q, ...]] | None = None
 
     def matches(self, workload: Workload, core: Core) -> Match | Diagnostic:
         """Accept products with constant weights, of the unit's dtypes, on cores with its instruction."""
@@ -228,7 +229,11 @@ class Gemm(ABC, Generic[P, Q]):
 
     def products(self, workload: Workload) -> tuple[Q, ...]:
         """Return the products of a workload that the kernel takes."""
-        return taken(self.unit.products(workload), workload)
+        # Estimates of a hundred candidates ask for those of one workload, whose hash takes as long.
+        parsed = self._parsed
+        if parsed is None or parsed[0] is not workload:
+            self._parsed = parsed = workload, taken(self.unit.products(workload), workload)
+        return parsed[1]
 
     def _data(self, workload: Workload, products: Sequence[Q], inputs: Sequence[tirx.Buffer]) -> tirx.Buffer:
         """Return the data, or emit a copy in planes, with its border or a vector of slack, if one is needed."""
