@@ -97,6 +97,10 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Shapes]] = {
     "tanh of exp": (lambda x: op.tanh(op.exp(x)), [((67,), F32)]),
     "log": (lambda x: op.log(op.abs(x)), [((3, 37), F32)]),
     "silu": (op.nn.silu, [((3, 5), F32)]),
+    "silu of a product": (
+        lambda x, y, z: op.nn.silu(op.multiply(op.add(x, y), op.multiply(x, z))),
+        [((5, 33), F32)] * 3,
+    ),
     "softmax": (lambda x: op.nn.softmax(x, axis=-1), [((2, 3, 31), F32)]),
     "softmax of columns": (lambda x: op.nn.softmax(x, axis=1), [((2, 9, 31), F32)]),
     "layer norm": (

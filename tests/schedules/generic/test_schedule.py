@@ -77,6 +77,11 @@ def test_computes_the_same_on_a_board(board, tmp_path):
         np.testing.assert_allclose(a, e, rtol=0, atol=bound, err_msg=name)
 
 
+def test_what_silu_has_twice_is_not_stored_between():
+    func = lowered(CASES["silu of a product"][0], *CASES["silu of a product"][1])
+    assert generic.schedule(func, host()).done == "vectors of 8"
+
+
 def test_bfloat16_is_left_to_tvm():
     func = lowered(lambda x: op.multiply(x, x), ((5, 9), "bfloat16"))
     assert generic.schedule(func, host()).done == "unscheduled: bfloat16"
