@@ -103,8 +103,14 @@ def _key_dtype(dtype: str) -> str:
     return "int64" if dtype == "float64" else "int32"
 
 
-def keys(data: te.Tensor) -> te.Tensor:
-    """Return integers in the order of the elements, a NaN above all others; 0 and -0 have the same."""
+def keys(data: te.Tensor, total: bool = False) -> te.Tensor:
+    """Return integers in the order of the elements.
+
+    Args:
+        data: Floats or booleans.
+        total: Whether the order is IEEE 754's totalOrder, in which a negative NaN is below all numbers and -0 below 0;
+            else a NaN is above all numbers, and 0 and -0 are equal.
+    """
     dtype = str(data.dtype)
     of = _key_dtype(dtype)
     wide = of.replace("int", "float")
@@ -117,6 +123,8 @@ def keys(data: te.Tensor) -> te.Tensor:
         number = tirx.reinterpret(of, x)
         # Of negative numbers, the greater has the lesser bits.
         number = tirx.Select(number < tirx.const(0, of), number ^ most, number)
+        if total:
+            return number
         number = tirx.Select(tirx.EQ(x, tirx.const(0, wide)), tirx.const(0, of), number)
         return tirx.Select(tirx.isnan(x), most, number)
 

@@ -21,6 +21,8 @@ from arm_ext.frontends.onnx.forms import like, reduce
 _SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))
 
 _DROPOUT_TELLS = 12
+_WHERE = 9
+"""Opset since which there is Where."""
 _GROUP = 16
 """Most inputs of one Sum, Max, Min or Mean."""
 
@@ -161,6 +163,22 @@ def is_infinite(e: Expansion) -> None:
     signs = [s for s, name in ((1, "detect_positive"), (-1, "detect_negative")) if e.attribute(name, 1)]
     if len(signs) == 1:
         e.emit("Equal", [x, like(e, signs[0] * math.inf, x)], e.node.output[0])
+
+
+def sign(e: Expansion) -> None:
+    """Replace Sign of floats by choices, which keep a NaN; TVM's of it is 0."""
+    (x,) = e.inputs("input")
+    if e.dtype(x).kind not in "iu" and e.opset() >= _WHERE:
+        zero, (above, below) = like(e, 0, x), (like(e, number, x) for number in (1, -1))
+        rest = e.emit("Where", [e.emit("Less", [x, zero]), below, x])
+        e.emit("Where", [e.emit("Greater", [x, zero]), above, rest], e.node.output[0])
+
+
+def thresholded_relu(e: Expansion) -> None:
+    """Replace ThresholdedRelu by a choice, which is 0 for a NaN; TVM's is a product, which is one."""
+    (x,) = e.inputs("X")
+    is_above = e.emit("Greater", [x, like(e, e.attribute("alpha", 1.0), x)])
+    e.emit("Where", [is_above, x, like(e, 0, x)], e.node.output[0])
 
 
 def dropout(e: Expansion) -> None:

@@ -85,9 +85,11 @@ _STANDARD: dict[str, Expand] = {
     "RoiAlign": roi_align,
     "STFT": fourier.stft,
     "Scan": control.scan,
+    "Sign": elementwise.sign,
     "Slice": older.slice_by_attributes,
     "SpaceToDepth": rearrange.space_to_depth,
     "TensorScatter": rearrange.tensor_scatter,
+    "ThresholdedRelu": elementwise.thresholded_relu,
     "TopK": older.top_k_by_input,
     "Upsample": upsample,
 }

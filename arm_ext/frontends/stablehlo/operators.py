@@ -164,6 +164,12 @@ def _check_sizes(site: Site, types: Sequence[Any]) -> None:
                 raise site.refuse("the shape of a value of it", list(tensor.shape), _NOT_EMPTY)
 
 
+_SIZES = (
+    "a size of its result follows from an input's value, which only the run knows: export the program for fixed "
+    "sizes, or for symbolic ones (jax.export.symbolic_shape), which follow from the inputs' shapes that --shape gives"
+)
+
+
 def refuse_unsupported(operators: Mapping[Any, str]) -> None:
     """Refuse a model for the operators, and types of values, that cannot be compiled.
 
@@ -179,4 +185,9 @@ def refuse_unsupported(operators: Mapping[Any, str]) -> None:
             missing.setdefault(operator_name(op), []).append(name)
         elif strange is not None:
             missing.setdefault(f"{operator_name(op)} of {strange}", []).append(name)
-    refuse_operators(missing)
+    refuse_operators(missing, dict.fromkeys(filter(_has_sizes_of_data, missing), _SIZES))
+
+
+def _has_sizes_of_data(operator: str) -> bool:
+    """Whether an operator that is left has a size that an input's value decides."""
+    return operator.partition(".")[2].startswith(("dynamic_", "real_dynamic_", "set_dimension_size"))

@@ -13,6 +13,7 @@ from arm_ext.frontends.stablehlo.reductions import counts
 from arm_ext.frontends.stablehlo.scalars import behaves
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
+from relay_passes.canonicalize.define_sorts import gathered, keys
 
 R = relax.op
 
@@ -76,8 +77,15 @@ def _top_k(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     assert tensor is not None  # operators with other types are refused before
     (k,) = ints(op, "k")
     largest = attribute(op, "largest") is None or flag(op, "largest")
-    both = t.emit(R.topk(t.full(x), k, -1, "both", largest, tensor.dtype))
-    return [t.hold(TupleGetItem(both, index)) for index in range(2)]
+    data = t.full(x)
+    if "float" not in x.dtype:
+        both = t.emit(R.topk(data, k, -1, "both", largest, tensor.dtype))
+        return [t.hold(TupleGetItem(both, index)) for index in range(2)]
+    # It compares floats by their total order.
+    order = t.emit(t.builder.call_te(keys, data, True, primfunc_name_hint="keys"))
+    places = t.emit(R.topk(order, k, -1, "indices", largest, tensor.dtype))
+    values = t.builder.call_te(gathered, data, places, len(x.shape) - 1, primfunc_name_hint="gathered")
+    return [t.hold(values), t.hold(places)]
 
 
 # Operator → what converts it.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of any number of inputs, with as many as no exporter writes."""
+"""Operators of any number of inputs, with as many as no exporter writes; NaN."""
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.selftest import run_on_host
@@ -32,3 +33,15 @@ def test_many(operator: str, function: object):
     (got,) = run_on_host(import_onnx(model).mod, values)
     wanted = function(np.stack(values * (COUNT // TENSORS)).astype(np.float64), axis=0)  # type: ignore[operator]
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("operator", ["Sign", "ThresholdedRelu"])
+def test_a_nan_is_as_onnx_defines_it(operator: str, dtype: str):
+    x = np.array([np.nan, -2, -0.0, 0.5, 3, np.inf]).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    ends = [helper.make_tensor_value_info(name, kind, x.shape) for name in "xy"]
+    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_array_equal(run_on_host(import_onnx(model).mod, [x])[0], wanted, strict=True)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
+from jax import Array, export, lax
 
 from arm_ext.common.errors import EnvError, ModelError, UsageError
 from arm_ext.frontends import load
@@ -181,6 +181,26 @@ RANDOM = """
   %k, %r = stablehlo.rng_bit_generator %s, algorithm = DEFAULT : (tensor<2xui64>) -> (tensor<2xui64>, tensor<2x3xui32>)
   %f = stablehlo.convert %r : (tensor<2x3xui32>) -> tensor<2x3xf32>
   return %f : tensor<2x3xf32>"""
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_nan_has_the_place_that_jax_gives_it(dtype: str):
+    def function(x: Array) -> list[Array]:
+        extremes = x.argmax(-1), x.argmin(-1), x.max(-1), jnp.median(x, -1), jnp.nanmax(x, -1)
+        return [*lax.top_k(x, 5), jnp.sort(x, -1), jnp.argsort(x, -1, descending=True), *extremes]
+
+    nan = np.nan
+    rows = [
+        [-0.0, nan, 2, -np.inf, 0.0, -nan, 3],
+        [nan, -1, -nan, 1, nan, 0, 7],
+        [0, -0.0, 1, -1, 0.0, 5, -5],
+    ]
+    x = np.array(rows).astype(np.dtype(dtype))
+    model = import_stablehlo(bytecode(function, [x]), "m")
+    for found, value in zip(run_on_host(model.mod, [x]), function(jnp.asarray(x)), strict=True):
+        wanted = np.asarray(value)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found.astype(float), wanted.astype(float))
 
 
 def test_random_numbers_are_refused():

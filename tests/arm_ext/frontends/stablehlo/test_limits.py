@@ -124,3 +124,18 @@ def test_branches_inside_each_other():
     for depth in (MOST_NESTED + 1, 200):
         with pytest.raises(ModelError, match=f"stablehlo.if node .* nested more than {MOST_NESTED} deep"):
             import_stablehlo(ifs(depth), "m")
+
+
+def test_sizes_that_follow_from_data_are_refused_with_advice():
+    text = """
+    func.func @main(%n: tensor<1xi64>) -> tensor<f32> {
+      %rows = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %sum = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [0]
+        : (tensor<?xf32>, tensor<f32>) -> tensor<f32>
+      return %sum : tensor<f32>
+    }"""
+    with pytest.raises(
+        ModelError, match=r"dynamic_iota \(1x\): line 3\n\s+a size of .*jax\.export\.symbolic_shape"
+    ):
+        import_stablehlo(text.encode(), "m")
