@@ -171,6 +171,10 @@ class Access(OperatorConverter):  # type: ignore[misc]
         value: npt.NDArray[Any] = super().get_tensor_value(tensor, is_sparse)
         return value
 
+    def _indices_or_empty(self, indices: Any) -> Any:
+        """Return numbers of tensors; of a list that the file leaves out, for which flatbuffers gives 0, none."""
+        return [] if indices is None or isinstance(indices, int) else indices
+
     def _tensors(self, indices: Any) -> list[Any]:
         """Return tensors of the file; those with a scale that are not quantised are shown without it."""
         tensors: list[Any] = super().get_tensors(indices)

@@ -41,7 +41,7 @@ def folded(c: Any, op: Any, code: str) -> list[_Array] | None:
     Returns:
         Arrays with the dtypes of the outputs; None if they must be computed at run time.
     """
-    outputs = [c.tensor(int(number)) for number in op.OutputsAsNumpy()]
+    outputs = [c.tensor(int(number)) for number in c._indices_or_empty(op.OutputsAsNumpy())]
     if any(output.qnn_params for output in outputs):
         return None
     found: Sequence[Any] | None

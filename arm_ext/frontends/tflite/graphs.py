@@ -119,7 +119,7 @@ def check_size(count: int) -> None:
 
 
 def _inputs(c: Any, op: Any) -> list[relax.Expr]:
-    return [c.value(int(number)) for number in op.InputsAsNumpy()]
+    return [c.value(int(number)) for number in c._indices_or_empty(op.InputsAsNumpy())]
 
 
 def _result(values: list[relax.Expr]) -> Any:

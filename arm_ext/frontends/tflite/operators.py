@@ -125,11 +125,24 @@ def _places_from_0(c: Any, found: relax.Tuple) -> relax.Expr:
 def _fully_connected(c: Any, op: Any) -> relax.Expr:
     """Convert FULLY_CONNECTED, whose input upstream does not flatten."""
     data, weight = c.get_input_tensors(op)[:2]
+    if weight.tensor.Type() == tflite.TensorType.INT4 and not weight.qnn_params:
+        raise ModelError(
+            "its weights of 4 bits have a scale for each block of a row, which is not supported: quantise them with a "
+            "scale for each row (per channel)"
+        )
     (output,) = c.get_output_tensors(op)
     depth = shape_of(weight)[1]
     if len(shape_of(output)) == 2 and shape_of(data)[1:] != (depth,):
         c.show(data.tensor_idx, relax.op.reshape(c.get_tensor_expr(data), (-1, depth)))
     return c.convert_fully_connected(op)
+
+
+def _where(c: Any, op: Any) -> relax.Expr:
+    """Refuse WHERE, whose result has as many rows as its condition has true elements."""
+    raise ModelError(
+        "the size of its result depends on the data, and a compiled model has static shapes: end the model at its "
+        "condition, and find the indices in the program that calls it"
+    )
 
 
 def _batch_matmul(c: Any, op: Any) -> relax.Expr:
@@ -207,5 +220,6 @@ OWN: dict[str, Convert] = {
     "SQUEEZE": _reshape,
     "SVDF": svdf,
     "TRANSPOSE_CONV": _transpose_conv,
+    "WHERE": _where,
 }
 """TFLite's operator name → its converter."""

@@ -208,8 +208,8 @@ def test_rounds_of_loops_count_towards_the_limit(tmp_path: Path, monkeypatch: py
         load(tmp_path, _looped([0]))
 
 
-def _counter(*, assigned: bool) -> bytes:
-    """x + s, which is s then; s begins with 1, 2, 3."""
+def _counter(*, assigned: bool, leaves_out: bool = False) -> bytes:
+    """x + s, which is s then; s begins with 1, 2, 3. Empty lists of inputs may be left out of the file."""
     m, begin = TfliteBuilder(), TfliteBuilder()
     m.op("CALL_ONCE", [], [], initSubgraphIndex=1)
     for graph in (m, begin):
@@ -220,6 +220,8 @@ def _counter(*, assigned: bool) -> bytes:
     m.op("ADD", [m.take("float32", 1, 3), old], [new])
     if assigned:
         m.op("ASSIGN_VARIABLE", [0, new], [])
+    for holder in (begin, *m.operators, *begin.operators) if leaves_out else ():
+        holder.inputs = holder.inputs or None
     return program(m, begin, outputs={0: [new], 1: []})
 
 
@@ -229,8 +231,9 @@ def _handle(m: TfliteBuilder) -> int:
     return number
 
 
-def test_variable_is_a_state(tmp_path: Path):
-    model = _counter(assigned=True)
+@pytest.mark.parametrize("leaves_out", [False, True])
+def test_variable_is_a_state(tmp_path: Path, leaves_out: bool):
+    model = _counter(assigned=True, leaves_out=leaves_out)
     imported = load(tmp_path, model)
     (state,) = imported.states
     assert (state.input, state.output) == ("kept", "kept.next")

@@ -155,6 +155,23 @@ def test_all_unsupported_operators_at_once(tmp_path: Path):
     assert "RNN (1x): loop" in str(error.value)
 
 
+def test_indices_of_true_elements_are_refused(tmp_path: Path):
+    m = TfliteBuilder()
+    m.op("WHERE", [m.take("bool", 1, 4)], [m.tensor("int64", 1, 2, name="indices")])
+    with pytest.raises(ModelError, match=r"WHERE node 'indices' .*size of its result depends on the data"):
+        load(tmp_path, m.build())
+
+
+def test_weights_with_a_scale_for_each_block_are_refused(tmp_path: Path):
+    m = TfliteBuilder()
+    w = m.hold(m.rng.integers(-8, 8, (4, 8)), "int8")
+    m.op("FULLY_CONNECTED", [m.take("float32", 1, 8), w], [m.tensor("float32", 1, 4, name="y")])
+    m.tensors[w].type = tflite.TensorType.INT4
+    m.buffers[m.tensors[w].buffer].data = list(range(16))
+    with pytest.raises(ModelError, match=r"FULLY_CONNECTED node 'y' .*a scale for each block of a row"):
+        load(tmp_path, m.build())
+
+
 def test_operator_that_is_not_what_the_model_declares_is_named(tmp_path: Path):
     m = TfliteBuilder()
     m.op(
