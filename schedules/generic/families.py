@@ -13,7 +13,7 @@ that name are those of scalar loops, or more: what no schedule was written for.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir
 from tvm.ir.expr import TensorLoad
@@ -36,7 +36,7 @@ from schedules.generic.expressions import (
 from schedules.generic.fusion import values_of
 from schedules.generic.loops import lanes_for
 from schedules.generic.stages import Axis, Stage
-from schedules.generic.transpose import INTERLEAVED, transposition
+from schedules.generic.transpose import interleaved_values, is_interleaved, transposition
 from schedules.generic.vector import shuffled_stride, table_index
 from schedules.kernels.common.contract import Match, declined
 
@@ -123,8 +123,10 @@ def _transpose(nest: Stage, where: Where) -> Match | Diagnostic:
             "one",
             unfit=True,
         )
-    if along.extent in INTERLEAVED and step_of(nest.indices[0], read.var) == along.extent:
-        return _whole("transpose", nest, read, where) or Match("interleaved")
+    if is_interleaved(nest, along, read):
+        rows = [replace(nest, value=value) for value in interleaved_values(nest, along)]
+        answers = (_whole("transpose", row, read, where) for row in rows)
+        return next((answer for answer in answers if answer is not None), Match("interleaved"))
     short = min(along.extent, read.extent)
     if short < REGISTER_BITS // _bits(nest.value) and nest.size * where.rows > SMALL:
         return declined(

@@ -8,10 +8,20 @@ and turned round as what is stored, which is often narrower.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
+from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.generic.expressions import element, lanes_of, loads, step_of
+from schedules.generic.expressions import (
+    CONDITIONAL,
+    call_name,
+    element,
+    lanes_of,
+    loads,
+    rebuild,
+    step_of,
+    substitute,
+)
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.vector import VectorPosition, compute, splat, store
@@ -39,20 +49,48 @@ def transposition(nest: Stage, along: Axis) -> Axis | None:
     return None
 
 
+def is_interleaved(nest: Stage, along: Axis, read: Axis) -> bool:
+    """Whether a nest stores vectors along `read` interleaved by ST2, ST3 or ST4."""
+    return along.extent in INTERLEAVED and step_of(nest.indices[0], read.var) == along.extent
+
+
+def interleaved_values(nest: Stage, along: Axis) -> list[ir.Expr]:
+    """Return a nest's value for each index of a short axis, without conditions that this index decides.
+
+    Such are those of a shuffle of channels: whether the element is of the first or the second of two joined tensors.
+    """
+    analyzer = sym.Analyzer()
+    for axis in nest.axes:
+        analyzer.bind(axis.var, ir.Range(0, axis.extent))
+
+    def decided(expr: ir.Expr) -> ir.Expr | None:
+        if call_name(expr) != CONDITIONAL:
+            return None
+        condition = analyzer.simplify(expr.args[0])
+        if not isinstance(condition, prim.IntImm):
+            return None
+        return rebuild(expr.args[1 if int(condition) else 2], decided)
+
+    dtype = str(along.var.ty.dtype)
+    rows = (substitute(nest.value, {along.var: tirx.IntImm(dtype, row)}) for row in range(along.extent))
+    return [rebuild(value, decided) for value in rows]
+
+
 def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: VectorPosition, parallel: bool) -> str:
     """Emit a nest in transposed blocks; return a short description of its form for reports."""
     outer = [axis for axis in nest.axes if axis is not along and axis is not read]
-    interleaved = along.extent in INTERLEAVED and step_of(nest.indices[0], read.var) == along.extent
+    interleaved = is_interleaved(nest, along, read)
     bits = int(element(nest.value).lstrip("abdefilnotu"))
     natural = max(2, REGISTER_BITS // bits)
     lanes = lanes_for(read.extent, INTERLEAVED_LANES if interleaved else natural)
     rows = along.extent if interleaved else lanes_for(along.extent, natural)
+    values = interleaved_values(nest, along) if interleaved else [nest.value] * rows
 
     def block(at: Mapping[ir.Var, ir.Expr], x: ir.Expr, y: ir.Expr) -> None:
         vectors = []
         for row in range(rows):
             here = replace(place, at={**place.at, **at, along.var: x + i64(row), read.var: y})
-            vectors.append(splat(compute(nest.value, replace(here, along=read.var, lanes=lanes)), lanes))
+            vectors.append(splat(compute(values[row], replace(here, along=read.var, lanes=lanes)), lanes))
         turned = [_interleaved(vectors)] if interleaved else _turned(vectors)
         for column, value in enumerate(turned):
             here = replace(place, at={**place.at, **at, along.var: x, read.var: y + i64(column)})

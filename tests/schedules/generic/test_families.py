@@ -40,6 +40,11 @@ def _nchw(x):
     return op.permute_dims(x, [0, 3, 1, 2])
 
 
+def _shuffled(a, b):
+    groups = op.reshape(op.concat([a, b], 3), (1, 24, 24, 2, 48))
+    return op.reshape(op.permute_dims(groups, [0, 1, 2, 4, 3]), (1, 24, 24, 96))
+
+
 def _reflected(x):
     return op.reshape(op.nn.pad(x, (0, 0, 96, 96), pad_mode="reflect"), (1, 704, 1))
 
@@ -92,6 +97,8 @@ NAMED: dict[str, tuple[str, Function, Shapes, float]] = {
     "total": ("pool", _total, BYTES, 3.5),
     "total of uint8": ("pool", _total, UBYTES, 3.5),
     "transpose": ("transpose", _nchw, BYTES, 7),
+    # Two loads and two stores of ST2 for eight, and addresses.
+    "shuffle of channels": ("transpose", _shuffled, (*IMAGE, *IMAGE), 11),
     "transpose f32": ("transpose", _nchw, IMAGE, 20),
     "mean of rows": ("reduction", lambda x: op.mean(x, [1]), (((64, 384), F32),), 8),
 }
