@@ -18,6 +18,7 @@ from tvm.ir import GenericConst
 
 import relay_passes
 import schedules
+from relay_passes.ir.calls import array_of
 from relay_passes.ir.sources import relax_functions
 
 # arm_ext, whose name loads what would import this, and what it computes with.
@@ -65,7 +66,7 @@ def module(mod: tvm.IRModule) -> str:
 
     def add_constant(expr: relax.Expr) -> None:
         if isinstance(expr, GenericConst) and isinstance(expr.ty, relax.TensorType):
-            hashed.update(arrays([expr.value.numpy()]).encode())
+            hashed.update(arrays([array_of(expr)]).encode())
 
     for _, func in relax_functions(mod):
         relax.analysis.post_order_visit(func, add_constant)

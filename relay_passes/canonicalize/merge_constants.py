@@ -9,11 +9,13 @@ Exact; quantised parameters likewise.
 
 import hashlib
 
+import numpy as np
 from tvm import IRModule
 from tvm.ir import GenericConst
 from tvm.runtime import Tensor
 from tvm_ffi import structural_map
 
+from relay_passes.ir.calls import array_of
 from relay_passes.ir.sources import relax_functions
 
 _Key = tuple[str, tuple[int, ...], bytes]
@@ -27,8 +29,8 @@ def merge_constants(mod: IRModule) -> IRModule:
     def merged(constant: GenericConst) -> GenericConst:
         if not isinstance(constant.value, Tensor):  # a planned function has strings and element types, too
             return constant
-        value = constant.value.numpy()
-        digest = hashlib.sha256(value.tobytes()).digest()
+        value = array_of(constant)
+        digest = hashlib.sha256(value.reshape(-1).view(np.uint8).data).digest()
         return first.setdefault((str(value.dtype), value.shape, digest), constant)
 
     for gv, func in relax_functions(mod):

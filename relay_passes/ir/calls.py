@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from tvm import relax
 from tvm.ir import Attrs, Call, Expr, GenericConst, Op, Tuple, TupleGetItem, Var, make_node
@@ -33,6 +34,15 @@ def name_of(expr: Expr) -> str:
 def tensor_const(value: npt.NDArray[Any]) -> GenericConst:
     """Return a constant of the array's own dtype, which `relax.const` alone would narrow from 64 to 32 bits."""
     return relax.const(value, str(value.dtype))
+
+
+def array_of(constant: GenericConst) -> npt.NDArray[Any]:
+    """Return the value of a constant tensor: a read-only view, or a copy where dlpack lacks the dtype (bfloat16)."""
+    try:
+        view: npt.NDArray[Any] = np.from_dlpack(constant.value)
+    except RuntimeError:
+        return np.asarray(constant.value.numpy())
+    return view
 
 
 def with_attrs(call: Call, args: Sequence[Expr] | None = None, **changes: Any) -> Call:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from tvm.ir import Attrs, Call, Expr, GenericConst, Op, Var
 
-from relay_passes.ir.calls import SHAPE_ONLY, name_of, tensor_const, with_attrs
+from relay_passes.ir.calls import SHAPE_ONLY, array_of, name_of, tensor_const, with_attrs
 from relay_passes.ir.shapes import axes_of, static_shape
 from relay_passes.ir.sources import Names, sources_of, union
 from relay_passes.layout.form import Form
@@ -68,7 +68,7 @@ class Static:
 def static_of(value: Expr, statics: Mapping[Var, Static]) -> Static | None:
     """Return the compile-time value of an operand, or None."""
     if isinstance(value, GenericConst):
-        return Static(value.value.numpy())
+        return Static(array_of(value))
     return statics.get(value) if isinstance(value, Var) else None
 
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
 import pytest
+import tvm
 from tvm import relax
 from tvm.relax import op
 
-from relay_passes.ir.calls import nodes_of, with_attrs
+from relay_passes.ir.calls import array_of, nodes_of, with_attrs
 from tests.relay_passes.graphs import tensor
 from tests.relay_passes.layout.nets import net
 
@@ -16,6 +20,15 @@ def test_with_attrs_changes_what_is_named_only():
     assert (list(new.attrs.pool_size), bool(new.attrs.ceil_mode)) == ([3, 2], True)
     assert str(old.attrs.layout) == "NCHW"
     assert with_attrs(op.nn.relu(x)).attrs is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.bool_, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
+def test_the_array_of_a_constant_has_its_dtype_and_values(dtype: npt.DTypeLike, shape: tuple[int, ...]):
+    value = np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
+    found = array_of(relax.const(tvm.runtime.tensor(value)))
+    assert found.dtype == value.dtype
+    np.testing.assert_array_equal(found, value)
 
 
 def test_tensors_in_a_tuple_stand_in_a_row():
