@@ -12,8 +12,9 @@ Shapes = dict[str, tuple[int, ...]]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
-# In what upstream says where it would have to write a shape that is computed at run time.
-_NO_SHAPE = "to be Shape. However"
+# In what upstream says where it would have to know a shape that is computed at run time, and what it fails in.
+_NO_SHAPE = ("to be Shape. However", "the given input has no shape", "shape_ty->values.has_value()")
+_TO_SHAPE = "ReturnTensorToShapeType"
 
 # Where converters of ours are.
 _OURS = Path(__file__).parents[1]
@@ -65,10 +66,11 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception | str) 
 def failure_of(err: Exception) -> str:
     """Return why a converter failed: what a converter of ours says as it is, other words as a quotation."""
     reason = reason_of(err)
-    if _NO_SHAPE in reason:
+    frames = traceback.extract_tb(err.__traceback__)
+    if any(words in reason for words in _NO_SHAPE) or any(_TO_SHAPE in frame.name for frame in frames):
         return "the shape of its result depends on values that only the run knows: make them constants of the model"
     # By the innermost call of a module of ours or of TVM's: what numpy raises is about what its caller gave it.
-    called = (Path(frame.filename) for frame in reversed(traceback.extract_tb(err.__traceback__)))
+    called = (Path(frame.filename) for frame in reversed(frames))
     known = next((path for path in called if _OURS in path.parents or "tvm" in path.parts), None)
     # That an index is out of bounds is about the model, whoever says it.
     is_ours = isinstance(err, ArmExtError | IndexError) or (known is not None and _OURS in known.parents)

@@ -212,6 +212,9 @@ def _onnx_type(name: str, ty: Type) -> onnx.TypeProto:
     """
     dims = None if not isinstance(ty, relax.TensorType) or ty.shape is None else list(ty.shape.values)
     if dims is None or not all(isinstance(dim, tvm.tirx.IntImm) for dim in dims):
-        raise ModelError(f"'{name}', beside control flow, has a shape that depends on the data: {ty}")
+        raise ModelError(
+            f"'{name}', beside control flow, has a shape that depends on the data: make what decides "
+            "it constants (inputs by --value)"
+        )
     element = helper.np_dtype_to_tensor_dtype(np.dtype(str(ty.dtype)))
     return helper.make_tensor_type_proto(element, [int(dim) for dim in dims])

@@ -84,6 +84,7 @@ _STANDARD: dict[str, Expand] = {
     "ReverseSequence": rearrange.reverse_sequence,
     "RoiAlign": roi_align,
     "STFT": fourier.stft,
+    **dict.fromkeys(("Squeeze", "Unsqueeze"), rearrange.axes_in_a_list),
     "Scan": control.scan,
     "Sign": elementwise.sign,
     "Slice": older.slice_by_attributes,

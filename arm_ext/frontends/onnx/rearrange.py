@@ -9,6 +9,13 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, ints, part, reshape, up_to
 
 
+def axes_in_a_list(e: Expansion) -> None:
+    """Replace the axis of an Unsqueeze or Squeeze that is one number, as in onnx's own functions, by a list."""
+    if len(e.node.input) < 2 or (axes := e.value(e.node.input[1])) is None or axes.ndim:
+        return
+    e.emit(e.node.op_type, [e.node.input[0], e.constant(axes.reshape(1))], e.node.output[0])
+
+
 def space_to_depth(e: Expansion) -> None:
     """Replace SpaceToDepth: [n, c, h b, w b] → [n, b b c, h, w], or with mode CRD [n, c b b, h, w]."""
     (x,) = e.inputs("input")

@@ -255,3 +255,19 @@ def test_models_of_every_opset_are_the_same(build: Callable[[], onnx.ModelProto]
     expected = expected_of(proto, inputs)
     proto.opset_import[0].version = 9
     compare(onnx.version_converter.convert_version(proto, opset), inputs, expected)
+
+
+def test_an_axis_may_be_one_number():
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "last"], ["wide"]),
+        helper.make_node("Squeeze", ["wide", "first"], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 3]), ("y", [3, 1]))
+    ]
+    axes = [numpy_helper.from_array(np.array(axis), name) for name, axis in (("last", -1), ("first", 0))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], axes)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    x = np.arange(3, dtype=np.float32).reshape(1, 3)
+    np.testing.assert_array_equal(run_on_host(import_onnx(model).mod, [x])[0], x.reshape(3, 1), strict=True)
