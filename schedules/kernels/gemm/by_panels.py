@@ -148,7 +148,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
 
     unit: PanelUnit[P]
 
-    def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
+    def find_candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
         """Return each register tile, with blocks of rows for caches and threads; see `panel_selection.blocked`."""
         product = max(self.products(workload), key=lambda product: product.rows.count * product.rows.depth)
         return tuple(

@@ -139,7 +139,7 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
 
     unit: RowUnit[R, Q]
 
-    def candidates(self, workload: Workload, core: Core) -> tuple[R, ...]:
+    def find_candidates(self, workload: Workload, core: Core) -> tuple[R, ...]:
         """Return each register tile; long calls are split into tasks for threads and L1."""
         product = max(self.products(workload), key=lambda product: product.macs)
         found = []

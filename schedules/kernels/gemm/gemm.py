@@ -157,6 +157,7 @@ class Gemm(ABC, Generic[P, Q]):
     def __init__(self, unit: Unit[P, Q]) -> None:
         self.unit = unit
         self._parsed: tuple[Workload, tuple[Q, ...]] | None = None
+        self._found: tuple[Workload, Core, tuple[P, ...]] | None = None
 
     def matches(self, workload: Workload, core: Core) -> Match | Diagnostic:
         """Accept products with constant weights, of the unit's dtypes, on cores with its instruction."""
@@ -176,9 +177,17 @@ class Gemm(ABC, Generic[P, Q]):
             self.unit.tie,
         )
 
-    @abstractmethod
     def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
         """Return each register tile; long calls are split into tasks for threads and caches."""
+        # `default` asks for them, and after it the report for the alternatives.
+        found = self._found
+        if found is None or found[0] is not workload or found[1] is not core:
+            self._found = found = workload, core, self.find_candidates(workload, core)
+        return found[2]
+
+    @abstractmethod
+    def find_candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
+        """Compute what `candidates` returns."""
 
     @abstractmethod
     def estimate(self, workload: Workload, params: P, core: Core) -> float:
