@@ -69,3 +69,14 @@ def test_the_ranking_lists_kernels_by_their_share_of_a_model():
         ("30.0 %", "small", "Pad 1x4 float32"),
         ("20.0 %", "large", "Pow 1x9 float32"),
     ]
+
+
+def test_kernels_of_the_users_cache_are_not_seen_and_its_libraries_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "user"))
+    for name in ("native", "kernels", "selftests"):
+        (tmp_path / "user" / name).mkdir(parents=True)
+    for _ in range(2):
+        own = published_models.own_cache(tmp_path)
+        assert {entry.name: entry.is_symlink() for entry in own.iterdir()} == {"native": True}
