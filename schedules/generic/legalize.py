@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legalisations of Relax operators for which TVM has none, or has loops that cost more."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tvm import ir, relax, te, tirx
+from tvm import ir, relax, te, tirx, topi
 
 from schedules.composites import transposed_convolution
 from schedules.composites.transposed_convolution import Geometry
@@ -13,14 +14,17 @@ from schedules.generic import scatter
 _CONV2D_TRANSPOSE = "relax.nn.conv2d_transpose"
 _LAYOUTS = ("NHWC", "OHWI")
 
-_MAX_POOL2D = "relax.nn.max_pool2d"
-
 _MATMUL = "relax.matmul"
 _HALF = "float16"
 
 _NARROW = 3
 """Most taps along an axis of a narrow window: LLVM unrolls the loops over so few, and computes their offsets once for
 all channels."""
+
+# TVM counts the parameters of Python functions; its own operators have none that it sees.
+_GREATEST_FLOAT = te.comm_reducer(
+    lambda a, b: tirx.max(a, b), lambda dtype: tirx.const(-math.inf, dtype), "max"
+)
 
 
 def _conv2d_transpose(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
@@ -69,6 +73,10 @@ class _Windows:
         meets = self.taps > self.before and (self.outputs - 1) * self.stride < self.before + self.size
         return (meets and self.dilation == 1) or not (self.before or self.after)
 
+    def padded(self, output: ir.Expr, tap: ir.Expr) -> ir.Expr:
+        """Return the index in the padded data that a tap of a window reads."""
+        return output * self.stride + tap * self.dilation
+
     def nearest(self, output: ir.Expr, tap: ir.Expr) -> ir.Expr:
         """Return the index that a tap of a window reads, clamped to the data."""
         at = output * self.stride + tap * self.dilation - self.before
@@ -76,47 +84,57 @@ class _Windows:
         return tirx.min(at, self.size - 1) if self.after else at
 
 
-def _max_pool2d(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """Legalise max pooling without a padded copy of the data if windows are narrow and strided.
+def _max_pool(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    """Legalise max pooling, without a padded copy of the data if windows are narrow and strided.
 
-    There, a window that reaches over an edge reads the element at the edge again. Other pools are legalised by TVM,
-    with a padded copy that ends where the last window does.
+    There, a window that reaches over an edge reads the element at the edge again. Other pools read a padded copy that
+    ends where the last window does. Those of floats begin with an infinity: TVM's begin with the least finite number,
+    and say of a window of infinities that it holds that.
     """
     attrs, layout = call.attrs, str(call.attrs.layout)
+    spatial = [axis for axis in "DHW" if axis in layout]
+    sizes = [[tensor.ty.shape[layout.index(axis)] for tensor in (call.args[0], call)] for axis in spatial]
+    if not all(isinstance(size, tirx.IntImm) for pair in sizes for size in pair):
+        return call.op.get_attr("FLegalize")(builder, call)
     axes = {
         axis: _Windows(
-            *(int(tensor.ty.shape[layout.index(axis)]) for tensor in (call.args[0], call)),
+            *map(int, sizes[at]),
             *(int(each[at]) for each in (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)),
         )
-        for at, axis in enumerate("HW")
+        for at, axis in enumerate(spatial)
     }
     # Otherwise looking for what is nearest takes more instructions than a copy, counted: where windows are wide, or
     # TVM's loops over columns and channels become one.
     cheap = layout[-1] == "C" and axes["W"].stride > 1 and all(axis.taps <= _NARROW for axis in axes.values())
-    if cheap and all(axis.holds_what_is_nearest for axis in axes.values()):
-        return _max_pool2d_of_nearest(builder, call, axes)
-    padding = [*(axis.before for axis in axes.values()), *(axis.after for axis in axes.values())]
-    window = {name: getattr(attrs, name) for name in ("pool_size", "strides", "dilation")}
-    pool = relax.op.nn.max_pool2d(
-        call.args[0], **window, padding=padding, layout=layout, out_layout=attrs.out_layout
-    )
-    return ir.Op.get(_MAX_POOL2D).get_attr("FLegalize")(builder, builder.normalize(pool))
-
-
-def _max_pool2d_of_nearest(
-    builder: relax.BlockBuilder, call: ir.Call, axes: Mapping[str, _Windows]
-) -> ir.Expr:
+    reads_nearest = cheap and all(axis.holds_what_is_nearest for axis in axes.values())
     taps = {name: te.reduce_axis((0, axis.taps), f"tap_{name.lower()}") for name, axis in axes.items()}
+    greatest = _GREATEST_FLOAT if "float" in str(call.ty.dtype) else te.max
 
     def value(data: te.Tensor) -> te.Tensor:
+        def at(name: str, output: ir.Expr) -> ir.Expr:
+            if name not in axes:
+                return output
+            axis = axes[name]
+            return axis.nearest(output, taps[name]) if reads_nearest else axis.padded(output, taps[name])
+
         def most(*output: ir.Expr) -> ir.Expr:
-            places = zip(str(call.attrs.layout), output, strict=True)
-            read = [axes[name].nearest(at, taps[name]) if name in axes else at for name, at in places]
-            return te.max(data(*read), [*taps.values()])
+            return greatest(data(*map(at, layout, output)), [*taps.values()])
 
-        return te.compute(call.ty.shape, most, "max_pool2d")
+        if not reads_nearest:
+            data = _padded(data, [axes.get(name) for name in layout])
+        return te.compute(call.ty.shape, most, "max_pool")
 
-    return builder.call_te(value, call.args[0], primfunc_name_hint="max_pool2d")
+    return builder.call_te(value, call.args[0], primfunc_name_hint=call.op.name.rpartition(".")[2])
+
+
+def _padded(data: te.Tensor, axes: Sequence[_Windows | None]) -> te.Tensor:
+    """Return a copy with a border that is no maximum, or the data itself where no window reaches over an edge."""
+    before, after = ([getattr(axis, side) if axis else 0 for axis in axes] for side in ("before", "after"))
+    if not any(before + after):
+        return data
+    dtype = str(data.dtype)
+    border = tirx.const(-math.inf, dtype) if "float" in dtype else tirx.min_value(dtype)
+    return topi.nn.pad(data, before, after, border)
 
 
 def _matmul(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
@@ -136,7 +154,7 @@ def _matmul(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 LEGALIZE: dict[str, Callable[[relax.BlockBuilder, ir.Call], ir.Expr]] = {
     _CONV2D_TRANSPOSE: _conv2d_transpose,
     _MATMUL: _matmul,
-    _MAX_POOL2D: _max_pool2d,
+    **{f"relax.nn.max_pool{rank}d": _max_pool for rank in (1, 2, 3)},
     "relax.scatter_elements": scatter.scatter_elements,
     "relax.scatter_nd": scatter.scatter_nd,
 }
