@@ -70,7 +70,7 @@ class Row(_Record):
 
 
 class Absent(_Record):
-    """A runtime without a row, and the reason."""
+    """A runtime that the table has no row for, and the reason."""
 
     runtime: str
     reason: str
