@@ -22,12 +22,12 @@ from tvm_ffi import structural_map, structural_walk
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
 from relay_passes.canonicalize.define_casts import define_casts
+from relay_passes.canonicalize.define_comparisons import define_comparisons
 from relay_passes.lengths.fix_length import length_argument
 from relay_passes.memory.new_tensors import NEW_TENSOR
 from relay_passes.memory.plan_arena import ALIGNMENT
 from relay_passes.memory.pointer_calls import STACK
 from relay_passes.programs.add_step import KEEP, SWAP
-from schedules.generic.functions_f32 import extremum
 from schedules.tir.emit import EXACT
 
 _PIPELINE = "arm_ext"
@@ -73,10 +73,6 @@ SHORT = _STATEMENTS // 2
 # Most variables that a value may be computed from, counted each time, before it is stored (`_in_memory`).
 _LARGE = 256
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
-
-
-_REDEFINED_FLOATS = (prim.NE, prim.Max, prim.Min)
-_COMPARISONS = (prim.EQ, prim.LT, prim.LE, prim.GT, prim.GE, *_REDEFINED_FLOATS)
 
 
 def _of_others(transform: Pass) -> Pass:
@@ -203,33 +199,6 @@ _TO_BLOCKS = Sequential(
 )
 
 
-def _define_comparisons(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Compare bools as int8, negate a == b for a != b of floats, and keep NaN in their maxima and minima.
-
-    TVM compares bools by instructions for floats, which LLVM refuses. And its a != b of floats is false where one is
-    NaN. (The negation is an exclusive or: TVM simplifies all others to a != b.) Its max(a, b) of floats is b if a is
-    NaN, and so leaves it out; here both are those of IEEE 754-2019, FMAX and FMIN, which return a NaN.
-    """
-
-    def redefined(node: Any) -> Expr:
-        dtype = str(node.a.ty.dtype)
-        if dtype.startswith("bool"):
-            integers = dtype.replace("bool", "int8")
-            compared = type(node)(tirx.Cast(integers, node.a), tirx.Cast(integers, node.b))
-            return tirx.Cast(dtype, compared) if isinstance(node, prim.Max | prim.Min) else compared
-        if not isinstance(node, prim.NE):
-            return extremum("maximum" if isinstance(node, prim.Max) else "minimum", node.a, node.b)
-        equal = prim.EQ(node.a, node.b)
-        return tirx.bitwise_xor(equal, tirx.const(True, str(equal.ty.dtype)))
-
-    return _replaced(func, _COMPARISONS, _is_redefined, redefined)
-
-
-def _is_redefined(node: Any) -> bool:
-    dtype = str(node.a.ty.dtype)
-    return dtype.startswith("bool") or (isinstance(node, _REDEFINED_FLOATS) and "float" in dtype)
-
-
 _TO_LOOPS = Sequential(
     [
         s_tir.transform.LowerMatchBuffer(),
@@ -258,7 +227,7 @@ _TO_CODE = Sequential(
         s_tir.transform.RewriteUnsafeSelect(),
         # These passes see whole vectors, which VectorizeLoop has made by now.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
-        tirx.transform.prim_func_pass(lambda func, _mod, _context: _define_comparisons(func), opt_level=0),
+        tirx.transform.prim_func_pass(lambda func, _mod, _context: define_comparisons(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
         tirx.transform.VerifyMemory(),
     ]

@@ -32,7 +32,7 @@ from arm_ext.pipeline.phases import build
 from arm_ext.target.data_object import write_data_object
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
-from relay_passes.canonicalize import define_casts
+from relay_passes.canonicalize import define_casts, define_comparisons
 from relay_passes.memory import hoist_workspaces, storage_offsets
 from relay_passes.memory.pointer_calls import takes_pointers
 
@@ -243,6 +243,14 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 def _maker() -> str:
     """Return the versions of TVM and hashes of our code generation, which determine the machine code."""
     wheels = fingerprint.wheels("apache-tvm", "apache-tvm-ffi")
-    made_by = (codegen, loops, define_casts, kernel_cache, hoist_workspaces, storage_offsets)
+    made_by = (
+        codegen,
+        loops,
+        define_casts,
+        define_comparisons,
+        kernel_cache,
+        hoist_workspaces,
+        storage_offsets,
+    )
     ours = (inspect.getsource(module) for module in made_by)
     return " ".join((wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))

@@ -10,22 +10,30 @@ its scale are what integer arithmetic needs, and a float one would be four times
 Upstream's FoldConstant knows no such exception and compiles each call by itself (6 s for MobileNetV2); here one
 function holds them all and is compiled once, for the plain "llvm" target, so that constants do not depend on the
 CPU at hand, and without optimisation where little is computed, as it runs once.
+
+A folded value is the one that compiled code would compute, NaN and infinities included: casts and comparisons are
+defined as there, and operators that `schedules` legalises to other numbers than TVM are not folded.
 """
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy.typing as npt
 import tvm
 from tvm import IRModule, relax
 from tvm.ir import Call, GlobalVar, Op, Tuple, TupleType, Var
+from tvm.ir.transform import Pass, Sequential
 from tvm.relax.analysis import free_vars
 from tvm.tirx import IntImm
+from tvm.tirx.compilation_pipeline import get_tir_pipeline, register_tir_pipeline
+from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
 from relay_passes.bounds import OutOfBoundsError, check_indices
 from relay_passes.canonicalize.define_casts import define_casts
+from relay_passes.canonicalize.define_comparisons import define_comparisons
 from relay_passes.ir.legalize import legalize
 from relay_passes.ir.sources import bindings_of, relax_functions
 
@@ -33,9 +41,24 @@ QDQ_WEIGHTS = ("relax.dequantize",)
 
 _QUICKLY_RUN = 1 << 16
 """Number of elements read and written up to which code takes longer to optimise than to run."""
-_ARG_EXTREMA = ("relax.argmax", "relax.argmin")
-"""Operators that are not folded: of a row of infinities, TVM's loops return index -1, and the package's kernel the
-first."""
+_PIPELINE = "relay_passes.fold_constants"
+_UNFOLDED = (
+    *("relax.argmax", "relax.argmin"),  # of a row of the least integer, TVM's loops return index -1
+    *(f"relax.nn.max_pool{rank}d" for rank in (1, 2, 3)),  # TVM's begin with the least finite number
+)
+"""Operators that are not folded, as compiled code computes them by loops with other results."""
+_SUMS = (
+    "sum",
+    "mean",
+    "variance",
+    "std",
+    "prod",
+    "matmul",
+    "nn.avg_pool1d",
+    "nn.avg_pool2d",
+    "nn.avg_pool3d",
+)
+_HALF = "float16"
 _SHAPE_TO_TENSOR = Op.get("relax.shape_to_tensor")
 
 
@@ -79,7 +102,7 @@ def _constant_bindings(func: relax.Function, keep: tuple[str, ...]) -> dict[Var,
             and isinstance(value, Call)
             and isinstance(value.op, Op)
             and (value.op.name == "relax.call_tir" or value.op.has_attr("FLegalize"))
-            and value.op.name not in (*keep, *_ARG_EXTREMA)
+            and value.op.name not in (*keep, *_UNFOLDED)
             and all(operand in found for operand in free_vars(value))
         ):
             found[binding.var] = binding
@@ -115,15 +138,44 @@ def compute(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> list[npt.
 def _run(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> Any:
     mod = relax.transform.DeadCodeElimination(["main"])(mod)
     # What is computed here is the compiler's own memory.
-    mod, _ = check_indices(legalize(mod))
-    for gv, kernel in mod.functions_items():
-        if isinstance(kernel, tvm.tirx.PrimFunc):
-            mod.update_func(gv, define_casts(kernel))
+    mod, _ = check_indices(legalize(mod, dict.fromkeys((f"relax.{name}" for name in _SUMS), _summed)))
     try:
-        main = relax.VirtualMachine(tvm.compile(mod, _target(mod)), tvm.cpu())["main"]
+        made = tvm.compile(mod, _target(mod), tir_pipeline=_registered())
+        main = relax.VirtualMachine(made, tvm.cpu())["main"]
         return main(*(tvm.runtime.tensor(each) for each in inputs))
     except IndexError as err:
         raise OutOfBoundsError.of(err) from err
+
+
+def _summed(builder: relax.BlockBuilder, call: Call) -> relax.Expr:
+    """Legalise an operator that sums: numbers of binary16 in binary32, as compiled code does.
+
+    A sum in binary16 loses its small terms: one of ones stops growing at 2048.
+    """
+    if str(call.ty.dtype) != _HALF:
+        return _legal(builder, call)
+    wide = [builder.emit(_legal(builder, relax.op.astype(x, "float32"))) for x in call.args]
+    full = builder.emit(_legal(builder, Call(call.op, wide, call.attrs)))
+    return _legal(builder, relax.op.astype(full, _HALF))
+
+
+def _legal(builder: relax.BlockBuilder, call: Call) -> relax.Expr:
+    return call.op.get_attr("FLegalize")(builder, builder.normalize(call))
+
+
+@cache
+def _registered() -> str:
+    """Register TVM's own passes, and after them what defines casts and comparisons; return the pipeline's name."""
+    lower, finalize, finalize_device = get_tir_pipeline("default")
+
+    def defined() -> Pass:
+        numbers = prim_func_pass(
+            lambda func, _mod, _context: define_comparisons(define_casts(func)), opt_level=0
+        )
+        return Sequential([numbers, finalize()])
+
+    register_tir_pipeline(_PIPELINE, lambda: (lower, defined, finalize_device))
+    return _PIPELINE
 
 
 def _target(mod: IRModule) -> tvm.target.Target:

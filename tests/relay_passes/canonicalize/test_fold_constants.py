@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+from functools import cache
+
 import numpy as np
+import numpy.typing as npt
+import pytest
 import tvm
 from tvm import relax
 from tvm.ir import Expr
 from tvm.relax import op, transform
 
+from relay_passes.canonicalize.define_sorts import define_sorts
 from relay_passes.canonicalize.fold_constants import fold_constants
 from relay_passes.ir.sources import bindings_of, unnamed_calls
 from tests.relay_passes.graphs import Net, inputs_of, operators, residual_block, run, tensor
@@ -98,6 +103,80 @@ def test_activations_and_outputs_are_left_as_they_are() -> None:
 
     mod = net.module([x], body)
     tvm.ir.assert_structural_equal(fold_constants(mod), mod)
+
+
+_ROW = np.array(
+    [[1, np.nan, -0.0, 0], [-np.inf, -np.inf, -np.inf, -np.inf], [np.inf, -1, 0, -0.0]], np.float32
+)
+_OTHER = np.array(
+    [[np.nan, 2, 0, -0.0], [-np.inf, 0, np.nan, np.inf], [-np.inf, -1, np.nan, -0.0]], np.float32
+)
+_INDEX = np.array([[0, 0, 1, 1]] * 3, np.int64)
+_ONES = np.ones((3, 3000), np.float16)
+
+_FAMILIES = {
+    "relu": (op.nn.relu, np.where(np.isnan(_ROW), _ROW, np.maximum(_ROW, 0))),
+    "clip": (lambda x: op.clip(x, -1.0, 0.5), np.clip(_ROW, -1, 0.5)),
+    "maximum": (lambda x: op.maximum(x, relax.const(_OTHER)), np.maximum(_ROW, _OTHER)),
+    "minimum": (lambda x: op.minimum(x, relax.const(_OTHER)), np.minimum(_ROW, _OTHER)),
+    "max": (lambda x: op.max(x, 1), _ROW.max(1)),
+    "min": (lambda x: op.min(x, 1), _ROW.min(1)),
+    "not_equal": (lambda x: op.astype(op.not_equal(x, relax.const(_OTHER)), "float32"), _ROW != _OTHER),
+    "scatter": (
+        lambda x: op.scatter_elements(x, relax.const(_INDEX), relax.const(_OTHER), 1, "max"),
+        [[np.nan, np.nan, 0, 0], [0, np.nan, -np.inf, -np.inf], [np.inf, np.nan, 0, -0.0]],
+    ),
+    "sum of float16": (lambda _: op.astype(op.sum(relax.const(_ONES), 1), "float32"), [3000.0] * 3),
+    "mean of float16": (lambda _: op.astype(op.mean(relax.const(_ONES), 1), "float32"), [1.0] * 3),
+    "product of float16": (
+        lambda _: op.astype(op.matmul(relax.const(_ONES), relax.const(_ONES[0])), "float32"),
+        [3000.0] * 3,
+    ),
+}
+
+
+@cache
+def _folded() -> dict[str, npt.NDArray[np.float32]]:
+    """Return what fold_constants makes of each family's call of a constant, from one module."""
+    net, rest = Net(), tensor("x", 1)
+
+    def body() -> Expr:
+        calls = [net.emit(name, of(relax.const(_ROW))) for name, (of, _) in _FAMILIES.items()]
+        return net.bb.emit(relax.Tuple([net.emit("add", op.add(rest, call)) for call in calls]))
+
+    adds = [
+        b.value
+        for b in bindings_of(fold_constants(net.module([rest], body))["main"])
+        if hasattr(b.value, "op")
+    ]
+    return {name: add.args[1].value.numpy() for name, add in zip(_FAMILIES, adds, strict=True)}
+
+
+@pytest.mark.parametrize("family", _FAMILIES)
+def test_constants_with_nan_infinities_and_halves_fold_to_what_compiled_code_computes(family: str) -> None:
+    _, expected = _FAMILIES[family]
+    np.testing.assert_array_equal(_folded()[family], expected)
+
+
+def test_sorts_of_constants_with_nan_fold_to_what_compiled_code_computes() -> None:
+    net, x = Net(), tensor("x", 1)
+    row = relax.const(np.array([1, np.nan, -np.inf, 0, np.inf], np.float32))
+
+    def body() -> Expr:
+        return net.emit("add", op.add(x, net.emit("sort", op.sort(row, 0))))
+
+    mod = fold_constants(define_sorts(net.module([x], body)))
+    np.testing.assert_array_equal(run(mod, np.zeros(1, np.float32)), [-np.inf, 0, 1, np.inf, np.nan])
+
+
+def test_maxima_of_pools_stay_calls() -> None:
+    net, x = Net(), tensor("x", 1)
+    row = relax.const(np.full((1, 1, 4, 4), -np.inf, np.float32))
+
+    def body() -> Expr:
+        return net.emit("add", op.add(x, net.emit("pool", op.nn.max_pool2d(row, (2, 2), (2, 2)))))
+
+    assert operators(fold_constants(net.module([x], body))["main"]) == ["nn.max_pool2d", "add"]
 
 
 def test_extrema_of_infinities_fold_to_infinities_and_their_places_stay_calls() -> None:
