@@ -25,6 +25,7 @@ from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import ManifestContents, make_manifest
 from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics, PackageFile
+from arm_ext.pipeline.large_constants import LargeConstants
 from arm_ext.pipeline.machine_code import CompiledProgram, make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs, with_source
 from arm_ext.quantization.accuracy import selftest_distances, warnings
@@ -102,7 +103,13 @@ class Packing:
         def make() -> CompiledProgram:
             initial = [held.initial for held in largest.model.states]
             kernel_cache = largest.options.kernel_cache
-            return make_program(self.merged.result.mod, self.profile, initial, kernel_cache=kernel_cache)
+            return make_program(
+                self.merged.result.mod,
+                self.profile,
+                initial,
+                kernel_cache=kernel_cache,
+                constants=LargeConstants(),
+            )
 
         program, (tested,) = _made([self], make, progress)
         for variant, (selftest, _) in zip(self.merged.variants, tested, strict=True):

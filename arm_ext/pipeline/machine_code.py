@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import tvm
 from tvm import relax, tirx
@@ -28,6 +27,7 @@ from arm_ext.frontends.common import loops
 from arm_ext.pipeline import codegen, fingerprint, kernel_cache
 from arm_ext.pipeline.caches import KERNEL_ENTRIES
 from arm_ext.pipeline.kernel_cache import BODY, KernelCache
+from arm_ext.pipeline.large_constants import LargeConstants
 from arm_ext.pipeline.phases import build
 from arm_ext.target.data_object import write_data_object
 from arm_ext.target.profiles import Profile
@@ -39,9 +39,7 @@ from relay_passes.memory.pointer_calls import takes_pointers
 # As export_library names what it has LLVM write: the functions that call kernels, and the weights.
 _OBJECTS = ("lib0.o", "devc.o")
 _OBJECT = "kernel.o"
-_PACK_IMPORTS, _BLOB_NAME = (
-    tvm.get_global_func(f"runtime.Module{name}") for name in ("PackImportsToTensor", "ImportsBlobName")
-)
+_BLOB_NAME = tvm.get_global_func("runtime.ModuleImportsBlobName")
 _ALLOCATOR = Path(native.__file__).parent / "new_tensor.ll"
 
 _Build = Callable[[tirx.PrimFunc, tvm.target.Target], tvm.runtime.Module]
@@ -55,11 +53,13 @@ class CompiledProgram:
         executable: The code that calls the kernels, and the weights.
         kernels: An object each, in order.
         triple: LLVM triple of all.
+        constants: Weights for which `executable` has placeholders, so that it cannot run in this process.
     """
 
     executable: relax.VMExecutable
     kernels: tuple[bytes, ...]
     triple: str
+    constants: LargeConstants | None = None
 
     def export(self, so: Path, cc: str | None, objects: Sequence[Path] = ()) -> LinkerRecord:
         """Link everything into a shared library.
@@ -78,15 +78,16 @@ class CompiledProgram:
         return record
 
     def _packed(self, mod: tvm.runtime.Module, _is_system: bool, _prefix: str, workspace: str) -> str:
-        """Write the program and its weights as export_library does, but without the copies that LLVM makes."""
-        blob = np.from_dlpack(_PACK_IMPORTS(mod))  # unlike its method numpy, without a copy
+        """Write the program and its weights as export_library does, but without the copies that TVM and LLVM make."""
+        constants = LargeConstants() if self.constants is None else self.constants
         path = Path(workspace) / _OBJECTS[1]
         with path.open("wb") as file:
-            write_data_object(file, "devc", _BLOB_NAME(), blob.data, self.triple)
+            write_data_object(file, "devc", _BLOB_NAME(), constants.serialised(mod), self.triple)
         return str(path)
 
     def machine(self) -> relax.VirtualMachine:
         """Return a virtual machine that runs the program in this process."""
+        assert self.constants is None
         with section("machine code"):
             return relax.VirtualMachine(linked(self.executable, self.kernels), tvm.cpu())
 
@@ -118,6 +119,7 @@ def make_program(
     *,
     runs_here: bool = False,
     kernel_cache: KernelCache | None = None,
+    constants: LargeConstants | None = None,
 ) -> CompiledProgram:
     """Compile a planned module to machine code.
 
@@ -127,6 +129,7 @@ def make_program(
         initial: Initial values of the states, for a model with states.
         runs_here: Whether the program runs in this process, instead of being exported.
         kernel_cache: Completes the kernels that the phases left without a body.
+        constants: Takes the large constants of a program that is exported and does not run in this process.
     """
     kernels = {g.name_hint: f for g, f in planned.functions_items() if isinstance(f, tirx.PrimFunc)}
     by_pointers = [symbol for symbol, func in kernels.items() if takes_pointers(func)]
@@ -136,10 +139,12 @@ def make_program(
         marked.update_func(marked.get_global_var(symbol), func.with_attr(codegen.APART, True))
     with section("code generation"):
         # Runs here are few: they do not pay for optimising what they run.
-        executable = build(marked, profile, initial, optimised=not runs_here, own_allocator=True)
+        executable = build(
+            marked, profile, initial, optimised=not runs_here, own_allocator=True, constants=constants
+        )
     target = profile.tvm_target(optimised=not runs_here)
     objects = packed_objects(kernels, target, kernel_cache)
-    return CompiledProgram(executable, (*objects, _allocator(profile.triple)), profile.triple)
+    return CompiledProgram(executable, (*objects, _allocator(profile.triple)), profile.triple, constants)
 
 
 def packed_objects(

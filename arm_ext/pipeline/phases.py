@@ -25,6 +25,7 @@ from arm_ext.package.manifest import Precision
 from arm_ext.pipeline import codegen
 from arm_ext.pipeline.call_sites import call_sites
 from arm_ext.pipeline.kernel_cache import KernelCache
+from arm_ext.pipeline.large_constants import LargeConstants
 from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
@@ -419,6 +420,7 @@ def build(
     *,
     optimised: bool = True,
     own_allocator: bool = False,
+    constants: LargeConstants | None = None,
 ) -> relax.VMExecutable:
     """Generate machine code for a planned module; weights go inside.
 
@@ -429,6 +431,7 @@ def build(
         optimised: Whether LLVM optimises the code.
         own_allocator: Whether the code is linked with what makes small tensors, instead of the runtime
             (`allocate_directly`).
+        constants: Takes the large constants, in whose places the executable has placeholders.
     """
     by_pointers = [
         gvar.name_hint for gvar, func in planned.functions_items() if codegen.POINTERS in func.attrs
@@ -446,6 +449,7 @@ def build(
     ]
     target = profile.tvm_target(optimised=optimised)
     lowered = tvm.transform.Sequential(passes)(mark_loops(planned))
+    lowered = lowered if constants is None else constants.replaced(lowered)
     with target:
         # `main` as machine code: half the runtime's instructions of the bytecode interpreter (17 k of 36 k in DS-CNN).
         return relax.build(

@@ -2,6 +2,7 @@
 """Object files that hold data alone, in the form that LLVM gives a constant; LLVM would copy it several times."""
 
 import struct
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import BinaryIO
 
@@ -19,19 +20,21 @@ _STRINGS, _DATA, _SYMBOLS = 1, 2, 4  # sections
 _LARGE = 1 << 30
 
 
-def write_data_object(file: BinaryIO, source: str, symbol: str, data: memoryview, triple: str) -> None:
+def write_data_object(
+    file: BinaryIO, source: str, symbol: str, data: Sequence[memoryview], triple: str
+) -> None:
     """Write a relocatable ELF file whose only symbol names read-only data.
 
     Args:
         file: Where to write it.
         source: Name of the source file that the symbol table gives.
         symbol: Name of the data.
-        data: The data.
+        data: The data, in parts of bytes.
         triple: LLVM triple, of aarch64 or x86_64.
     """
     machine, _, _ = triple.partition("-")
-    content = data.cast("B")
-    is_large = machine == "x86_64" and len(content) > _LARGE
+    size = sum(map(len, data))
+    is_large = machine == "x86_64" and size > _LARGE
     # On AArch64 "$d" marks what is no code.
     marks = ["$d"] if machine == "aarch64" else []
     names = [
@@ -49,25 +52,25 @@ def write_data_object(file: BinaryIO, source: str, symbol: str, data: memoryview
         (0, 0, 0, 0, 0, 0),
         (at[source], _LOCAL_FILE, 0, _SHN_ABS, 0, 0),
         *((at[mark], _LOCAL, 0, _DATA, 0, 0) for mark in marks),
-        (at[symbol], _GLOBAL_OBJECT, 0, _DATA, 0, len(content)),
+        (at[symbol], _GLOBAL_OBJECT, 0, _DATA, 0, size),
     ]
     table = b"".join(_SYMBOL.pack(*each) for each in symbols)
     data_at = _HEADER.size
-    padding = -(data_at + len(content)) % 8
-    table_at = data_at + len(content) + padding
+    padding = -(data_at + size) % 8
+    table_at = data_at + size + padding
     strings_at = table_at + len(table)
     sections_at = strings_at + len(strings)
     flags = _SHF_ALLOC | (_SHF_X86_64_LARGE if is_large else 0)
     sections = [
         (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
         (at[".strtab"], _SHT_STRTAB, 0, 0, strings_at, len(strings), 0, 0, 1, 0),
-        (at[names[1]], _SHT_PROGBITS, flags, 0, data_at, len(content), 0, 0, 1, 0),
+        (at[names[1]], _SHT_PROGBITS, flags, 0, data_at, size, 0, 0, 1, 0),
         (at[".note.GNU-stack"], _SHT_PROGBITS, 0, 0, table_at, 0, 0, 0, 1, 0),
         (at[".symtab"], _SHT_SYMTAB, 0, 0, table_at, len(table), _STRINGS, len(symbols) - 1, 8, _SYMBOL.size),
     ]
     counts = (0, _HEADER.size, 0, 0, _SECTION.size, len(sections), _STRINGS)
     file.write(_HEADER.pack(_IDENTITY, _ET_REL, _MACHINES[machine], _EV_CURRENT, 0, 0, sections_at, *counts))
-    file.write(content)
+    file.writelines(data)
     file.write(bytes(padding))
     file.write(table)
     file.write(strings)

@@ -16,12 +16,12 @@ SYMBOL = "__tvm_ffi__library_bin"
 @pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "x86_64-linux-gnu"])
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 31, 4096])
 def test_an_object_says_what_that_of_llvm_does(triple: str, size: int, tmp_path: Path):
-    data = bytes(range(251)) * 17
+    data = memoryview((bytes(range(251)) * 17)[:size])
     ours, llvm = tmp_path / "ours.o", tmp_path / "llvm.o"
     with ours.open("wb") as file:
-        write_data_object(file, "devc", SYMBOL, memoryview(data[:size]), triple)
+        write_data_object(file, "devc", SYMBOL, [data[:3], data[3:]], triple)
     target = json.dumps({"kind": "llvm", "mtriple": triple})
-    tvm.get_global_func("codegen.codegen_blob")(data[:size], False, target, "").write_to_file(str(llvm))
+    tvm.get_global_func("codegen.codegen_blob")(bytes(data), False, target, "").write_to_file(str(llvm))
     assert _content(ours) == _content(llvm)
 
 
