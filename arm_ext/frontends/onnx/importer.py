@@ -32,7 +32,7 @@ from arm_ext.frontends.onnx.nesting import check_depth, check_nesting, refusing_
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
-from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES, refuse_heavy, serialise, sha256
+from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES, refuse_heavy, serialise, sha256, with_constants_of
 from relay_passes.canonicalize.define_division import divides_integers
 
 
@@ -64,6 +64,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         outputs = _output_specs(proto.graph, program.mod)
     inputs = input_specs(proto.graph)
     check_inputs(inputs)
+    source = with_constants_of(program.mod, source)
     return ImportedModel(
         mod=program.mod,
         name=name,

@@ -8,7 +8,7 @@ onnx checks, inlines and infers on a serialised copy of the model, and onnxrunti
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,14 @@ import numpy.typing as npt
 import onnx
 from google.protobuf.message import EncodeError
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from tvm import IRModule
+from tvm.ir import GenericConst
+from tvm.runtime import Tensor
+from tvm_ffi import structural_walk
 
 from arm_ext.common.errors import ModelError
+from relay_passes.ir.calls import array_of
+from relay_passes.ir.sources import relax_functions
 
 SMALL_ELEMENTS = 1024
 """Tensors with fewer elements may hold sizes, axes or starts, so their values are kept."""
@@ -85,6 +91,27 @@ def serialise(model: ModelProto, limit: int = _INLINE_BYTES) -> Serialised:
     return Serialised(light.SerializeToString(), weights)
 
 
+def with_constants_of(mod: IRModule, model: Serialised) -> Serialised:
+    """Return the model with a module's constants for those of its weights that are equal: memory holds them once."""
+    if not model.weights:
+        return model
+    constants: dict[_Beginning, npt.NDArray[Any]] = {}
+
+    def add(constant: GenericConst) -> None:
+        if isinstance(constant.value, Tensor):
+            value = array_of(constant)
+            constants[_beginning(value)] = value
+
+    for _, func in relax_functions(mod):
+        structural_walk(func, [(GenericConst, add)])
+
+    def shared(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        constant = constants.get(_beginning(value), value)
+        return constant if np.array_equal(constant.view(np.uint8), value.view(np.uint8)) else value
+
+    return replace(model, weights={name: shared(value) for name, value in model.weights.items()})
+
+
 def sha256(model: ModelProto) -> str:
     """Return a digest of a model's bytes; above protobuf's limit, of its nodes' and its weights'."""
     try:
@@ -142,6 +169,14 @@ def _bytes(tensor: TensorProto) -> int:
     if tensor.data_type not in helper.get_all_tensor_dtypes():  # onnx's checker refuses it
         return 0
     return int(math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+
+
+_Beginning = tuple[str, tuple[int, ...], bytes]
+
+
+def _beginning(value: npt.NDArray[Any]) -> _Beginning:
+    """Return dtype, shape and first elements of an array, by which few weights of a model are alike."""
+    return value.dtype.str, value.shape, value.reshape(-1)[:16].tobytes()
 
 
 def _merge(target: ModelProto | onnx.GraphProto, source: ModelProto | onnx.GraphProto, left_out: str) -> None:

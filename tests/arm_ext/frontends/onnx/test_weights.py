@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models whose weights are more than protobuf, or a package, can hold."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+from tvm.ir import GenericConst
+from tvm_ffi import structural_walk
 
 import arm_ext
 from arm_ext.common.errors import ArmExtError, ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import reference, run_onnxruntime
-from arm_ext.frontends.onnx.weights import change_without_weights, serialise, sha256, without_weights
+from arm_ext.frontends.onnx.weights import (
+    _INLINE_BYTES,
+    Serialised,
+    change_without_weights,
+    serialise,
+    sha256,
+    with_constants_of,
+    without_weights,
+)
 from arm_ext.package import load_package
+from relay_passes.ir.calls import array_of
 from tests.arm_ext.models import mlp
 
 WIDTH = 64
@@ -62,6 +75,31 @@ def test_weights_beside_the_model_are_the_same_ones(tmp_path: Path):
     np.testing.assert_array_equal(found, expected)
     assert "cannot" not in runtime
     assert serialise(proto).weights == {}
+
+
+def test_weights_are_those_constants_that_are_equal():
+    table = np.random.default_rng(0).standard_normal((WIDTH, WIDTH)).astype(np.float32)
+    other = table.copy()
+    other[-1, -1] += 1
+    tables = {"table": table, "half": table.astype(np.float16), "other": other}
+    builder = relax.BlockBuilder()
+    with builder.function("main", []):
+        builder.emit_func_output(relax.Tuple([relax.const(tables[name]) for name in ("table", "half")]))
+    mod = builder.get()
+    found = with_constants_of(mod, Serialised(b"", tables)).weights
+    assert list(found) == list(tables)
+    for name, constant in zip(tables, map(array_of, mod["main"].body.body.fields), strict=False):
+        assert np.shares_memory(found[name], constant)
+    assert found["other"] is other
+
+
+def test_an_imported_model_has_its_weights_once(tmp_path: Path):
+    model = import_onnx(write(tmp_path, (_INLINE_BYTES >> 2) // WIDTH))
+    assert isinstance(model.reference, partial)
+    (source,) = model.reference.args
+    found: list[np.ndarray] = []
+    structural_walk(model.mod["main"], [(GenericConst, lambda each: found.append(array_of(each)))])
+    assert any(np.shares_memory(source.weights["table"], constant) for constant in found)
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
