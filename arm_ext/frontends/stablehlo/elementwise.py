@@ -15,6 +15,8 @@ from tvm.ir import Call, Expr, Var
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common import maths
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
+from arm_ext.frontends.stablehlo.scalars import by_total_order
+from arm_ext.frontends.stablehlo.sorting import total_order
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
 from relay_passes.canonicalize.define_rounding import rounded
@@ -79,6 +81,10 @@ def _compare(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     direction = word(op, "comparison_direction")
     if operands[0].dtype == "bool" and direction in _BOOLEAN:
         return composed(_BOOLEAN[direction])(t, op, operands)
+    if by_total_order(op):
+        return composed(lambda t, a, b: _COMPARE[direction](total_order(t, a), total_order(t, b)))(
+            t, op, operands
+        )
     return elementwise(_COMPARE[direction])(t, op, operands)
 
 

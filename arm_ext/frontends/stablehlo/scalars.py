@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.frontends.stablehlo.attributes import constant_of, tensor_of, word
+from arm_ext.frontends.stablehlo.attributes import attribute, constant_of, tensor_of, word
 from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
 
@@ -62,6 +62,20 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def by_total_order(op: Any) -> bool:
+    """Whether a comparison of floats is by IEEE 754's totalOrder: -NaN < -inf < -0 < 0 < inf < NaN."""
+    return attribute(op, "compare_type") is not None and word(op, "compare_type") == "TOTALORDER"
+
+
+def total_order(x: Array) -> Array:
+    """Return integers that compare as floats do by their total order; other numbers as they are."""
+    if x.dtype.kind not in "fV":
+        return x
+    bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
+    # Of negative numbers, the greater has the lesser bits.
+    return np.asarray(np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits))
+
+
 def computable(op: Any) -> bool:
     """Whether `compute` supports an operator."""
     return op.operation.name in FUNCTIONS or op.operation.name in ("stablehlo.compare", "stablehlo.convert")
@@ -75,7 +89,8 @@ def compute(op: Any, operands: Sequence[Array]) -> Array:
         if name == "stablehlo.convert":
             value = operands[0]
         elif name == "stablehlo.compare":
-            value = _COMPARE[word(op, "comparison_direction")](*operands)
+            order = map(total_order, operands) if by_total_order(op) else operands
+            value = _COMPARE[word(op, "comparison_direction")](*order)
         else:
             value = FUNCTIONS[name](*operands)
         return cast(np.asarray(value), tensor.dtype)
@@ -256,7 +271,10 @@ def behaves(block: Any, dtypes: Sequence[str], wanted: Callable[..., Iterable[An
         dtypes: Dtypes of its arguments.
         wanted: Arguments, as numbers, to results.
     """
-    numbers = [(0, 1) if dtype == "bool" else (0, 1, 3, 100) for dtype in dtypes]
+    numbers = [
+        (0, 1) if dtype == "bool" else (0, 1, 3, 100 if dtype.startswith("uint") else -100)
+        for dtype in dtypes
+    ]
     for choice in itertools.product(*numbers):
         given = evaluate(block, [np.array(x, dtype) for x, dtype in zip(choice, dtypes, strict=True)])
         if given is None or [float(x) for x in given] != [float(x) for x in wanted(*choice)]:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """StableHLO's sort, whose comparison is a region that is recognised by evaluating it for a few numbers."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import relax
 from tvm.ir import Expr, TupleGetItem
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.stablehlo import scalars
 from arm_ext.frontends.stablehlo.attributes import attribute, flag, ints, tensor_of
 from arm_ext.frontends.stablehlo.reductions import counts
-from arm_ext.frontends.stablehlo.scalars import behaves
+from arm_ext.frontends.stablehlo.scalars import Array, evaluate
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
 from relay_passes.canonicalize.define_sorts import gathered, keys
@@ -20,20 +24,55 @@ R = relax.op
 # Most operands of a sort: its comparator is tried with all combinations of a few numbers.
 _MAX_SORTED = 3
 
+# Numbers that a comparator is tried with, by what their dtype begins with.
+_FLOATS = (-np.nan, -np.inf, -1.0, -0.0, 0.0, 1.0, np.nan)
+_NUMBERS: dict[str, Sequence[float]] = {
+    "bool": (0, 1),
+    "uint": (0, 1, 3, 100),
+    "int": (-100, -1, 0, 1, 3),
+    "float": _FLOATS,
+    "bfloat": _FLOATS,
+}
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What a sort compares by.
+
+    Attributes:
+        keys: Indices of the operands that are compared, the first one first.
+        descending: Whether the greatest element is first.
+        total: Whether floats are compared by their total order; else -0 equals 0, and a NaN is above all numbers.
+    """
+
+    keys: list[int]
+    descending: bool
+    total: bool
+
 
 def _sort(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     (axis,) = ints(op, "dimension", (len(operands[0].shape) - 1,))
     axis %= len(operands[0].shape)
-    keys, descending = _order(op, operands)
-    if len(operands) == 1:
-        return [t.hold(R.sort(t.full(operands[0]), axis, descending))]
-    places = _places(t, [t.full(operands[key]) for key in keys], axis, descending)
+    order = _order(op, operands)
+    if len(operands) == 1 and not order.total:
+        return [t.hold(R.sort(t.full(operands[0]), axis, order.descending))]
+    compared = [t.full(operands[key]) for key in order.keys]
+    if order.total:
+        compared = [total_order(t, key) for key in compared]
+    places = _places(t, compared, axis, order.descending)
     return [
         t.hold(R.astype(places, held.dtype))
         if counts(held, axis)
         else t.hold(R.gather_elements(t.full(held), places, axis))
         for held in operands
     ]
+
+
+def total_order(t: Translator, x: Expr) -> Expr:
+    """Return integers that compare as floats do by their total order; other numbers as they are."""
+    if "float" not in str(x.ty.dtype):
+        return x
+    return t.emit(t.builder.call_te(keys, x, True, primfunc_name_hint="keys"))
 
 
 def _places(t: Translator, keys: Sequence[Expr], axis: int, descending: bool) -> Expr:
@@ -50,25 +89,56 @@ def _places(t: Translator, keys: Sequence[Expr], axis: int, descending: bool) ->
     return places
 
 
-def _order(op: Any, operands: list[Held]) -> tuple[list[int], bool]:
-    """Return the operands that are sort keys, the first one first, and whether the order is descending."""
-    block = op.regions[0].blocks[0]
-    dtypes = [held.dtype for held in operands for _ in range(2)]
+def _order(op: Any, operands: list[Held]) -> _Order:
+    """Return what a sort compares by, found by evaluating its comparator for all combinations of a few numbers."""
     count = len(operands)
     choices = [[key] for key in range(count)] + [list(range(n)) for n in range(2, count + 1)]
     if count <= _MAX_SORTED:
-        for keys in choices:
-            for descending in (False, True):
-
-                def before(*v: Any, keys: list[int] = keys, last: bool = descending) -> list[bool]:
-                    left, right = ([v[2 * k + side] for k in keys] for side in (0, 1))
-                    return [left > right if last else left < right]
-
-                if behaves(block, dtypes, before):
-                    return keys, descending
+        given = _tried([held.dtype for held in operands])
+        results = evaluate(op.regions[0].blocks[0], given)
+        for keys, descending in itertools.product(choices, (False, True)):
+            for kind, order in _ORDERS.items():
+                pairs = [[order(given[2 * key + side]) for side in (0, 1)] for key in keys]
+                if results is not None and np.all(results[0] == _before(pairs, descending)):
+                    return _Order(keys, descending, kind == "total")
     raise ModelError(
         f"it orders {count} tensors by a comparison that is not supported; < and > of some of them are"
     )
+
+
+def _tried(dtypes: Sequence[str]) -> list[Array]:
+    """Return a left and a right argument for each dtype; together they have all combinations of a few numbers."""
+    numbers = [_NUMBERS[kind] for dtype in dtypes for kind in _NUMBERS if dtype.startswith(kind)]
+    combined = np.meshgrid(*(each for each in numbers for _ in range(2)), indexing="ij")
+    wanted = [np.dtype(dtype) for dtype in dtypes for _ in range(2)]
+    return [each.reshape(-1).astype(dtype) for each, dtype in zip(combined, wanted, strict=True)]
+
+
+def _canonical(x: Array) -> Array:
+    """Return integers that compare as floats do if -0 equals 0 and each NaN is above all numbers, as JAX sorts."""
+    if x.dtype.kind not in "fV":
+        return x
+    with np.errstate(invalid="ignore"):
+        x = np.where(x == 0, np.zeros_like(x), x)
+        return scalars.total_order(np.where(np.isnan(x), np.full_like(x, np.nan), x))
+
+
+# Ways to compare floats. What the last leaves a NaN out of is no order; it is sorted by the second.
+_ORDERS: dict[str, Callable[[Array], Array]] = {
+    "total": scalars.total_order,
+    "canonical": _canonical,
+    "partial": lambda x: x,
+}
+
+
+def _before(pairs: Sequence[Sequence[Array]], descending: bool) -> Array:
+    """Return whether a first argument comes before a second: by their first keys, and of equal ones by the next."""
+    before, same = np.array(False), np.array(True)
+    with np.errstate(invalid="ignore"):
+        for left, right in pairs:
+            before = before | (same & (left > right if descending else left < right))
+            same = same & (left == right)
+    return before
 
 
 def _top_k(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
@@ -82,8 +152,7 @@ def _top_k(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
         both = t.emit(R.topk(data, k, -1, "both", largest, tensor.dtype))
         return [t.hold(TupleGetItem(both, index)) for index in range(2)]
     # It compares floats by their total order.
-    order = t.emit(t.builder.call_te(keys, data, True, primfunc_name_hint="keys"))
-    places = t.emit(R.topk(order, k, -1, "indices", largest, tensor.dtype))
+    places = t.emit(R.topk(total_order(t, data), k, -1, "indices", largest, tensor.dtype))
     values = t.builder.call_te(gathered, data, places, len(x.shape) - 1, primfunc_name_hint="gathered")
     return [t.hold(values), t.hold(places)]
 

@@ -203,6 +203,49 @@ def test_a_nan_has_the_place_that_jax_gives_it(dtype: str):
         np.testing.assert_array_equal(found.astype(float), wanted.astype(float))
 
 
+def _sorted_by(comparison: str, dtype: str, before: str = "") -> bytes:
+    of = f"(tensor<{dtype}>, tensor<{dtype}>)"
+    return program(
+        f"""
+  %s = "stablehlo.sort"(%x) <{{dimension = 0 : i64, is_stable = true}}> ({{
+    ^bb0(%a: tensor<{dtype}>, %b: tensor<{dtype}>):
+      {before}
+      %r = stablehlo.compare {comparison} : {of} -> tensor<i1>
+      stablehlo.return %r : tensor<i1>
+  }}) : (tensor<8x{dtype}>) -> tensor<8x{dtype}>
+  %t = stablehlo.compare LT, %x, %s, TOTALORDER : (tensor<8x{dtype}>, tensor<8x{dtype}>) -> tensor<8xi1>
+  return %s, %t : tensor<8x{dtype}>, tensor<8xi1>""",
+        f"%x: tensor<8x{dtype}>",
+        f"(tensor<8x{dtype}>, tensor<8xi1>)",
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
+def test_a_total_order_has_places_for_the_signs_of_nan_and_zero(dtype: str):
+    kind = np.dtype({"bf16": "bfloat16"}.get(dtype, dtype.replace("f", "float")))
+    ascending = np.array([-np.nan, -np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan]).astype(kind)
+    bits = f"u{kind.itemsize}"
+    shuffled = ascending[[3, 7, 1, 4, 0, 6, 2, 5]]
+    for direction, wanted in (("LT", ascending), ("GT", ascending[::-1])):
+        model = import_stablehlo(_sorted_by(f"{direction}, %a, %b, TOTALORDER", dtype), "m")
+        found, less = run_on_host(model.mod, [shuffled])
+        np.testing.assert_array_equal(found.view(bits), wanted.view(bits))
+        ranks = np.array([3, 7, 1, 4, 0, 6, 2, 5])
+        np.testing.assert_array_equal(
+            less, ranks < (np.arange(8) if direction == "LT" else np.arange(8)[::-1])
+        )
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i32"])
+def test_a_comparator_of_magnitudes_is_refused(dtype: str):
+    magnitudes = "".join(f"%{x}{x} = stablehlo.abs %{x} : tensor<{dtype}>\n" for x in "ab")
+    text = _sorted_by("LT, %aa, %bb", dtype, magnitudes)
+    if dtype == "i32":
+        text = text.replace(b"TOTALORDER", b"SIGNED")
+    with pytest.raises(ModelError, match="a comparison that is not supported"):
+        import_stablehlo(text, "m")
+
+
 def test_random_numbers_are_refused():
     with pytest.raises(ModelError, match=r"stablehlo\.rng_bit_generator \(1x\)"):
         import_stablehlo(program(RANDOM), "m")
