@@ -47,7 +47,7 @@ Emit = Literal["package", "c-library"]
 """Kind of output that `compile` writes."""
 
 # PHASES and the steps around them, for a progress display.
-STEPS = ("import", *(phase.name for phase in PHASES), "kernels", "self-test", "link", "verify", "package")
+STEPS = ("import", *(phase.name for phase in PHASES), "kernels", "link", "self-test", "verify", "package")
 
 
 @dataclass(frozen=True)

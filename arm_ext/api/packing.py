@@ -26,7 +26,7 @@ from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import ManifestContents, make_manifest
 from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics, PackageFile
 from arm_ext.pipeline.large_constants import LargeConstants
-from arm_ext.pipeline.machine_code import CompiledProgram, make_program
+from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs, with_source
 from arm_ext.quantization.accuracy import selftest_distances, warnings
 from arm_ext.report.npu import of_all
@@ -98,27 +98,23 @@ class Packing:
 
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
         """Compute and write the self-tests; link and check model.so."""
-        largest = self.merged.largest
+        largest, so = self.merged.largest, self.folder / package.SO
 
-        def make() -> CompiledProgram:
-            initial = [held.initial for held in largest.model.states]
-            kernel_cache = largest.options.kernel_cache
-            return make_program(
+        def make() -> LinkerRecord:
+            program = make_program(
                 self.merged.result.mod,
                 self.profile,
-                initial,
-                kernel_cache=kernel_cache,
+                [held.initial for held in largest.model.states],
+                kernel_cache=largest.options.kernel_cache,
                 constants=LargeConstants(),
             )
+            progress("link")
+            runtime = (npu_runtime(self.profile.triple),) if self.merged.result.offers else ()
+            return program.export(so, cc, runtime)
 
-        program, (tested,) = _made([self], make, progress)
+        linker, (tested,) = _made([self], make, progress)
         for variant, (selftest, _) in zip(self.merged.variants, tested, strict=True):
             selftest.save(self.folder / self.merged.selftest_file(variant))
-        progress("link")
-        so = self.folder / package.SO
-        linker = program.export(
-            so, cc, (npu_runtime(self.profile.triple),) if self.merged.result.offers else ()
-        )
         progress("verify")
         with section("verify"):
             check_isa(so, self.profile.features)
@@ -159,7 +155,7 @@ class Packing:
 
         Returns:
             A function that adds the outputs of the source's runtime, which has up to three copies of the weights. It
-            is called once machine code is made and the imported model's weights are freed.
+            is called once the program is linked and all other weights are freed.
         """
         if self.selftest is not None and offloaded is None and _is_of(self.selftest, variant.model):
             known = self.selftest
@@ -321,7 +317,9 @@ def write_models(
     planned = [each.planned() for each in models]
 
     def make() -> list[Library]:
-        return write_library(folder, planned, profile, weights, threads, regions, archive, cc)
+        libraries = write_library(folder, planned, profile, weights, threads, regions, archive, cc)
+        planned.clear()  # and with it weights, which are in the library
+        return libraries
 
     libraries, tested = _made(models, make, progress)
     compiler = Driver(profile.triple, cc).record()
@@ -338,7 +336,10 @@ def write_models(
 def _made(
     models: Sequence[Packing], make: Callable[[], _T], progress: Callable[[str], None]
 ) -> tuple[_T, list[list[_Tested]]]:
-    """Return what `make` gives, and each model's self-test of each variant, which are computed at the same time."""
+    """Return what `make` gives, which needs no weights any more, and each model's self-test of each variant.
+
+    `make` and our own part of the self-tests run at the same time; what the source's runtime computes follows.
+    """
     progress("kernels")
     weight_bytes = sum(each.merged.memory.weight_bytes for each in models)
     require_file_size(_CODE_BYTES * len(models) + 2 * weight_bytes)
@@ -350,6 +351,9 @@ def _made(
         made = make()
         progress("self-test")
         expected = [[each.result() for each in of_model] for of_model in pending]
+        for each in models:
+            if not each.reused:
+                each.merged.release_weights()
         free_memory()
         return made, [[complete() for complete in of_model] for of_model in expected]
 

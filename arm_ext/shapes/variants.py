@@ -128,7 +128,7 @@ def _released(_inputs: Sequence[npt.NDArray[Any]]) -> Never:
     raise InternalError("a model was asked for its reference after its weights were released")
 
 
-@dataclass(frozen=True)
+@dataclass
 class MergedVariants:
     """All variants, merged into one module.
 
@@ -141,6 +141,12 @@ class MergedVariants:
     variants: tuple[Variant, ...]
     result: PhaseResult
     memory: Memory
+
+    def release_weights(self) -> None:
+        """Free the weights of all modules, which no step needs after linking and our part of the self-test."""
+        self.result = replace(self.result, mod=tvm.IRModule({}))
+        for variant in self.variants:
+            variant.result = replace(variant.result, mod=tvm.IRModule({}))
 
     @property
     def largest(self) -> Variant:

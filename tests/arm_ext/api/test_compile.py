@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ from tvm.relax.dpl import is_op, wildcard
 
 import arm_ext
 from arm_ext.api import digits, packing
+from arm_ext.api.compile import Emit
 from arm_ext.common.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
 from arm_ext.package.manifest import Precision
 from arm_ext.pipeline.machine_code import CompiledProgram
 from arm_ext.pipeline.phases import PHASES
-from arm_ext.shapes.variants import Variant
 from arm_ext.target.toolchain import LinkerRecord
 from relay_passes import Rule
 from schedules.kernels.gemm import gemm_f32
@@ -102,29 +103,44 @@ def test_model_in_memory_is_left_as_it_was(tmp_path: Path):
     assert model.SerializeToString() == before
 
 
-def test_weights_of_the_imported_model_are_freed_before_linking(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("emit", ["package", "c-library"])
+def test_the_source_s_runtime_runs_when_our_weights_are_freed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emit: Emit
 ):
-    variants, held = [], []
-    run, export = Variant.run, CompiledProgram.export
+    models: list[packing.Packing] = []
+    held = []
+    made, with_source = packing._made, packing.with_source
 
-    def seen(variant: Variant, *args: Any) -> None:
-        variants.append(variant)
-        run(variant, *args)
+    def seen(packings: Sequence[packing.Packing], *args: Any) -> Any:
+        models.extend(packings)
+        return made(packings, *args)
 
-    def exported(program: CompiledProgram, *args: Any) -> LinkerRecord:
-        held.extend((len(variant.model.mod.functions), variant.prepared) for variant in variants)
-        return export(program, *args)
+    def completed(*args: Any) -> Selftest:
+        for each in models:
+            (variant,) = each.merged.variants
+            modules = (each.merged.result.mod, variant.result.mod, variant.model.mod)
+            held.append((sum(len(mod.functions) for mod in modules), variant.prepared))
+        return with_source(*args)
 
-    monkeypatch.setattr(Variant, "run", seen)
-    monkeypatch.setattr(CompiledProgram, "export", exported)
-    result = arm_ext.compile(mlp(), output=tmp_path / "p", target="cortex-a76")
+    monkeypatch.setattr(packing, "_made", seen)
+    monkeypatch.setattr(packing, "with_source", completed)
+    result = arm_ext.compile(mlp(), output=tmp_path / "p", target="cortex-a76", emit=emit)
     assert held == [(0, None)]
     assert result.report.macs
 
 
-def test_the_source_s_runtime_runs_when_machine_code_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_source_s_runtime_runs_when_the_program_is_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     done = []
+    export = CompiledProgram.export
+
+    def exported(program: CompiledProgram, *args: Any) -> LinkerRecord:
+        record = export(program, *args)
+        done.append("export")
+        return record
+
+    monkeypatch.setattr(CompiledProgram, "export", exported)
 
     def noted(name: str) -> None:
         function = getattr(packing, name)
@@ -139,8 +155,8 @@ def test_the_source_s_runtime_runs_when_machine_code_is_made(tmp_path: Path, mon
     for name in ("make_program", "make_selftest", "free_memory", "with_source"):
         noted(name)
     arm_ext.compile(mlp(), output=tmp_path / "p", target="cortex-a76")
-    assert sorted(done[:2]) == ["make_program", "make_selftest"]
-    assert done[2:] == ["free_memory", "with_source"]
+    assert sorted(done[:3]) == ["export", "make_program", "make_selftest"]
+    assert done[3:] == ["free_memory", "with_source"]
 
 
 @pytest.mark.parametrize(
