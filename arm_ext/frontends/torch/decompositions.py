@@ -17,18 +17,25 @@ from torch._decomp import decomposition_table
 _aten = torch.ops.aten
 
 
+def _weighted(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """Return x * beta + product * alpha. Integers take factors without their fractions; x is not read for beta 0."""
+    if not x.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
+    scaled = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return scaled
+    return (x if beta == 1 else x * beta) + scaled
+
+
 def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    return x * beta + torch.bmm(a, b).sum(0) * alpha
+    return _weighted(x, torch.bmm(a, b).sum(0), beta, alpha)
 
 
 def _added(multiply: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
     """Return the decomposition of addmm or baddbmm for types other than float32, which TVM's importer computes in."""
 
     def sum_of(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
-        if x.dtype == torch.float32:
-            return NotImplemented
-        product = multiply(a, b)
-        return (x if beta == 1 else x * beta) + (product if alpha == 1 else product * alpha)
+        return NotImplemented if x.dtype == torch.float32 else _weighted(x, multiply(a, b), beta, alpha)
 
     return sum_of
 

@@ -48,6 +48,23 @@ def test_products():
     compare(function, torch.randn(3, 7), torch.randn(2, 3, 4), torch.randn(2, 4, 7), ints)
 
 
+def test_a_sum_with_factor_0_is_not_read_and_integers_take_whole_factors():
+    def function(x: Tensor, y: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+        wide = x[None], y[None]
+        return (
+            torch.addmm(x, y, y, beta=0),
+            torch.baddbmm(*wide, wide[1], beta=0, alpha=2),
+            torch.addbmm(x, wide[1], wide[1], beta=0),
+            torch.baddbmm(n, n, n, beta=1.9, alpha=2.9),
+            torch.addbmm(n[0], n, n, beta=0.2),
+        )
+
+    y = torch.arange(9.0, dtype=torch.float64).reshape(3, 3)
+    compare(
+        function, torch.full((3, 3), NAN, dtype=torch.float64), y, torch.arange(18).reshape(2, 3, 3)[:, :, :3]
+    )
+
+
 def test_medians():
     def function(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
         middle = *x.median(1), *n.median(0, keepdim=True), x.nanmedian(1)[0], x.nanmedian(), n.median()
