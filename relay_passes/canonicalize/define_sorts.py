@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorts of floats and booleans as sorts of integers, since TVM's runtime has no order for NaN.
+"""Sorts of floats, booleans and small or unsigned integers as sorts of int32 or int64.
 
     keys(x)       an integer for each element, in the elements' order, a NaN above all others
     argsort(x)    →    argsort(keys(x))
@@ -8,8 +8,8 @@
 
 This is the order of numpy, PyTorch and JAX: ascending, a NaN is last, descending first, whatever its sign; 0 and -0 are
 equal, and equals stay in their order. The runtime compares floats by <, which leaves a row with a NaN in no order. It
-takes bfloat16 for other numbers, and refuses booleans. An argmax and argmin of these are those of float32, which
-holds all of them:
+takes bfloat16 for other numbers, and refuses booleans and all integers but int32 and int64. An argmax and argmin of
+bfloat16 and booleans are those of float32, which holds all of them:
 
     argmax(x)     →    argmax(astype(x, float32))
 """
@@ -25,10 +25,12 @@ from relay_passes.ir.upstream import run_upstream
 _SORT, _ARGSORT, _TOPK = map(Op.get, ("relax.sort", "relax.argsort", "relax.topk"))
 _PLACES = tuple(Op.get(f"relax.{name}") for name in ("argmax", "argmin"))
 _NARROW = ("bfloat16", "bool")
+_SORTED = ("int32", "int64")
+_OF_64_BITS = ("float64", "uint32", "uint64")
 
 
 def define_sorts(mod: IRModule) -> IRModule:
-    """Rewrite sorts of floats and booleans, and searches of places in bfloat16 and booleans.
+    """Rewrite sorts of all but int32 and int64, and searches of places in bfloat16 and booleans.
 
     Args:
         mod: Module whose Relax functions are in A-normal form.
@@ -51,8 +53,7 @@ def _is_search(value: Expr) -> bool:
 def _is_sort(value: Expr) -> bool:
     if not _calls(value, (_SORT, _ARGSORT, _TOPK)):
         return False
-    dtype = str(value.args[0].ty.dtype)
-    return "float" in dtype or dtype == "bool"
+    return str(value.args[0].ty.dtype) not in _SORTED
 
 
 def _calls(value: Expr, operators: tuple[Op, ...]) -> bool:
@@ -100,14 +101,14 @@ def _places(call: Call, order: Expr) -> Call:
 
 
 def _key_dtype(dtype: str) -> str:
-    return "int64" if dtype == "float64" else "int32"
+    return "int64" if dtype in _OF_64_BITS else "int32"
 
 
 def keys(data: te.Tensor, total: bool = False) -> te.Tensor:
     """Return integers in the order of the elements.
 
     Args:
-        data: Floats or booleans.
+        data: Floats, booleans or integers.
         total: Whether the order is IEEE 754's totalOrder, in which a negative NaN is below all numbers and -0 below 0;
             else a NaN is above all numbers, and 0 and -0 are equal.
     """
@@ -117,7 +118,9 @@ def keys(data: te.Tensor, total: bool = False) -> te.Tensor:
     most = tirx.max_value(of)
 
     def key(*at: tirx.Var) -> Expr:
-        if dtype == "bool":
+        if dtype == "uint64":
+            return tirx.reinterpret(of, data(*at)) ^ tirx.min_value(of)
+        if "float" not in dtype:
             return data(*at).astype(of)
         x = data(*at).astype(wide)
         number = tirx.reinterpret(of, x)

@@ -59,8 +59,10 @@ def test_a_nan_is_above_all_numbers_and_equals_keep_their_order(dtype: str, desc
     np.testing.assert_array_equal(np.signbit(whole)[numbers], np.signbit(sorted_)[numbers])
 
 
-def test_booleans_have_an_order():
-    net, x = Net(), tensor("x", 2, 5, dtype="bool")
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "uint32", "uint64"])
+def test_numbers_that_the_runtime_does_not_sort_have_their_order(dtype: str):
+    net, x = Net(), tensor("x", 2, 5, dtype=dtype)
     mod = net.module([x], lambda: net.emit("sort", relax.op.sort(x, 1, descending=True)))
-    data = np.array([[0, 1, 0, 1, 1], [1, 0, 0, 0, 0]], bool)
+    least, most = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    data = np.array([[least, most, least, 1, most], [1, least, 0, 0, most // 2 + 1]]).astype(dtype)
     np.testing.assert_array_equal(run_on_host(mod, [data])[0], np.sort(data, 1)[:, ::-1], strict=True)
