@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Sequence
+
 import ml_dtypes  # noqa: F401 (numpy then knows bfloat16)
 import numpy as np
 import pytest
@@ -16,18 +18,24 @@ def test_comparisons_are_numpy_s(dtype: str):
     compared += [np.maximum, np.minimum]
     if dtype != "bool":
         given[0][1], given[1][:, 3] = np.nan, np.nan
-    params = [relax.Var(name, relax.TensorType((4, 16), dtype)) for name in "ab"]
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            found = [builder.emit(getattr(relax.op, op.__name__)(*params)) for op in compared]
-            found += [builder.emit(relax.op.logical_not(each)) for each in found[: len(compared) - 2]]
-            output = builder.emit_output(relax.Tuple(found))
-        builder.emit_func_output(output)
-    results = run_on_host(builder.get(), given)
-    for result, op in zip(results[: len(compared)], compared, strict=True):
+    for result, op in zip(_run(compared, given, negated=False), compared, strict=True):
         wanted = op(*given)
         assert result.dtype == wanted.dtype
         np.testing.assert_array_equal(result.astype(float), wanted.astype(float))
-    for result, op in zip(results[len(compared) :], compared[:-2], strict=True):
+    # Alone, as negations are fused with comparisons that nothing else reads.
+    for result, op in zip(_run(compared[:-2], given, negated=True), compared[:-2], strict=True):
         np.testing.assert_array_equal(result, ~op(*given), strict=True)
+
+
+def _run(operators: Sequence[np.ufunc], given: Sequence[np.ndarray], *, negated: bool) -> list[np.ndarray]:
+    params = [
+        relax.Var(name, relax.TensorType(x.shape, str(x.dtype))) for name, x in zip("ab", given, strict=True)
+    ]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            found = [builder.emit(getattr(relax.op, op.__name__)(*params)) for op in operators]
+            found = [builder.emit(relax.op.logical_not(each)) for each in found] if negated else found
+            output = builder.emit_output(relax.Tuple(found))
+        builder.emit_func_output(output)
+    return run_on_host(builder.get(), given)

@@ -9,10 +9,22 @@ from tests.schedules.generic.operators import run
 from tests.schedules.programs import host
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", ["max", "min"])
-def test_the_first_of_a_row_of_infinities_is_its_extremum(name: str):
-    x = np.random.default_rng(0).normal(size=(3, 9)).astype(np.float32)
-    x[1] = {"max": -np.inf, "min": np.inf}[name]
+def test_the_first_of_equals_is_found_between_their_neighbours(name: str, dtype: str):
+    inf, sign = np.inf, 1 if name == "max" else -1
+    tiny = np.finfo(dtype).smallest_subnormal
+    rows = [
+        [-inf, -inf, -inf, -inf],
+        [-1, inf, 2, inf],
+        [-3, -1.5, -1, -1],
+        [-tiny, -0.0, 0, -1],
+        [-1, 0, -0.0, -tiny],
+        [0, tiny, tiny, -inf],
+        [-2 * tiny, -tiny, -tiny, -1],
+        [1, 1.5, np.nextafter(np.array(1.5, dtype), np.array(0, dtype)), 1.5],
+    ]
+    x = (sign * np.array(rows)).astype(dtype)
     builder = relax.BlockBuilder()
     var = relax.Var("x", relax.TensorType(x.shape, str(x.dtype)))
     with builder.function("main", [var]):
@@ -20,5 +32,5 @@ def test_the_first_of_a_row_of_infinities_is_its_extremum(name: str):
     with host():
         mod = relax.transform.LegalizeOps(LEGALIZE)(builder.get())
     (func,) = [func for func in mod.functions.values() if isinstance(func, tirx.PrimFunc)]
-    (*_, actual), *_ = run([schedule(func, host()).func], [x, np.zeros(3, np.int64)])
+    (*_, actual), *_ = run([schedule(func, host()).func], [x, np.zeros(len(rows), np.int64)])
     np.testing.assert_array_equal(actual, getattr(np, f"arg{name}")(x, 1))
