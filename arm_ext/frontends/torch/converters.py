@@ -149,6 +149,14 @@ def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[
     return full[0] if len(full) == 1 else importer.block_builder.emit(relax.op.concat(full, a["dim"]))
 
 
+def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """Convert a product of matrices; upstream adds all types in float32, which integers and float64 do not fit in."""
+    x, y = (value for value in a.values() if isinstance(value, relax.Expr))
+    dtype = str(x.ty.dtype)
+    is_exact = dtype == "float64" or "int" in dtype
+    return importer.block_builder.emit(relax.op.matmul(x, y, out_dtype=dtype if is_exact else "float32"))
+
+
 def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
     if any(isinstance(arg, torch.fx.Node) for arg in node.args):
         return importer._arange(node)
@@ -190,6 +198,7 @@ CONVERTERS: dict[str, Convert] = {
     "choose_qparams.tensor": _with_arguments(dynamic.choose),
     "quantize_per_tensor.tensor": _with_arguments(dynamic.quantize),
     "dequantize_per_tensor.tensor": _with_arguments(dynamic.dequantize),
+    **dict.fromkeys(("mm.default", "bmm.default", "matmul.default"), _with_arguments(_product)),
     "linear.default": _with_arguments(dynamic.linear),
     "index.Tensor": _with_arguments(_index),
     "index_put.default": _index_put,

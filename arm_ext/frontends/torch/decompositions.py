@@ -53,7 +53,11 @@ def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -
 
 
 def _sign(x: Tensor) -> Any:
-    return x.clone() if x.dtype == torch.bool else NotImplemented
+    return NotImplemented if x.is_signed() else (x != 0).to(x.dtype)
+
+
+def _isnan(x: Tensor) -> Any:
+    return NotImplemented if x.is_floating_point() else torch.zeros_like(x, dtype=torch.bool)
 
 
 def _isinf(x: Tensor) -> Any:
@@ -64,6 +68,12 @@ def _scatter_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     if x.dtype != torch.bool:
         return NotImplemented
     return x.to(torch.int32).scatter_add(dim, index, source.to(torch.int32)).to(torch.bool)
+
+
+def _index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Any:
+    if x.dtype != torch.bool or not accumulate:
+        return NotImplemented
+    return x.to(torch.int32).index_put(indices, values.to(torch.int32), accumulate).to(torch.bool)
 
 
 # Types that TVM has norms of.
@@ -148,8 +158,21 @@ def _signbit(x: Tensor) -> Tensor:
 
 
 def _copysign(x: Tensor, sign: Tensor) -> Tensor:
-    size = x.abs().to(torch.result_type(x, 1.0))
+    size = x.to(torch.result_type(x, 1.0)).abs()
     return torch.where(_signbit(sign), -size, size)
+
+
+def _ldexp(x: Tensor, exponent: Tensor) -> Tensor:
+    """Return x * 2**exponent, by powers of two that are numbers of x's type where their product is none."""
+    if exponent.is_floating_point():
+        return x * torch.pow(2.0, exponent)
+    x = x.to(torch.result_type(x, 1.0))
+    most = round(-math.log2(torch.finfo(x.dtype).smallest_normal))
+    rest = exponent.to(torch.int64).clamp(-3 * most, 3 * most)
+    for _ in range(3):
+        step = rest.clamp(-most, most)
+        x, rest = x * torch.pow(2.0, step.to(x.dtype)), rest - step
+    return x
 
 
 def _fmax(x: Tensor, y: Tensor) -> Tensor:
@@ -413,8 +436,10 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.signbit.default: _signbit,
     _aten.sign.default: _sign,
     _aten.isinf.default: _isinf,
+    _aten.isnan.default: _isnan,
     _aten.scatter_add.default: _scatter_add,
     _aten.copysign.Tensor: _copysign,
+    _aten.ldexp.Tensor: _ldexp,
     _aten.fmax.default: _fmax,
     _aten.fmin.default: _fmin,
     _aten._cdist_forward.default: _cdist,
@@ -433,6 +458,7 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.masked_scatter.default: _masked_scatter,
     _aten.diagonal_scatter.default: _diagonal_scatter,
     _aten.put.default: _put,
+    _aten.index_put.default: _index_put,
     _aten.scatter_reduce.two: _scatter_reduce,
     _aten.scatter.reduce: _scatter_with,
     _aten.index_reduce.default: _index_reduce,
@@ -446,7 +472,6 @@ _TORCH_S = (
     _aten.addmv.default,
     _aten.as_strided_copy.default,
     _aten.dist.default,
-    _aten.ldexp.Tensor,
     _aten.narrow_copy.default,
     _aten.permute_copy.default,
     _aten.unbind_copy.int,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise torch operators that upstream's importer lacks."""
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,11 +34,21 @@ def erfc(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -
     return emit(R.subtract(_number(1.0, a["self"]), emit(R.erf(a["self"]))))
 
 
-def hypot(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert hypot: sqrt(x² + y²)."""
+def hypot(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> relax.Expr:
+    """Convert hypot: m · sqrt(1 + (n / m)²) of the greater size m and the lesser n, as squares may be infinite.
+
+    Of an infinity and a NaN it is infinite.
+    """
     emit = importer.block_builder.emit
-    squares = [emit(R.multiply(a[name], a[name])) for name in ("self", "other")]
-    return emit(R.sqrt(emit(R.add(*squares))))
+    dtype = importer._convert_data_type(node.meta["val"].dtype)
+    x, y = (emit(R.abs(emit(R.astype(a[name], dtype)))) for name in ("self", "other"))
+    greater = emit(R.maximum(x, y))
+    zero, infinity = relax.const(0, dtype), relax.const(math.inf, dtype)
+    ratio = emit(R.divide(emit(R.minimum(x, y)), greater))
+    ratio = emit(R.where(emit(R.equal(greater, zero)), zero, ratio))
+    root = emit(R.sqrt(emit(R.add(emit(R.multiply(ratio, ratio)), relax.const(1, dtype)))))
+    is_infinite = emit(R.logical_or(emit(R.equal(x, infinity)), emit(R.equal(y, infinity))))
+    return emit(R.where(is_infinite, infinity, emit(R.multiply(greater, root))))
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,12 @@ def product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments
 
 
 def vector_norm(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert linalg_vector_norm; the norm of order 0 counts what is not 0."""
+    """Convert linalg_vector_norm; the norm of order 0 counts what is not 0. Squares of halves have room in float32."""
     emit, x, axes, order = importer.block_builder.emit, a["self"], a["dim"], float(a["ord"])
     if a["dtype"] is not None:
         x = emit(R.astype(x, importer._convert_data_type(a["dtype"])))
+    if str(x.ty.dtype) in ("float16", "bfloat16"):
+        x = emit(R.astype(x, "float32"))
     dtype = str(x.ty.dtype)
     if order == 0:
         counted = emit(R.astype(emit(R.not_equal(x, relax.const(0, dtype))), dtype))

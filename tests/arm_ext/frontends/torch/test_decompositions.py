@@ -30,7 +30,8 @@ def test_elements():
         )
 
     x = torch.tensor([0.0, 1.5, NAN, -2.0, -0.0, 3.0, -INF])
-    compare(function, x, torch.tensor([-0.0, NAN, NAN, -3.0, 1.0, 0.5, 2.0]), torch.arange(-3, 4))
+    least = torch.tensor([-3, -2, -1, 0, 1, 2, -(2**31)], dtype=torch.int32)
+    compare(function, x, torch.tensor([-0.0, NAN, NAN, -3.0, 1.0, 0.5, 2.0]), least)
 
 
 def test_products():
@@ -46,6 +47,25 @@ def test_products():
     torch.manual_seed(0)
     ints = torch.arange(9).reshape(3, 3)
     compare(function, torch.randn(3, 7), torch.randn(2, 3, 4), torch.randn(2, 4, 7), ints)
+
+
+def test_numbers_that_have_no_room_in_a_narrower_type():
+    def function(x: Tensor, h: Tensor, n: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        sizes = x.hypot(x.flip(0)), h.hypot(h), torch.linalg.vector_norm(h), torch.linalg.vector_norm(h, 3)
+        return *sizes, n @ n, torch.bmm(w[None], w[None])
+
+    x = torch.tensor([3e30, 1e-30, INF, 0.0, -0.0, NAN, 2e-30, -4e30])
+    n = torch.tensor([[2**30 + 1, -(2**31)], [2**31 - 1, 12345]], dtype=torch.int32)
+    compare(function, x, torch.tensor([300.0, -400.0], dtype=torch.float16), n, n.to(torch.int64) * 1001)
+
+
+def test_booleans_and_bytes():
+    def function(b: Tensor, u: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+        joined = b.put(i, b[:3], accumulate=True), b.index_add(0, i, b[:3])
+        return *joined, b.isnan(), b.fmax(~b), b.nansum(), u.sign()
+
+    b, u = torch.tensor([True, False, True, False, False]), torch.tensor([0, 1, 128, 255], dtype=torch.uint8)
+    compare(function, b, u, torch.tensor([1, 1, 3]))
 
 
 def test_a_sum_with_factor_0_is_not_read_and_integers_take_whole_factors():
