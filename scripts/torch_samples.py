@@ -5,6 +5,7 @@
     pip install expecttest    # which that table imports
     python scripts/torch_samples.py --jobs 2 --log samples.jsonl
     python scripts/torch_samples.py --only add,nn.functional.selu --samples 10 --verbose
+    python scripts/torch_samples.py --dtypes bool,float16,bfloat16
 
 A case is an operator with a dtype; it passes if the outputs of all of its samples are PyTorch's: integers, booleans
 and shapes exactly. A sample may be refused, but not have other values or end in an internal error. Left out are samples
@@ -21,6 +22,7 @@ from functools import cache, partial
 from typing import Any, TextIO
 
 import click
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -36,8 +38,12 @@ from arm_ext.pipeline.selftest import run_on_host
 
 DTYPES = ("float32", "int64")
 
-# Sums in another order and other polynomials, of some hundred elements at most.
+# Sums in another order and other polynomials, of some hundred elements at most; of types with fewer bits, roundings
+# between operators, too, which PyTorch leaves out in some.
 RELATIVE, ABSOLUTE = 1e-4, 2e-5
+HALF = 2
+"""Size in bytes of float16 and bfloat16, which are compared in float32."""
+_OF_HALVES = {"float16": (4e-3, 4e-3), "bfloat16": (3e-2, 3e-2)}
 # Of an operator that has thousands of samples.
 MOST_SAMPLES = 200
 
@@ -72,12 +78,12 @@ def operators() -> dict[str, Any]:
     return {".".join(filter(None, (op.name, op.variant_test_name))): op for op in op_db}
 
 
-def cases(only: set[str] | None) -> list[str]:
+def cases(only: set[str] | None, dtypes: Sequence[str] = DTYPES) -> list[str]:
     """Return names of cases: operator and dtype."""
     return [
         f"{name}:{dtype}"
         for name, op in operators().items()
-        for dtype in DTYPES
+        for dtype in dtypes
         if (only is None or name in only) and getattr(torch, dtype) in op.dtypes
     ]
 
@@ -126,13 +132,19 @@ def run_sample(call: Call) -> tuple[str, str]:
     try:
         model = import_torch(program)
         values = dict(zip(program.graph_signature.user_inputs, inputs, strict=True))
-        got = run_on_host(model.mod, [values[x.name].numpy() for x in model.inputs])
+        got = run_on_host(model.mod, [array_of(values[x.name]) for x in model.inputs])
     except ModelError as err:
         return "refused", str(err)
     except Exception as err:
         return "defect", f"{type(err).__name__}: {err}"
-    fault = difference(got, [x.numpy() for x in wanted])
+    fault = difference(got, [array_of(x) for x in wanted])
     return ("passed", "") if fault is None else ("values", fault)
+
+
+def array_of(x: Tensor) -> npt.NDArray[Any]:
+    """Return a tensor as an array; numpy has bfloat16 from another package."""
+    x = x.resolve_neg()
+    return x.view(torch.uint16).numpy().view(ml_dtypes.bfloat16) if x.dtype == torch.bfloat16 else x.numpy()
 
 
 def difference(got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any]]) -> str | None:
@@ -143,8 +155,10 @@ def difference(got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any
         if theirs.dtype.kind in "biu":
             same = ours == theirs
         else:
+            relative, absolute = _OF_HALVES.get(str(theirs.dtype), (RELATIVE, ABSOLUTE))
+            ours, theirs = (x.astype(np.float32) if x.dtype.itemsize == HALF else x for x in (ours, theirs))
             largest = np.max(np.abs(theirs), initial=1, where=np.isfinite(theirs))
-            same = np.isclose(ours, theirs, RELATIVE, ABSOLUTE * largest, equal_nan=True)
+            same = np.isclose(ours, theirs, relative, absolute * largest, equal_nan=True)
         if not np.all(same):
             place = tuple(np.argwhere(~same)[0])
             return f"output {k}: {np.sum(~same)} of {same.size} differ, such as {ours[place]}, not {theirs[place]}"
@@ -154,13 +168,16 @@ def difference(got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any
 @click.command(help=(__doc__ or "").splitlines()[0])
 @click.option("--jobs", type=click.IntRange(min=1), default=len(os.sched_getaffinity(0)))
 @click.option("--only", help="Operators as PyTorch's table names them, separated by commas.")
+@click.option("--dtypes", default=",".join(DTYPES), help="Separated by commas.", show_default=True)
 @click.option("--samples", "count", type=click.IntRange(min=1), default=2, help="At most, of each operator.")
 @click.option("--verbose", is_flag=True, help="List each case that fails.")
 @click.option("--at-least", type=int, default=0, help="Fail below this number of cases passed.")
 @click.option("--log", type=click.File("a"), help="Write a line of JSON for each case as it is done.")
-def main(jobs: int, only: str | None, count: int, verbose: bool, at_least: int, log: TextIO | None) -> None:
+def main(
+    jobs: int, only: str | None, dtypes: str, count: int, verbose: bool, at_least: int, log: TextIO | None
+) -> None:
     """Run cases and print how many pass and why the others do not."""
-    chosen = cases(None if only is None else set(only.split(",")))
+    chosen = cases(None if only is None else set(only.split(",")), dtypes.split(","))
     outcomes = run_all(chosen, partial(run_case, count), operator_of, jobs, Console(stderr=True), log)
     sys.exit(report(outcomes, verbose) < at_least)
 
