@@ -20,11 +20,10 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 import tvm
+from tvm import relax
 from tvm.ir import GenericConst
 from tvm.runtime import Tensor
 from tvm_ffi import structural_map
-
-from relay_passes.ir.sources import relax_functions
 
 _LARGE = 1024  # bytes; copies of all smaller constants together are small
 _DIGEST_BYTES = 32
@@ -48,10 +47,14 @@ class LargeConstants:
 
     def replaced(self, mod: tvm.IRModule) -> tvm.IRModule:
         """Return the module with placeholders in its Relax functions, the same one for equal constants."""
-        out = mod.clone()
-        for gvar, func in relax_functions(mod):
-            out.update_func(gvar, structural_map(func, [(GenericConst, self._placeholder)]))
-        return out
+        # In the module's order, in which TVM numbers constants.
+        functions = {
+            gvar: structural_map(func, [(GenericConst, self._placeholder)])
+            if isinstance(func, relax.Function)
+            else func
+            for gvar, func in mod.functions.items()
+        }
+        return tvm.IRModule(functions, mod.attrs, mod.global_infos)
 
     def _placeholder(self, constant: GenericConst) -> GenericConst:
         value = constant.value

@@ -13,9 +13,9 @@ _WEIGHTS = _RANDOM.standard_normal((16, 33)).astype("float32")
 
 
 def _module(*arrays: np.ndarray) -> tvm.IRModule:
-    """A module whose `main` returns constants, the first of them twice, and whose `other` returns the last."""
+    """A module whose `main` returns constants, the first of them twice, and whose `early` returns the last."""
     builder = relax.BlockBuilder()
-    for name, returned in (("main", (*arrays, arrays[0].copy())), ("other", arrays[-1:])):
+    for name, returned in (("main", (*arrays, arrays[0].copy())), ("early", arrays[-1:])):
         with builder.function(name, []):
             builder.emit_func_output(
                 relax.Tuple([relax.const(tvm.runtime.tensor(each)) for each in returned])
