@@ -9,8 +9,8 @@ is fused like any other injective operator: its rows are read as vectors where t
 
 TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
 number is NaN, and x == x to true. Its loops that fill a tensor take neither infinity nor NaN, and it multiplies by -1
-to negate, which no unsigned integer is. It has no power of bfloat16 and none of its tests for NaN and infinity, and
-no erf of float64, which is libm's here.
+to negate, which no unsigned integer is. It has no power of bfloat16 and none of its tests for NaN and infinity, no
+grid_sample of halves, and no erf of float64, which is libm's here.
 """
 
 import math
@@ -122,6 +122,22 @@ def _power(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return builder.call_te(of, *call.args, primfunc_name_hint="power")
 
 
+def _grid_sample(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    dtype = str(call.ty.dtype)
+    if dtype not in ("bfloat16", "float16"):
+        return call.op.get_attr("FLegalize")(builder, call)
+    # TVM's loops give float32 of them.
+    operands = [_emitted(builder, relax.op.astype(x, "float32")) for x in call.args]
+    sampled = _emitted(builder, ir.Call(call.op, operands, call.attrs))
+    cast = builder.normalize(relax.op.astype(sampled, dtype))
+    return cast.op.get_attr("FLegalize")(builder, cast)
+
+
+def _emitted(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    call = builder.normalize(call)
+    return builder.emit(call.op.get_attr("FLegalize")(builder, call))
+
+
 def _of_itself(is_equal: bool) -> Legalize:
     """Return the loops of x == x or x != x of floats, by which models ask for NaN; TVM makes them constants."""
 
@@ -182,6 +198,7 @@ _OURS: dict[str, Legalize] = {
     "relax.nn.gelu": _by_libm(_gelu, "gelu"),
     "relax.equal": _of_itself(is_equal=True),
     "relax.not_equal": _of_itself(is_equal=False),
+    "relax.image.grid_sample": _grid_sample,
     "relax.isfinite": _of_bfloat16(topi.isfinite, "isfinite"),
     "relax.isinf": _of_bfloat16(topi.isinf, "isinf"),
     "relax.isnan": _of_bfloat16(topi.isnan, "isnan"),

@@ -23,6 +23,8 @@ _SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))
 _DROPOUT_TELLS = 12
 _WHERE = 9
 """Opset since which there is Where."""
+_SELU = (1.67326319, 1.05070102)
+"""Defaults of Selu's alpha and gamma."""
 _GROUP = 16
 """Most inputs of one Sum, Max, Min or Mean."""
 
@@ -138,6 +140,19 @@ def celu(e: Expansion) -> None:
     e.emit("Add", [e.emit("Max", [zero, x]), low], e.node.output[0])
 
 
+def elu(e: Expansion) -> None:
+    """Replace Elu and Selu of other dtypes than float32, whose factors TVM's importer writes in that, by a choice."""
+    (x,) = e.inputs("X")
+    if e.dtype(x) == np.float32 or e.opset() < _WHERE:
+        return
+    is_scaled = e.node.op_type == "Selu"
+    alpha, gamma = e.attribute("alpha", _SELU[0] if is_scaled else 1.0), e.attribute("gamma", _SELU[1])
+    above = e.emit("Mul", [x, like(e, gamma, x)]) if is_scaled else x
+    growth = e.emit("Sub", [e.emit("Exp", [x]), like(e, 1, x)])
+    below = e.emit("Mul", [growth, like(e, alpha * gamma if is_scaled else alpha, x)])
+    e.emit("Where", [e.emit("Greater", [x, like(e, 0, x)]), above, below], e.node.output[0])
+
+
 def cast_like(e: Expansion) -> None:
     """Replace CastLike by Cast."""
     x, like_name = e.inputs("input target_type")
@@ -213,6 +228,28 @@ def lp_normalization(e: Expansion) -> None:
     norm = reduce(e, "ReduceL1" if e.attribute("p", 2) == 1 else "ReduceL2", x, [axis])
     zero = like(e, 0, x)
     e.emit("Where", [e.emit("Equal", [norm, zero]), zero, e.emit("Div", [x, norm])], e.node.output[0])
+
+
+def log_sum_exp(e: Expansion) -> None:
+    """Replace ReduceLogSumExp by m + log(sum(exp(x - m))) with m = max(x), for which TVM's gives a NaN of infinities.
+
+    m is 0 where max(x) is infinite, so that the result is, too.
+    """
+    empty_reduction(e)
+    data, given = e.inputs("data axes?")
+    if e.nodes or e.dtype(data).kind in "iu" or e.opset() < _WHERE:
+        return
+    listed = e.known(given) if given else e.numbers("axes")
+    if not len(listed) and e.attribute("noop_with_empty_axes", 0):
+        return
+    axes = [int(axis) % e.rank(data) for axis in listed] or list(range(e.rank(data)))
+    keepdims = bool(e.attribute("keepdims", 1))
+    greatest = reduce(e, "ReduceMax", data, axes)
+    is_finite = e.emit("Less", [e.emit("Abs", [greatest]), like(e, math.inf, data)])
+    shift = e.emit("Where", [is_finite, greatest, like(e, 0, data)])
+    total = reduce(e, "ReduceSum", e.emit("Exp", [e.emit("Sub", [data, shift])]), axes, keepdims=keepdims)
+    shift = shift if keepdims else reduce(e, "ReduceMax", shift, axes, keepdims=False)
+    e.emit("Add", [e.emit("Log", [total]), shift], e.node.output[0])
 
 
 def empty_reduction(e: Expansion) -> None:

@@ -54,6 +54,7 @@ _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", 
 
 _STANDARD: dict[str, Expand] = {
     **dict.fromkeys((f"Reduce{kind}" for kind in _REDUCTIONS), elementwise.empty_reduction),
+    "ReduceLogSumExp": elementwise.log_sum_exp,
     **dict.fromkeys(_DEFINED, inline),
     **dict.fromkeys(_TABLES, elementwise.evaluate),
     **dict.fromkeys(elementwise.FUNCTIONS, elementwise.function),
@@ -67,6 +68,7 @@ _STANDARD: dict[str, Expand] = {
     "CumProd": rearrange.cumulative_product,
     "DFT": fourier.dft,
     "Dropout": elementwise.dropout,
+    **dict.fromkeys(("Elu", "Selu"), elementwise.elu),
     "EyeLike": rearrange.eye_like,
     "GRU": recurrent,
     "If": control.constant_if,

@@ -149,6 +149,10 @@ def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[
     return full[0] if len(full) == 1 else importer.block_builder.emit(relax.op.concat(full, a["dim"]))
 
 
+def _cast(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    return importer.block_builder.emit(relax.op.astype(a["a"], _dtype(a["dtype"])))
+
+
 def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
     """Convert a product of matrices; upstream adds all types in float32, which integers and float64 do not fit in."""
     x, y = (value for value in a.values() if isinstance(value, relax.Expr))
@@ -198,6 +202,7 @@ CONVERTERS: dict[str, Convert] = {
     "choose_qparams.tensor": _with_arguments(dynamic.choose),
     "quantize_per_tensor.tensor": _with_arguments(dynamic.quantize),
     "dequantize_per_tensor.tensor": _with_arguments(dynamic.dequantize),
+    "convert_element_type.default": _with_arguments(_cast),
     **dict.fromkeys(("mm.default", "bmm.default", "matmul.default"), _with_arguments(_product)),
     "linear.default": _with_arguments(dynamic.linear),
     "index.Tensor": _with_arguments(_index),
@@ -224,6 +229,7 @@ CONVERTERS: dict[str, Convert] = {
     ),
     "native_layer_norm.default": _without_statistics("_native_layer_norm"),
     "native_group_norm.default": _without_statistics("_native_group_norm"),
+    "signbit.default": _with_arguments(elementwise.signbit),
     "hypot.default": _with_arguments(elementwise.hypot),
     **dict.fromkeys(
         _overloads("__lshift__", "bitwise_left_shift"), _with_arguments(elementwise.shifted_left)

@@ -76,6 +76,11 @@ def _index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumula
     return x.to(torch.int32).index_put(indices, values.to(torch.int32), accumulate).to(torch.bool)
 
 
+def _constant_pad(x: Tensor, pad: list[int], value: float = 0) -> Any:
+    is_true = x.dtype == torch.bool and value not in (0, 1)
+    return _aten.constant_pad_nd(x, pad, 1) if is_true else NotImplemented
+
+
 # Types that TVM has norms of.
 _NORMED = (torch.float32, torch.float16)
 
@@ -152,14 +157,9 @@ def _angle(x: Tensor) -> Any:
     return torch.where(x < 0, math.pi, torch.where(x.isnan(), x, 0.0)).to(torch.result_type(x, 1.0))
 
 
-def _signbit(x: Tensor) -> Tensor:
-    negative = x < 0
-    return negative | ((x == 0) & (1 / x < 0)) if x.is_floating_point() else negative
-
-
 def _copysign(x: Tensor, sign: Tensor) -> Tensor:
     size = x.to(torch.result_type(x, 1.0)).abs()
-    return torch.where(_signbit(sign), -size, size)
+    return torch.where(sign.signbit(), -size, size)
 
 
 def _ldexp(x: Tensor, exponent: Tensor) -> Tensor:
@@ -433,7 +433,6 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.instance_norm.default: _instance_norm,
     _aten.as_strided.default: _as_strided,
     _aten.angle.default: _angle,
-    _aten.signbit.default: _signbit,
     _aten.sign.default: _sign,
     _aten.isinf.default: _isinf,
     _aten.isnan.default: _isnan,
@@ -457,6 +456,7 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.bucketize.Tensor: _bucketize,
     _aten.masked_scatter.default: _masked_scatter,
     _aten.diagonal_scatter.default: _diagonal_scatter,
+    _aten.constant_pad_nd.default: _constant_pad,
     _aten.put.default: _put,
     _aten.index_put.default: _index_put,
     _aten.scatter_reduce.two: _scatter_reduce,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tvm import relax
+from tvm import relax, te, tirx
 from tvm.ir import Expr
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
@@ -32,6 +32,27 @@ def erfc(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -
     """Convert erfc: 1 - erf(x)."""
     emit = importer.block_builder.emit
     return emit(R.subtract(_number(1.0, a["self"]), emit(R.erf(a["self"]))))
+
+
+def signbit(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
+    """Convert signbit, which is true of -0 and of a NaN with that bit."""
+    builder, x = importer.block_builder, a["self"]
+    dtype = str(x.ty.dtype)
+    if dtype == "bool":
+        return builder.emit(R.zeros_like(x))
+    if "float" not in dtype:
+        return builder.emit(R.less(x, relax.const(0, dtype)))
+    wide = "float64" if dtype == "float64" else "float32"
+    bits = wide.replace("float", "int")
+
+    def signs(data: te.Tensor) -> te.Tensor:
+        return te.compute(
+            data.shape,
+            lambda *at: tirx.reinterpret(bits, data(*at).astype(wide)) < tirx.const(0, bits),
+            "signs",
+        )
+
+    return builder.emit(builder.call_te(signs, x, primfunc_name_hint="signbit"))
 
 
 def hypot(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> relax.Expr:

@@ -82,6 +82,18 @@ def test_nan_and_infinity_are_found(dtype: str):
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_samples_of_a_grid_have_the_dtype_of_their_data(dtype: str):
+    net, x, grid = Net(), tensor("x", 1, 1, 3, 3, dtype=dtype), tensor("grid", 1, 2, 1, 3, dtype=dtype)
+    mod = net.module([x, grid], lambda: net.emit("sample", op.image.grid_sample(x, grid, align_corners=True)))
+    data = np.arange(9).reshape(1, 1, 3, 3).astype(np.dtype(dtype))
+    places = np.array([[-1, 0, 1], [1, 0, -1]]).reshape(1, 2, 1, 3).astype(data.dtype)
+    (found,) = run_on_host(mod, [data, places])
+    np.testing.assert_array_equal(
+        found, np.array([6, 4, 2]).reshape(1, 1, 1, 3).astype(data.dtype), strict=True
+    )
+
+
 def test_rows_by_constant_indices_are_fused():
     assert _kernels(0, _PLACES) == ["fused_take_multiply"]
 

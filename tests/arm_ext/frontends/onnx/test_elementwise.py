@@ -45,3 +45,34 @@ def test_a_nan_is_as_onnx_defines_it(operator: str, dtype: str):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
     np.testing.assert_array_equal(run_on_host(import_onnx(model).mod, [x])[0], wanted, strict=True)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_the_sum_of_exponentials_of_infinities_is_infinite(opset: int, keepdims: int):
+    x = np.array([[-np.inf, -np.inf], [np.inf, 1], [-np.inf, 2], [np.nan, 0], [100, 101]], np.float32)
+    by_input = opset == 18
+    node = helper.make_node(
+        "ReduceLogSumExp",
+        ["x", "axes"][: 1 + by_input],
+        ["y"],
+        keepdims=keepdims,
+        **({} if by_input else {"axes": [1]}),
+    )
+    axes = [helper.make_tensor("axes", TensorProto.INT64, [1], [1])] if by_input else []
+    ends = helper.make_tensor_value_info("x", 1, x.shape), helper.make_empty_tensor_value_info("y")
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], axes)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    (found,) = run_on_host(import_onnx(model).mod, [x])
+    wanted = np.array([-np.inf, np.inf, 2, np.nan, 101 + np.log1p(np.exp(-1))], np.float32)
+    np.testing.assert_allclose(found, wanted[:, None] if keepdims else wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["Elu", "Selu"])
+def test_exponential_units_have_the_dtype_of_their_data(operator: str):
+    x = np.array([np.nan, -2, -0.0, 0.5, 3, np.inf, -np.inf])
+    ends = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, x.shape) for name in "xy"]
+    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"], alpha=1.5)], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(run_on_host(import_onnx(model).mod, [x])[0], wanted, rtol=1e-7)

@@ -51,18 +51,26 @@ def test_products():
 
 def test_numbers_that_have_no_room_in_a_narrower_type():
     def function(x: Tensor, h: Tensor, n: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-        sizes = x.hypot(x.flip(0)), h.hypot(h), torch.linalg.vector_norm(h), torch.linalg.vector_norm(h, 3)
-        return *sizes, n @ n, torch.bmm(w[None], w[None])
+        sizes = x.hypot(x.flip(0)), h.hypot(h), *(torch.linalg.vector_norm(h[:2], order) for order in (2, 3))
+        signs = h.signbit(), x.signbit(), h.copysign(-h), h[None].renorm(2, 0, 1.0)
+        return *sizes, *signs, n @ n, torch.bmm(w[None], w[None])
 
     x = torch.tensor([3e30, 1e-30, INF, 0.0, -0.0, NAN, 2e-30, -4e30])
     n = torch.tensor([[2**30 + 1, -(2**31)], [2**31 - 1, 12345]], dtype=torch.int32)
-    compare(function, x, torch.tensor([300.0, -400.0], dtype=torch.float16), n, n.to(torch.int64) * 1001)
+    compare(
+        function,
+        x,
+        torch.tensor([300.0, -400.0, -NAN, -0.0], dtype=torch.float16),
+        n,
+        n.to(torch.int64) * 1001,
+    )
 
 
 def test_booleans_and_bytes():
     def function(b: Tensor, u: Tensor, i: Tensor) -> tuple[Tensor, ...]:
         joined = b.put(i, b[:3], accumulate=True), b.index_add(0, i, b[:3])
-        return *joined, b.isnan(), b.fmax(~b), b.nansum(), u.sign()
+        padded = functional.pad(b, (1, 1), value=2)
+        return *joined, padded, b.isnan(), b.fmax(~b), b.nansum(), b.signbit(), u.sign()
 
     b, u = torch.tensor([True, False, True, False, False]), torch.tensor([0, 1, 128, 255], dtype=torch.uint8)
     compare(function, b, u, torch.tensor([1, 1, 3]))
