@@ -8,9 +8,9 @@ TVM takes every `take` for opaque, so that FuseOps leaves it a kernel of its own
 is fused like any other injective operator: its rows are read as vectors where they stand.
 
 TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
-number is NaN, and x == x to true. Its loops that fill a tensor take neither infinity nor NaN, and it multiplies by -1
-to negate, which no unsigned integer is. It has no power of bfloat16 and none of its tests for NaN and infinity, no
-grid_sample of halves, and no erf of float64, which is libm's here.
+number is NaN, and x == x to true. Its loops that fill a tensor take neither infinity nor NaN, and those that negate and
+those of signs have a -1, which no unsigned integer is. It has no power of bfloat16 and none of its tests for NaN and
+infinity, no grid_sample of halves, and no erf of float64, which is libm's here.
 """
 
 import math
@@ -112,6 +112,15 @@ def _negative(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return builder.call_te(negated, x, primfunc_name_hint="negative")
 
 
+def _sign(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    (x,) = call.args
+    dtype = str(x.ty.dtype)
+    if not dtype.startswith("uint"):
+        return call.op.get_attr("FLegalize")(builder, call)
+    signs = lambda x: topi.cast(topi.not_equal(x, tirx.const(0, dtype)), dtype)  # noqa: E731
+    return builder.call_te(signs, x, primfunc_name_hint="sign")
+
+
 def _power(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     if str(call.ty.dtype) != "bfloat16":
         return call.op.get_attr("FLegalize")(builder, call)
@@ -203,6 +212,7 @@ _OURS: dict[str, Legalize] = {
     "relax.isinf": _of_bfloat16(topi.isinf, "isinf"),
     "relax.isnan": _of_bfloat16(topi.isnan, "isnan"),
     "relax.negative": _negative,
+    "relax.sign": _sign,
     _TAKE: _take,
     "relax.full": _full,
     "relax.full_like": _full,

@@ -23,6 +23,8 @@ _SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))
 _DROPOUT_TELLS = 12
 _WHERE = 9
 """Opset since which there is Where."""
+_MOST_MULTIPLIED = 63
+"""Greatest exponent of a power that is computed by products: 2 to it is the last power of 2 in 64 bits."""
 _SELU = (1.67326319, 1.05070102)
 """Defaults of Selu's alpha and gamma."""
 _GROUP = 16
@@ -161,15 +163,34 @@ def cast_like(e: Expansion) -> None:
 
 
 def power(e: Expansion) -> None:
-    """Replace Pow of integers by one in float64; cast the exponent to the base's dtype."""
+    """Replace Pow of integers by products, or by one in float64; cast the exponent to the base's dtype."""
     base, exponent = e.inputs("X Y")
     kinds = e.dtype(base), e.dtype(exponent)
     kind = helper.np_dtype_to_tensor_dtype(kinds[0])
-    if kinds[0].kind in "iu":
+    known = e.value(exponent)
+    if (
+        kinds[0].kind == "i"
+        and known is not None
+        and known.shape == ()
+        and known in range(1, _MOST_MULTIPLIED + 1)
+    ):
+        _multiplied(e, base, int(known))
+    elif kinds[0].kind in "iu":
         operands = [e.emit("Cast", [value], to=TensorProto.DOUBLE) for value in (base, exponent)]
         e.emit("Cast", [e.emit("Pow", operands)], e.node.output[0], to=kind)
     elif kinds[0] != kinds[1]:
         e.emit("Pow", [base, e.emit("Cast", [exponent], to=kind)], e.node.output[0])
+
+
+def _multiplied(e: Expansion, base: str, count: int) -> None:
+    """Emit a power by squaring, whose products wrap around as integers do; float64 has no room for those of int64."""
+    factor, result = base, ""
+    while count:
+        if count % 2:
+            result = e.emit("Mul", [result, factor]) if result else factor
+        count //= 2
+        factor = e.emit("Mul", [factor, factor]) if count else factor
+    e.emit("Identity", [result], e.node.output[0])
 
 
 def is_infinite(e: Expansion) -> None:

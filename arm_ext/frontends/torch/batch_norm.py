@@ -4,6 +4,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
@@ -22,7 +23,7 @@ def with_known_statistics(
     return importer._batch_norm_legit_no_training(node)
 
 
-def training(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> list[relax.Expr]:
+def training(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> list[relax.Expr]:
     """Convert _native_batch_norm_legit_functional: outputs, statistics of this batch, and new running ones."""
     emit, x = importer.block_builder.emit, a["input"]
     sizes = list(map(int, x.ty.shape))
@@ -51,4 +52,7 @@ def training(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str,
     for operator, operand in ((R.multiply, a["weight"]), (R.add, a["bias"])):
         if operand is not None:
             result = emit(operator(result, emit(R.reshape(operand, along))))
-    return [result, mean, inverse, *running]
+    saved = [mean, inverse]
+    if not a["training"]:  # torch returns none
+        saved = [relax.const(np.zeros(known.shape), dtype) for known in node.meta["val"][1:3]]
+    return [result, *saved, *running]

@@ -53,7 +53,7 @@ def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -
 
 
 def _sign(x: Tensor) -> Any:
-    return NotImplemented if x.is_signed() else (x != 0).to(x.dtype)
+    return x.clone() if x.dtype == torch.bool else NotImplemented
 
 
 def _isnan(x: Tensor) -> Any:
@@ -138,6 +138,16 @@ def _instance_norm(
         return NotImplemented
     result, _, _ = _normalized(x, list(range(2, x.dim())), eps)
     return _scaled(result, _of_channels(weight, x), _of_channels(bias, x), x.dtype)
+
+
+def _batch_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
+) -> Any:
+    if x.dtype in _NORMED:
+        return NotImplemented
+    result, mean, factor = _normalized(x, [axis for axis in range(x.dim()) if axis != 1], eps)
+    scaled = _scaled(result, _of_channels(weight, x), _of_channels(bias, x), x.dtype)
+    return scaled, mean.reshape(-1).to(x.dtype), factor.reshape(-1).to(x.dtype)
 
 
 def _as_strided(x: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
@@ -431,6 +441,7 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten.native_layer_norm.default: _layer_norm,
     _aten.native_group_norm.default: _group_norm,
     _aten.instance_norm.default: _instance_norm,
+    _aten._native_batch_norm_legit.no_stats: _batch_norm,
     _aten.as_strided.default: _as_strided,
     _aten.angle.default: _angle,
     _aten.sign.default: _sign,

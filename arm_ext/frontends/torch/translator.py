@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Upstream's importer of exported programs, extended to record source names and all failing nodes."""
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import tvm
 from torch.export import ExportedProgram
@@ -112,7 +114,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
                 value = convert(node) if value is None else value
                 if isinstance(value, tvm.ir.Call):  # which upstream forgot to bind, and has no type
                     value = self.block_builder.emit(value)
-                value = self._as_torch(node, value)
+                value = self._as_torch(node, self._results(node, value))
             except UsageError:  # raised by a plugin's converter
                 raise
             except Exception as err:
@@ -145,6 +147,28 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             return None
         constants = [relax.const(self._convert_pytorch_tensor_to_tvm(value)) for value in values]
         return constants if isinstance(known, list | tuple) else constants[0]
+
+    def _results(self, node: torch.fx.Node, value: Any) -> Any:
+        """Return a value for each result of an operator of which upstream gives the first alone.
+
+        Upstream returns the first for any of them. Results without elements are constants.
+
+        Raises:
+            ValueError: Another result is read.
+        """
+        known, ty = node.meta.get("val"), getattr(value, "ty", None)
+        if not isinstance(known, list | tuple) or not isinstance(ty, relax.TensorType):
+            return value
+        read = {user.args[1] for user in node.users if user.target is operator.getitem}
+        values = [value]
+        for number, part in enumerate(known[1:], 1):
+            is_empty = _is_static(part) and 0 in part.shape
+            if number in read and not is_empty:
+                raise ValueError(f"its result {number} is read, and only result 0 is supported")
+            values.append(
+                relax.const(np.zeros(part.shape), self._convert_data_type(part.dtype)) if is_empty else value
+            )
+        return values
 
     def _as_torch(self, node: torch.fx.Node, value: Any) -> Any:
         """Give a tensor the type that torch has for it.

@@ -56,13 +56,20 @@ def test_functions_that_tvm_has_for_other_types_alone():
     def values() -> relax.Var:
         wide, narrow, whole = (op.astype(x, dtype) for dtype in ("float64", "bfloat16", "uint32"))
         half = relax.const(0.5, "bfloat16")
-        calls = op.erf(wide), op.nn.gelu(wide), op.power(op.abs(narrow), half), op.negative(whole)
+        calls = (
+            op.erf(wide),
+            op.nn.gelu(wide),
+            op.power(op.abs(narrow), half),
+            op.negative(whole),
+            op.sign(whole),
+        )
         return net.emit("stack", op.stack([op.astype(call, "float32") for call in calls]))
 
     mod = net.module([x], values)
     (data,) = np.floor(np.abs(inputs_of(mod)) * 4).astype(np.float32)
     erf = np.vectorize(math.erf)
-    wanted = erf(data), data * (erf(data / math.sqrt(2)) + 1) / 2, np.sqrt(data), -data.astype(np.uint32)
+    gelu = data * (erf(data / math.sqrt(2)) + 1) / 2
+    wanted = erf(data), gelu, np.sqrt(data), -data.astype(np.uint32), np.sign(data)
     for found, value in zip(run(legalize(mod), data), wanted, strict=True):
         np.testing.assert_allclose(found, value.astype(np.float32), rtol=2**-8)
 

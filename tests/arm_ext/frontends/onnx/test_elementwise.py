@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from arm_ext.frontends.onnx.importer import import_onnx
@@ -76,3 +76,17 @@ def test_exponential_units_have_the_dtype_of_their_data(operator: str):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
     np.testing.assert_allclose(run_on_host(import_onnx(model).mod, [x])[0], wanted, rtol=1e-7)
+
+
+@pytest.mark.parametrize(("dtype", "exponent"), [("int32", 2), ("int64", 2.0), ("int64", 39), ("int64", 1)])
+def test_powers_of_integers_are_exact_and_wrap_around(dtype: str, exponent: float):
+    x = np.array([3, -3, 2, -1, 0, np.iinfo(dtype).max, np.iinfo(dtype).min]).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    ends = [helper.make_tensor_value_info(name, kind, x.shape) for name in "xy"]
+    number = numpy_helper.from_array(
+        np.array(exponent, np.float32 if isinstance(exponent, float) else dtype), "n"
+    )
+    graph = helper.make_graph([helper.make_node("Pow", ["x", "n"], ["y"])], "g", ends[:1], ends[1:], [number])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    (found,) = run_on_host(import_onnx(model).mod, [x])
+    np.testing.assert_array_equal(found, x ** np.array(int(exponent), dtype), strict=True)

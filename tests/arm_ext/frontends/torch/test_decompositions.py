@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
 from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.torch.compared import compare, imported
@@ -74,6 +75,18 @@ def test_booleans_and_bytes():
 
     b, u = torch.tensor([True, False, True, False, False]), torch.tensor([0, 1, 128, 255], dtype=torch.uint8)
     compare(function, b, u, torch.tensor([1, 1, 3]))
+
+
+def test_batch_norms_return_what_torch_saves():
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        known = torch.ones(3), torch.ones(3)
+        whole = torch.native_batch_norm(x, None, None, *known, False, 0.1, 1e-5)
+        return *whole, *torch.native_batch_norm(y, None, None, None, None, True, 0.1, 1e-5)
+
+    x = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
+    compare(function, x, x.double())
+    with pytest.raises(ModelError, match="its result 1 is read, and only result 0 is supported"):
+        imported(lambda x: torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[1], x)
 
 
 def test_a_sum_with_factor_0_is_not_read_and_integers_take_whole_factors():
