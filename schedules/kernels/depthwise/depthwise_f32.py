@@ -54,6 +54,10 @@ LOOPED_COLUMNS = 7
 BORDER = 7
 """Reach of a kernel up to which its borders are code of their own, and what lies in them is not computed."""
 
+OPAQUE_ROWS = 3
+"""Rows of a kernel up to which a patch has opaque offsets. More rows are out of reach of a load's offset, so that each
+takes additions, and a register, for an address of its own."""
+
 LOOP_OVERHEAD = 3
 """Instructions that close one loop iteration: the weights' pointer, the count, the branch."""
 
@@ -251,6 +255,7 @@ class _Emitter:
     def patch(self, rows: Span, columns: Span, place: PatchPosition) -> None:
         """Emit four channels of one patch."""
         field, down = self.field, self.field.down
+        place = place.opaque() if down.kernel <= OPAQUE_ROWS else place
         acc = T.alloc_buffer((rows.outputs * columns.outputs * LANES,), "float32", layout=None)
         bias = load(self.bias, place.block * LANES, LANES)
         for index in range(rows.outputs * columns.outputs):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.opaque import opaque_offset, opaques
 from schedules.kernels.common import threads
 from schedules.kernels.depthwise.axis_steps import Span
 from schedules.kernels.depthwise.geometry import Field
@@ -32,6 +33,11 @@ class PatchPosition:
     top: ir.Expr
     source: ir.Expr
     target: ir.Expr
+
+    def opaque(self) -> "PatchPosition":
+        """Return the same position by opaque offsets; to be called where the patch is emitted."""
+        block, source, target = map(opaque_offset, (self.block, self.source, self.target))
+        return PatchPosition(block, self.top, source, target)
 
 
 Patch = Callable[[Span, Span, PatchPosition], None]
@@ -77,7 +83,8 @@ def patches(field: Field, lanes: int, parallel: bool, patch: Patch) -> None:
         image, band = T.Bind(tirx.floordiv(index, bands)), T.Bind(tirx.floormod(index, bands))
         by_span(down.spans, band, lambda rows: run(part, image, band, rows))
 
-    threads.each_part(parts, field.of.data[0] * bands, parallel, task)
+    with opaques():
+        threads.each_part(parts, field.of.data[0] * bands, parallel, task)
 
 
 def by_span(spans: Sequence[Span], index: ir.Expr, emit: Callable[[Span], None]) -> None:

@@ -4,11 +4,10 @@
 Rows are read where they lie; see `by_panels`. Where tuning wants it, k is summed in blocks; see `k_blocking`.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
@@ -17,6 +16,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
+from schedules.intrinsics.opaque import opaques
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost
@@ -130,8 +130,10 @@ class _Float32(FmlaUnit[Params]):
         b = panels(workload, constants, product, self.order(product))
         return cut.packed(b), cut.by_column(bias)
 
-    def scope(self, params: Params) -> AbstractContextManager[Any]:
-        return sve.functions(params.sve)
+    @contextmanager
+    def scope(self, params: Params) -> Iterator[None]:
+        with opaques(), sve.functions(params.sve):
+            yield
 
     def takes_sve(self, params: Params) -> bool:
         return params.sve
@@ -145,7 +147,9 @@ class _Float32(FmlaUnit[Params]):
         def multiply(place: PanelTilePosition, rows: int, width: int) -> tirx.Buffer:
             start = self.start(call, cut, place, width)
             a_rows = [call.row(place.group, place.row + r) for r in range(rows)]
-            return fmla_tile.multiply(call.x, a_rows, segments, *self.panel(call, cut, place), start)
+            return fmla_tile.multiply(
+                call.x, a_rows, segments, *self.panel(call, cut, place), start, constant=True
+            )
 
         return lambda _column, _width: multiply
 

@@ -18,6 +18,7 @@ from schedules.composites.workload import Pad, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
+from schedules.intrinsics.opaque import opaques
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import copies, tiling
 from schedules.kernels.common.contract import Array
@@ -237,7 +238,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
     @contextmanager
     def scope(self, params: C) -> Iterator[None]:
         """Open the scopes of the instruction and of SVE."""
-        with self.registers(), sve.functions(params.sve):
+        with opaques(), self.registers(), sve.functions(params.sve):
             yield
 
     def planes(self, product: IntegerProduct) -> Sequence[copies.Plane]:

@@ -207,7 +207,7 @@ class _Task:
         first, _, count, length = depth.run
         b, panel = self.emit.panel(place)
         vectors = int(acc.shape[0]) // rows // LANES
-        tile = fmla_tile.Tile(self.data, b, acc, vectors)
+        tile = fmla_tile.Tile(self.data, b, acc, vectors, constant=True)
         before = i64(k) if isinstance(k, int) else k
         pitch = depth.parts * trips * LANES
         data = [T.Bind((own + row) * pitch) for row in range(rows)]

@@ -2,13 +2,14 @@
 """The fp32 register tile: rows of A, as they lie, by one panel of B, accumulated with FMLA by lane."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
 from schedules.intrinsics.fmla import fmla_lane
+from schedules.intrinsics.opaque import opaque_view
 from schedules.intrinsics.registers import LANES, REGISTERS, check_tile
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD, Cost, arithmetic
 from schedules.tir.emit import i64, load, store
@@ -130,6 +131,8 @@ def multiply(
     b_panel: ir.Expr,
     start: Sequence[ir.Expr],
     pitch: int | None = None,
+    *,
+    constant: bool = False,
 ) -> tirx.Buffer:
     """Emit one tile's sum over k.
 
@@ -143,6 +146,7 @@ def multiply(
         b_panel: Offset in `b` of the panel.
         start: Initial value of each column vector of four, the same for all rows.
         pitch: Elements from a row of B to the next where rows lie by ascending k; by default B is a packed panel.
+        constant: Whether the function only reads `b`, and emits this inside `opaque.opaques`.
 
     Returns:
         The accumulators, float32 [len(a_rows)][4 * len(start)], flat.
@@ -152,7 +156,7 @@ def multiply(
     for row in range(len(a_rows)):
         for column, value in enumerate(start):
             store(acc, value, i64((row * len(start) + column) * LANES), LANES)
-    tile = Tile(a, b, acc, len(start), pitch)
+    tile = Tile(a, b, acc, len(start), pitch, constant)
     panel = b_panel
     for first, step, count, length in runs(segments):
         size = length * tile.row_step
@@ -224,13 +228,14 @@ def lane_step(
 
 @dataclass(frozen=True)
 class Tile:
-    """The buffers of one tile, `vectors` of columns wide; `pitch` is that of `multiply`."""
+    """The buffers of one tile, `vectors` of columns wide; `pitch` and `constant` are those of `multiply`."""
 
     a: tirx.Buffer
     b: tirx.Buffer
     acc: tirx.Buffer
     vectors: int
     pitch: int | None = None
+    constant: bool = False
 
     def segment(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
         """Emit the sum over one contiguous segment of each row's k."""
@@ -244,10 +249,14 @@ class Tile:
         self, rows: Sequence[ir.Expr], distance: int, panel: ir.Expr, parts: int, trip: ir.Expr
     ) -> None:
         """Emit one loop iteration, of `parts` vectors of each row that are `distance` vectors apart."""
+        size = LANES * self.row_step
+        between, stride = (size, parts * size) if self.pitch is None else (distance * size, size)
+        tile, first = self, panel + trip * stride
+        if self.constant:
+            tile, first = replace(self, b=opaque_view(self.b, first)), i64(0)
         for part in range(parts):
-            at = trip + part * distance
-            row = trip * parts + part if self.pitch is None else at
-            self.vector(rows, at * LANES, panel + row * (LANES * self.row_step), range(LANES))
+            at = (trip + part * distance) * LANES
+            tile.vector(rows, at, first + part * between, range(LANES))
 
     def rest(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
         """Emit the sum over the remainder of a segment behind its loop."""

@@ -12,6 +12,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.mmla import BLOCK, K_STEP
+from schedules.intrinsics.opaque import opaque_view
 from schedules.intrinsics.registers import LANES, STREAMING_PAIR, check_tile
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD
@@ -58,12 +59,12 @@ def multiply(
     unroll: int,
     start: Callable[[int], Sequence[ir.Expr]],
 ) -> tirx.Buffer:
-    """Emit the sum over k of one tile.
+    """Emit the sum over k of one tile, inside of `opaque.opaques`.
 
     Args:
         a: Flat int8.
         a_panel: Offset of the panel in `a`.
-        b: Flat int8.
+        b: Flat int8, which the function does not write to.
         b_panel: Offset of the panel in `b`.
         pairs: Pairs of rows, of columns.
         steps: K / 8.
@@ -79,14 +80,17 @@ def multiply(
         for column, value in enumerate(start(row)):
             store(acc, value, tile.place(row, column), LANES)
 
-    def step(at: ir.Expr) -> None:
-        tile.step(acc, (a, a_panel), (b, b_panel), at)
+    def some(first: ir.Expr, count: int) -> None:
+        rows, columns = (tile.unit.elements * size for size in pairs)
+        own = a, a_panel + first * rows
+        panel = opaque_view(b, b_panel + first * columns), i64(0)
+        for step in range(count):
+            tile.step(acc, own, panel, i64(step))
 
     full = steps // unroll
     if full > 1:
         with T.serial(i64(0), i64(full)) as outer:
-            for u in range(unroll):
-                step(outer * unroll + u)
-    for last in range(full * unroll if full > 1 else 0, steps):
-        step(i64(last))
+            some(outer * unroll, unroll)
+    done = full * unroll if full > 1 else 0
+    some(i64(done), steps - done)
     return acc

@@ -34,6 +34,7 @@ from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.opaque import opaques
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
@@ -199,7 +200,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments += [(weights, "float32"), *[((cut.columns,), "float32")] * columns]
     arguments.append((workload.output_shape, workload.output_dtype))
     name = "_".join(("arm_winograd_f32", *(step.name for step in workload.epilogue)))
-    with kernel_function(name, arguments) as function, pins():
+    with kernel_function(name, arguments) as function, opaques(), pins():
         data = workload.operands[0]
         x = function.buffers[data.index]
         if cut.padded != data.shape:

@@ -84,7 +84,7 @@ class Stages:
         def tiles(first: ir.Expr, height: int) -> None:
             own = cut.input_start + product * cut.channels
             a = [(first + r) * cut.input_pitch + own for r in range(height)]
-            acc = fmla_tile.multiply(v, a, ((0, cut.channels),), self.u, b, zero)
+            acc = fmla_tile.multiply(v, a, ((0, cut.channels),), self.u, b, zero, constant=True)
             to = T.Bind(first * cut.output_pitch + (product * cut.sums + column))
             for r in range(height):
                 for at in range(vectors):

@@ -6,6 +6,7 @@ import pytest
 from tvm import tirx
 
 from arm_ext.board import Board
+from schedules.intrinsics.opaque import opaques
 from schedules.kernels.gemm.gemm_s8_mmla import TILES
 from schedules.kernels.tiles import mmla_tile
 from schedules.tir.emit import i64, kernel_function, load, store
@@ -22,7 +23,7 @@ def tile(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> tirx.Pri
         ((4 * column_pairs,), "int32"),
         ((accumulators,), "int32"),
     ]
-    with kernel_function("tile", arguments) as function:
+    with kernel_function("tile", arguments) as function, opaques():
         a, b, offset, output = function.buffers
         start = [load(offset, i64(4 * c), 4) for c in range(column_pairs)]
         pairs = (row_pairs, column_pairs)

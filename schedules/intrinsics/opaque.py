@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses of which LLVM does not know how they follow from the variables of loops.
+
+LLVM's loop strength reduction takes every address of an innermost loop for a choice of its own, and compares
+combinations of them all. In a loop with a hundred loads that is three quarters of the time of its code generator, for
+the addresses that it had before. What lies at a constant distance from an opaque address is none of its business: the
+distance becomes the offset in a load.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.operands import check, check_flat
+
+_OFFSET, _ADDRESS = "arm_opaque_offset", "arm_opaque_address"
+
+# The intrinsic returns its argument. LLVM removes it between loop strength reduction and instruction selection.
+_DEFINITION = f"""
+declare ptr @llvm.launder.invariant.group.p0(ptr)
+
+define linkonce_odr hidden ptr @{_ADDRESS}(ptr %address) alwaysinline {{
+  %opaque = call ptr @llvm.launder.invariant.group.p0(ptr %address)
+  ret ptr %opaque
+}}
+
+define linkonce_odr hidden i64 @{_OFFSET}(i64 %offset) alwaysinline {{
+  %address = inttoptr i64 %offset to ptr
+  %opaque = call ptr @llvm.launder.invariant.group.p0(ptr %address)
+  %result = ptrtoint ptr %opaque to i64
+  ret i64 %result
+}}
+"""
+
+
+@contextmanager
+def opaques() -> Iterator[None]:
+    """Open a scope in which `opaque_offset` and `opaque_view` may be emitted."""
+    with T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _DEFINITION):
+        yield
+
+
+def opaque_offset(offset: ir.Expr) -> ir.Var:
+    """Bind an int64 that is equal to `offset`; it takes an addition per buffer where it is used."""
+    check("opaque_offset", (offset, "int64"))
+    return T.Bind(tirx.call_extern("int64", _OFFSET, offset))
+
+
+def opaque_view(buffer: tirx.Buffer, offset: ir.Expr) -> tirx.Buffer:
+    """Emit a view of a flat buffer that begins at `offset` of it; LLVM still increments its address in a loop.
+
+    The function must not write to the buffer: LLVM is told that a view and its buffer are separate memory.
+    """
+    check_flat("opaque_view", buffer, str(buffer.dtype))
+    kind = ir.PointerType(ir.PrimType(str(buffer.dtype)))
+    address = tirx.call_extern(kind, _ADDRESS, tirx.address_of(buffer[offset]))
+    return T.decl_buffer(
+        buffer.shape, buffer.dtype, data=T.Bind(address, var=tirx.Var("view", kind)), layout=None
+    )
