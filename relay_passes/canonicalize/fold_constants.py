@@ -9,21 +9,23 @@ its scale are what integer arithmetic needs, and a float one would be four times
 
 Upstream's FoldConstant knows no such exception and compiles each call by itself (6 s for MobileNetV2); here one
 function holds them all and is compiled once, for the plain "llvm" target, so that constants do not depend on the
-CPU at hand, and without optimisation where little is computed, as it runs once.
+CPU at hand, and without optimisation where little is computed, as it runs once. What moves or selects elements, such as
+a reshape, is numpy's: nothing is compiled for it.
 
 A folded value is the one that compiled code would compute, NaN and infinities included: casts and comparisons are
 defined as there, and operators that `schedules` legalises to other numbers than TVM are not folded.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import tvm
 from tvm import IRModule, relax
-from tvm.ir import Call, GlobalVar, Op, Tuple, TupleType, Var
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, Op, Tuple, TupleType, Var
 from tvm.ir.transform import Pass, Sequential
 from tvm.relax.analysis import free_vars
 from tvm.tirx import IntImm
@@ -34,6 +36,7 @@ from tvm_ffi import structural_map
 from relay_passes.bounds import OutOfBoundsError, check_indices
 from relay_passes.canonicalize.define_casts import define_casts
 from relay_passes.canonicalize.define_comparisons import define_comparisons
+from relay_passes.ir.calls import SHAPE_ONLY, array_of, name_of, tensor_const
 from relay_passes.ir.legalize import legalize
 from relay_passes.ir.sources import bindings_of, relax_functions
 
@@ -59,6 +62,22 @@ _SUMS = (
     "nn.avg_pool3d",
 )
 _HALF = "float16"
+
+
+def _reshaped(call: Call, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return x.reshape([int(dim) for dim in call.ty.shape])
+
+
+def _transposed(call: Call, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return x.transpose(None if call.attrs.axes is None else [int(axis) for axis in call.attrs.axes])
+
+
+_MOVES: dict[str, Callable[..., npt.NDArray[Any]]] = {
+    **dict.fromkeys(SHAPE_ONLY, _reshaped),
+    "relax.permute_dims": _transposed,
+    "relax.isnan": lambda _call, x: np.isnan(x),
+    "relax.where": lambda _call, condition, x, y: np.where(condition, x, y),
+}
 _SHAPE_TO_TENSOR = Op.get("relax.shape_to_tensor")
 
 
@@ -74,8 +93,8 @@ def fold_constants(mod: IRModule, keep: tuple[str, ...] = QDQ_WEIGHTS) -> IRModu
     """
     out = mod.clone()
     for gv, func in relax_functions(mod):
-        if shapes := _static_shapes(func):
-            func = _without(func, shapes)
+        if known := _static_shapes(func) | _moved(func):
+            func = _without(func, known)
         if constant := _constant_bindings(func, keep):
             func = _without(func, _evaluate(mod, func, constant))
         out.update_func(gv, func)
@@ -90,6 +109,25 @@ def _static_shapes(func: relax.Function) -> dict[Var, relax.Expr]:
             dims = value.args[0].ty.values
             if dims is not None and all(isinstance(dim, IntImm) for dim in dims):
                 found[binding.var] = relax.const([int(dim) for dim in dims], "int64")
+    return found
+
+
+def _moved(func: relax.Function) -> dict[Var, Expr]:
+    """Return the values that move or select elements of constants, for which nothing has to be compiled."""
+    found: dict[Var, Expr] = {}
+    for binding in bindings_of(func):
+        value = binding.value
+        if (move := _MOVES.get(name_of(value))) is None or not _is_static(value.ty.shape):
+            continue
+        tensors = [
+            found.get(arg, arg)
+            for arg in value.args
+            if isinstance(getattr(arg, "ty", None), relax.TensorType)
+        ]
+        if all(isinstance(tensor, GenericConst) for tensor in tensors):
+            arrays = [array_of(tensor) for tensor in tensors]
+            if all(array.dtype.kind in "biuf" for array in arrays):
+                found[binding.var] = tensor_const(np.asarray(move(value, *arrays)))
     return found
 
 
@@ -181,11 +219,14 @@ def _registered() -> str:
 def _target(mod: IRModule) -> tvm.target.Target:
     types = [e.ty for b in bindings_of(mod["main"]) for e in (b.var, *getattr(b.value, "args", ()))]
     shapes = [ty.shape for ty in types if isinstance(ty, relax.TensorType)]
-    known = all(
-        isinstance(shape, relax.ShapeExpr) and all(isinstance(n, IntImm) for n in shape) for shape in shapes
+    quick = (
+        all(map(_is_static, shapes)) and sum(math.prod(map(int, shape)) for shape in shapes) <= _QUICKLY_RUN
     )
-    quick = known and sum(math.prod(map(int, shape)) for shape in shapes) <= _QUICKLY_RUN
     return tvm.target.Target({"kind": "llvm", "opt-level": 0} if quick else "llvm")
+
+
+def _is_static(shape: Expr | None) -> bool:
+    return isinstance(shape, relax.ShapeExpr) and all(isinstance(dim, IntImm) for dim in shape)
 
 
 def _without(func: relax.Function, values: dict[Var, relax.Expr]) -> relax.Function:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from functools import cache
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import Expr
 from tvm.relax import op, transform
 
@@ -192,3 +193,42 @@ def test_extrema_of_infinities_fold_to_infinities_and_their_places_stay_calls() 
     assert sorted(operators(folded)) == ["add", "argmax", "astype", "subtract"]
     add = next(b.value for b in bindings_of(folded) if b.value.op.name == "relax.add")
     assert add.args[1].value.numpy() == -np.inf
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int64", "bool"])
+def test_moves_and_selections_fold_to_the_same_elements(dtype: str) -> None:
+    values = np.arange(-6, 6).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype).reshape(3, 4)
+    if dtype.endswith(("float32", "float16")):
+        values[0, 0] = np.nan
+    net, x = Net(), tensor("x", 1, 4, 3, dtype=dtype)
+    stored, other = relax.const(values, dtype), relax.const(values[0, 1], dtype)
+
+    def body() -> Expr:
+        nan = net.emit("nan", op.isnan(stored)) if "float" in dtype else relax.const(values == values[1, 2])
+        kept = net.emit("kept", op.where(nan, other, stored))
+        turned = net.emit("turned", op.permute_dims(net.emit("flat", op.reshape(kept, (2, 3, 2))), (1, 2, 0)))
+        squeezed = net.emit("squeezed", op.reshape(net.emit("wide", op.expand_dims(turned, 0)), (1, 4, 3)))
+        return net.emit("equal", op.equal(x, squeezed))
+
+    folded = fold_constants(net.module([x], body))
+    (equal,) = [b.value for b in bindings_of(folded["main"]) if hasattr(b.value, "op")]
+    replaced = np.isnan(values.astype(np.float32)) if "float" in dtype else values == values[1, 2]
+    expected = np.where(replaced, values[0, 1], values).reshape(2, 3, 2).transpose(1, 2, 0).reshape(1, 4, 3)
+    actual = equal.args[1].value.numpy()
+    assert actual.tobytes() == expected.tobytes()
+
+
+def test_moves_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = Net(), tensor("x", 2, 4)
+    stored = net.const(8)
+    monkeypatch.delattr(tvm, "compile")
+    mod = net.module([x], lambda: net.emit("add", op.add(x, net.emit("moved", op.reshape(stored, (2, 4))))))
+    assert operators(fold_constants(mod)["main"]) == ["add"]
+
+
+def test_a_reshape_to_a_size_of_run_time_is_left() -> None:
+    net, size = Net(), tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((size, 2), "float32"))
+    stored = net.const(8)
+    mod = net.module([x], lambda: net.emit("moved", op.reshape(stored, (size, 2))))
+    assert operators(fold_constants(mod)["main"]) == ["reshape"]
