@@ -9,8 +9,8 @@ is fused like any other injective operator: its rows are read as vectors where t
 
 TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
 number is NaN, and x == x to true. Its loops that fill a tensor take neither infinity nor NaN, and those that negate and
-those of signs have a -1, which no unsigned integer is. It has no power of bfloat16 and none of its tests for NaN and
-infinity, no grid_sample of halves, and no erf of float64, which is libm's here.
+those of signs have a -1, which no unsigned integer is. It has no power and remainder of bfloat16 and none of its
+tests for NaN and infinity, no grid_sample of halves, and no erf of float64, which is libm's here.
 """
 
 import math
@@ -121,25 +121,19 @@ def _sign(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return builder.call_te(signs, x, primfunc_name_hint="sign")
 
 
-def _power(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    if str(call.ty.dtype) != "bfloat16":
-        return call.op.get_attr("FLegalize")(builder, call)
+def _in_float32(*dtypes: str) -> Legalize:
+    """Return the loops of float32 for an operator that TVM has none of in these dtypes, or none with that result."""
 
-    def of(x: te.Tensor, y: te.Tensor) -> te.Tensor:
-        return topi.cast(topi.power(topi.cast(x, "float32"), topi.cast(y, "float32")), "bfloat16")
+    def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+        dtype = str(call.ty.dtype)
+        if dtype not in dtypes:
+            return call.op.get_attr("FLegalize")(builder, call)
+        operands = [_emitted(builder, relax.op.astype(x, "float32")) for x in call.args]
+        computed = _emitted(builder, ir.Call(call.op, operands, call.attrs))
+        cast = builder.normalize(relax.op.astype(computed, dtype))
+        return cast.op.get_attr("FLegalize")(builder, cast)
 
-    return builder.call_te(of, *call.args, primfunc_name_hint="power")
-
-
-def _grid_sample(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    dtype = str(call.ty.dtype)
-    if dtype not in ("bfloat16", "float16"):
-        return call.op.get_attr("FLegalize")(builder, call)
-    # TVM's loops give float32 of them.
-    operands = [_emitted(builder, relax.op.astype(x, "float32")) for x in call.args]
-    sampled = _emitted(builder, ir.Call(call.op, operands, call.attrs))
-    cast = builder.normalize(relax.op.astype(sampled, dtype))
-    return cast.op.get_attr("FLegalize")(builder, cast)
+    return legalized
 
 
 def _emitted(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
@@ -202,12 +196,12 @@ def _gelu(x: ir.Expr) -> ir.Expr:
 
 
 _OURS: dict[str, Legalize] = {
-    "relax.power": _power,
     "relax.erf": _by_libm(_erf, "erf"),
     "relax.nn.gelu": _by_libm(_gelu, "gelu"),
     "relax.equal": _of_itself(is_equal=True),
     "relax.not_equal": _of_itself(is_equal=False),
-    "relax.image.grid_sample": _grid_sample,
+    "relax.image.grid_sample": _in_float32("bfloat16", "float16"),
+    **dict.fromkeys(("relax.log_add_exp", "relax.mod", "relax.power"), _in_float32("bfloat16")),
     "relax.isfinite": _of_bfloat16(topi.isfinite, "isfinite"),
     "relax.isinf": _of_bfloat16(topi.isinf, "isinf"),
     "relax.isnan": _of_bfloat16(topi.isnan, "isnan"),

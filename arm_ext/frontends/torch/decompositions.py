@@ -120,7 +120,8 @@ def _group_norm(
     grouped = x.reshape(samples, groups, channels // groups * elements)
     result, mean, factor = _normalized(grouped, [-1], eps)
     weight, bias = (_of_channels(v, x) for v in (weight, bias))
-    return _scaled(result.reshape(x.shape), weight, bias, x.dtype), mean.squeeze(-1), factor.squeeze(-1)
+    saved = (each.squeeze(-1).to(x.dtype) for each in (mean, factor))
+    return _scaled(result.reshape(x.shape), weight, bias, x.dtype), *saved
 
 
 def _instance_norm(

@@ -59,7 +59,7 @@ def test_functions_that_tvm_has_for_other_types_alone():
         calls = (
             op.erf(wide),
             op.nn.gelu(wide),
-            op.power(op.abs(narrow), half),
+            *(of(op.abs(narrow), half) for of in (op.power, op.mod, op.log_add_exp)),
             op.negative(whole),
             op.sign(whole),
         )
@@ -69,7 +69,15 @@ def test_functions_that_tvm_has_for_other_types_alone():
     (data,) = np.floor(np.abs(inputs_of(mod)) * 4).astype(np.float32)
     erf = np.vectorize(math.erf)
     gelu = data * (erf(data / math.sqrt(2)) + 1) / 2
-    wanted = erf(data), gelu, np.sqrt(data), -data.astype(np.uint32), np.sign(data)
+    wanted = (
+        erf(data),
+        gelu,
+        np.sqrt(data),
+        np.fmod(data, 0.5),
+        np.logaddexp(data, 0.5),
+        -data.astype(np.uint32),
+        np.sign(data),
+    )
     for found, value in zip(run(legalize(mod), data), wanted, strict=True):
         np.testing.assert_allclose(found, value.astype(np.float32), rtol=2**-8)
 
