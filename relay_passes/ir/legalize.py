@@ -10,7 +10,7 @@ is fused like any other injective operator: its rows are read as vectors where t
 TVM simplifies the negation of a comparison to the opposite one, !(a >= b) to a < b, which is false as well where a
 number is NaN, and x == x to true. Its loops that fill a tensor take neither infinity nor NaN, and those that negate and
 those of signs have a -1, which no unsigned integer is. It has no power and remainder of bfloat16 and none of its
-tests for NaN and infinity, no grid_sample of halves, and no erf of float64, which is libm's here.
+tests for NaN and infinity, no grid_sample and batch_norm of halves, and no erf of float64, which is libm's here.
 """
 
 import math
@@ -27,6 +27,8 @@ from relay_passes.ir.upstream import run_upstream
 Legalize = Callable[[relax.BlockBuilder, ir.Call], ir.Expr]
 
 _TAKE = "relax.take"
+
+_HALVES = ("bfloat16", "float16")
 
 _INJECTIVE = 2
 """TOpPattern kInjective: FuseOps may fuse it with its producers and consumers."""
@@ -136,6 +138,16 @@ def _in_float32(*dtypes: str) -> Legalize:
     return legalized
 
 
+def _batch_norm(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    dtype = str(call.args[0].ty.dtype)
+    if dtype not in _HALVES:
+        return call.op.get_attr("FLegalize")(builder, call)
+    operands = [_emitted(builder, relax.op.astype(x, "float32")) for x in call.args]
+    computed = _emitted(builder, ir.Call(call.op, operands, call.attrs))
+    parts = (builder.emit(relax.TupleGetItem(computed, index)) for index in range(len(call.ty.fields)))
+    return relax.Tuple([_emitted(builder, relax.op.astype(part, dtype)) for part in parts])
+
+
 def _emitted(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     call = builder.normalize(call)
     return builder.emit(call.op.get_attr("FLegalize")(builder, call))
@@ -200,7 +212,8 @@ _OURS: dict[str, Legalize] = {
     "relax.nn.gelu": _by_libm(_gelu, "gelu"),
     "relax.equal": _of_itself(is_equal=True),
     "relax.not_equal": _of_itself(is_equal=False),
-    "relax.image.grid_sample": _in_float32("bfloat16", "float16"),
+    "relax.image.grid_sample": _in_float32(*_HALVES),
+    "relax.nn.batch_norm": _batch_norm,
     **dict.fromkeys(("relax.log_add_exp", "relax.mod", "relax.power"), _in_float32("bfloat16")),
     "relax.isfinite": _of_bfloat16(topi.isfinite, "isfinite"),
     "relax.isinf": _of_bfloat16(topi.isinf, "isinf"),

@@ -4,6 +4,7 @@
 A node is replaced when the shapes around it are known, and what replaces it may be replaced again.
 """
 
+import numpy as np
 import onnx
 from onnx import ModelProto
 
@@ -45,8 +46,8 @@ _TABLES = ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
 
 
 def _inline_statistics(e: Expansion) -> None:
-    """Replace LayerNormalization by its definition if mean or deviation are outputs; leave it otherwise."""
-    if sum(map(bool, e.node.output)) > 1:
+    """Replace LayerNormalization by its definition if mean or deviation are outputs, or if TVM has none of the type."""
+    if sum(map(bool, e.node.output)) > 1 or e.dtype(e.node.input[0]) not in (np.float32, np.float16):
         inline(e)
 
 

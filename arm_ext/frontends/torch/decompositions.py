@@ -102,7 +102,7 @@ def _layer_norm(x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor
     if x.dtype in _NORMED:
         return NotImplemented
     result, mean, factor = _normalized(x, list(range(-len(shape), 0)), eps)
-    return _scaled(result, weight, bias, x.dtype), mean, factor
+    return _scaled(result, weight, bias, x.dtype), mean.to(x.dtype), factor.to(x.dtype)
 
 
 def _group_norm(

@@ -165,19 +165,26 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             is_empty = _is_static(part) and 0 in part.shape
             if number in read and not is_empty:
                 raise ValueError(f"its result {number} is read, and only result 0 is supported")
-            values.append(
-                relax.const(np.zeros(part.shape), self._convert_data_type(part.dtype)) if is_empty else value
-            )
+            # One that is not read has no value.
+            dtype = self._convert_data_type(part.dtype)
+            values.append(relax.const(np.zeros(part.shape), dtype) if is_empty else None)
         return values
 
     def _as_torch(self, node: torch.fx.Node, value: Any) -> Any:
-        """Give a tensor the type that torch has for it.
+        """Give each tensor that a node computes the type that torch has for it.
 
         Raises:
-            ValueError: The tensor has another shape than torch's, and so other values.
+            ValueError: A tensor has another shape than torch's, and so other values.
         """
-        is_plain = isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
-        known, ty = node.meta.get("val") if is_plain else None, getattr(value, "ty", None)
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
+            return value
+        known = node.meta.get("val")
+        if isinstance(known, list | tuple) and isinstance(value, list | tuple) and len(known) == len(value):
+            return [self._typed(*pair) for pair in zip(known, value, strict=True)]
+        return self._typed(known, value)
+
+    def _typed(self, known: Any, value: Any) -> Any:
+        ty = getattr(value, "ty", None)
         if not isinstance(known, torch.Tensor) or not isinstance(ty, relax.TensorType) or ty.shape is None:
             return value
         found, wanted = [*ty.shape], [*known.shape]

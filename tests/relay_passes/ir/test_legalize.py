@@ -109,6 +109,22 @@ def test_samples_of_a_grid_have_the_dtype_of_their_data(dtype: str):
     )
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_batch_norms_of_halves_are_halves(dtype: str):
+    net, x = Net(), tensor("x", 1, 2, 3, dtype=dtype)
+    mean, variance = relax.const([1.0, -1.0], dtype), relax.const([4.0, 0.25], dtype)
+
+    def normalized() -> relax.Var:
+        ones = relax.const([1.0, 1.0], dtype)
+        norm = op.nn.batch_norm(x, ones, ones, mean, variance, axis=1, epsilon=0.0, training=False)
+        return net.emit("norm", relax.TupleGetItem(net.bb.emit(norm), 0))
+
+    data = np.array([[[3, 1, -1], [0, -1, 1]]]).astype(np.dtype(dtype))
+    wanted = np.array([[[2, 1, 0], [3, 1, 5]]]).astype(data.dtype)
+    (found,) = run_on_host(net.module([x], normalized), [data])
+    np.testing.assert_array_equal(found, wanted, strict=True)
+
+
 def test_rows_by_constant_indices_are_fused():
     assert _kernels(0, _PLACES) == ["fused_take_multiply"]
 

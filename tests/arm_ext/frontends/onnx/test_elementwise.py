@@ -90,3 +90,18 @@ def test_powers_of_integers_are_exact_and_wrap_around(dtype: str, exponent: floa
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     (found,) = run_on_host(import_onnx(model).mod, [x])
     np.testing.assert_array_equal(found, x ** np.array(int(exponent), dtype), strict=True)
+
+
+def test_layer_norms_of_doubles():
+    x = np.random.default_rng(0).standard_normal((2, 7))
+    ends = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, x.shape) for name in "xy"]
+    ones = numpy_helper.from_array(np.ones(7), "n")
+    graph = helper.make_graph(
+        [helper.make_node("LayerNormalization", ["x", "n"], ["y"])], "g", ends[:1], ends[1:], [ones]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    (found,) = run_on_host(import_onnx(model).mod, [x])
+    centred = x - x.mean(1, keepdims=True)
+    wanted = centred / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, atol=2e-6)  # onnx computes it in float32

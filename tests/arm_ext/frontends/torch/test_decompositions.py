@@ -81,7 +81,9 @@ def test_batch_norms_return_what_torch_saves():
     def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         known = torch.ones(3), torch.ones(3)
         whole = torch.native_batch_norm(x, None, None, *known, False, 0.1, 1e-5)
-        return *whole, *torch.native_batch_norm(y, None, None, None, None, True, 0.1, 1e-5)
+        of_halves = (each.half() for each in (x, *known, *known))
+        halves = torch.native_batch_norm(*of_halves, False, 0.1, 1e-5)
+        return *whole, *halves, *torch.native_batch_norm(y, None, None, None, None, True, 0.1, 1e-5)
 
     x = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
     compare(function, x, x.double())
