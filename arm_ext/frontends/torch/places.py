@@ -70,14 +70,33 @@ def sliced(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Argument
 
 
 def slice_scattered(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:
-    """Convert slice_scatter.default."""
-    if not _is_tensor(a["start"]) and not _is_tensor(a["end"]):
-        return importer._slice_scatter(node)
+    """Convert slice_scatter.default; TVM's loops of it read elements before and behind the source."""
     axis = int(a["dim"]) % len(a["self"].ty.shape)
-    places = _places(importer, a["src"].ty.shape[axis], a)
+    if not _is_tensor(a["start"]) and not _is_tensor(a["end"]):
+        size = a["self"].ty.shape[axis]
+        if not isinstance(size, tirx.IntImm):
+            return importer._slice_scatter(node)
+        start, end, step = slice(a["start"], a["end"], a["step"]).indices(int(size))
+        if step == 1:
+            return _replaced(importer, a, axis, start, max(start, end))
+        places = relax.const(np.arange(start, end, step, dtype=np.int64), "int64")
+    else:
+        places = _places(importer, a["src"].ty.shape[axis], a)
     return index_put(
         importer.block_builder.emit, a["self"], [None] * axis + [places], a["src"], accumulate=False
     )
+
+
+def _replaced(
+    importer: "ExportedProgramImporter", a: Arguments, axis: int, start: int, end: int
+) -> relax.Expr:
+    """Return data with the elements from `start` to `end` replaced: those before, the source, and those behind."""
+    emit, data = importer.block_builder.emit, a["self"]
+    size = int(data.ty.shape[axis])
+    source = emit(R.astype(a["src"], str(data.ty.dtype)))
+    before = [emit(R.strided_slice(data, [axis], [0], [start]))] if start else []
+    behind = [emit(R.strided_slice(data, [axis], [end], [size]))] if end < size else []
+    return emit(R.concat([*before, source, *behind], axis)) if before or behind else source
 
 
 def _places(importer: "ExportedProgramImporter", length: Any, a: Arguments) -> relax.Expr:

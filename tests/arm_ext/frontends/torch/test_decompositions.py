@@ -77,6 +77,17 @@ def test_booleans_and_bytes():
     compare(function, b, u, torch.tensor([1, 1, 3]))
 
 
+def test_parts_are_replaced_wherever_they_begin():
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        z = x.clone()
+        z[:, :2] = y
+        ends = (0, 2, 1), (1, 3, 1), (2, 4, 1), (-2, None, 1), (0, 4, 2), (1, 9, 2)
+        parts = [x.slice_scatter(y, 1, *part) for part in ends]
+        return z, *parts, x.slice_scatter(x * 2, 1), functional.pad(x[None], (-1, 1, 1, 0), mode="circular")
+
+    compare(function, torch.arange(12.0).reshape(3, 4), -torch.arange(6.0).reshape(3, 2))
+
+
 def test_batch_norms_return_what_torch_saves():
     def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         known = torch.ones(3), torch.ones(3)
