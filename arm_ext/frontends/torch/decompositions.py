@@ -73,7 +73,8 @@ def _scatter_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 def _index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Any:
     if x.dtype != torch.bool or not accumulate:
         return NotImplemented
-    return x.to(torch.int32).index_put(indices, values.to(torch.int32), accumulate).to(torch.bool)
+    # A tensor's own method takes no None for an axis.
+    return _aten.index_put(x.to(torch.int32), indices, values.to(torch.int32), accumulate).to(torch.bool)
 
 
 def _constant_pad(x: Tensor, pad: list[int], value: float = 0) -> Any:

@@ -69,7 +69,8 @@ def test_numbers_that_have_no_room_in_a_narrower_type():
 
 def test_booleans_and_bytes():
     def function(b: Tensor, u: Tensor, i: Tensor) -> tuple[Tensor, ...]:
-        joined = b.put(i, b[:3], accumulate=True), b.index_add(0, i, b[:3])
+        columns = torch.stack([b, ~b]).index_add(1, i, b[None, :3].expand(2, 3))
+        joined = b.put(i, b[:3], accumulate=True), b.index_add(0, i, b[:3]), columns
         padded = functional.pad(b, (1, 1), value=2)
         return *joined, padded, b.isnan(), b.fmax(~b), b.nansum(), b.signbit(), u.sign()
 
