@@ -161,6 +161,20 @@ def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str,
     return importer.block_builder.emit(relax.op.matmul(x, y, out_dtype=dtype if is_exact else "float32"))
 
 
+def _convolution(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """Convert a convolution; upstream adds all types in float32, of which float64 has twice the bits.
+
+    `decompositions` has made a step of its own of the bias.
+    """
+    x, rank = a["input"], len(a["input"].ty.shape) - 2
+    if str(x.ty.dtype) != "float64" or a["transposed"]:
+        return importer._convolution(node)
+    convolve = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1]
+    window = {"strides": a["stride"], "padding": a["padding"], "dilation": a["dilation"]}
+    sizes = {name: [*values] * (rank if len(values) == 1 else 1) for name, values in window.items()}
+    return importer.block_builder.emit(convolve(x, a["weight"], **sizes, groups=a["groups"]))
+
+
 def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
     if any(isinstance(arg, torch.fx.Node) for arg in node.args):
         return importer._arange(node)
@@ -202,6 +216,7 @@ CONVERTERS: dict[str, Convert] = {
     "choose_qparams.tensor": _with_arguments(dynamic.choose),
     "quantize_per_tensor.tensor": _with_arguments(dynamic.quantize),
     "dequantize_per_tensor.tensor": _with_arguments(dynamic.dequantize),
+    "convolution.default": _with_arguments(_convolution),
     "convert_element_type.default": _with_arguments(_cast),
     **dict.fromkeys(("mm.default", "bmm.default", "matmul.default"), _with_arguments(_product)),
     "linear.default": _with_arguments(dynamic.linear),

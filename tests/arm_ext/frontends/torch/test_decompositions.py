@@ -67,6 +67,22 @@ def test_numbers_that_have_no_room_in_a_narrower_type():
     )
 
 
+def test_sums_of_doubles_are_doubles():
+    def function(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        window = {"stride": 2, "padding": (1, 0)}
+        return (
+            functional.conv2d(x, w, w[:, 0, 0, 0], **window),
+            functional.conv1d(x[:, :, 0], w[:, :, 0]),
+            x[0, 0] @ x[0, 1],
+        )
+
+    torch.manual_seed(0)
+    x, w = torch.randn(1, 3, 6, 6, dtype=torch.float64), torch.randn(4, 3, 3, 3, dtype=torch.float64)
+    results = run_on_host(imported(function, x, w).mod, [x.numpy(), w.numpy()])
+    for found, wanted in zip(results, function(x, w), strict=True):
+        np.testing.assert_allclose(found, wanted.numpy(), rtol=0, atol=1e-13)
+
+
 def test_booleans_and_bytes():
     def function(b: Tensor, u: Tensor, i: Tensor) -> tuple[Tensor, ...]:
         columns = torch.stack([b, ~b]).index_add(1, i, b[None, :3].expand(2, 3))
