@@ -102,6 +102,8 @@ _GATES = frozenset(("GRU", "LSTM", "RNN"))
 # (Operator, type of its first input) of which TVM has no kernel.
 _NO_KERNEL = frozenset({("TopK", "uint64"), ("TopK", "uint32"), ("TopK", "uint16")})
 
+_BOOLEANS = "tensor(bool)"
+
 Shapes = Mapping[str, Sequence[int]]
 
 
@@ -141,6 +143,8 @@ def check_inferred(model: onnx.ModelProto) -> None:
     constants = {tensor.name: tensor for tensor in graph.initializer}
     constants.update((node.output[0], a.t) for node in graph.node for a in _value_of(node))
     shapes.update((name, tuple(tensor.dims)) for name, tensor in constants.items())
+    kinds = {name: ty.elem_type for name, ty in types.items()}
+    kinds.update((name, tensor.data_type) for name, tensor in constants.items())
     for node in graph.node:
         site = _site(node)
         if not domain_of(node):
@@ -148,6 +152,7 @@ def check_inferred(model: onnx.ModelProto) -> None:
             _check_axes(site, node, shapes, opset, constants)
             _check_windows(site, node, shapes)
             _check_operands(site, node, shapes)
+            _check_booleans(site, node, opset, kinds)
             kind = types[node.input[0]].elem_type if node.input and node.input[0] in types else 0
             if kind and (node.op_type, _dtype(kind)) in _NO_KERNEL:
                 raise ModelError(
@@ -192,6 +197,23 @@ def _constant_inputs(
         key = (node.op_type, formal.name)
         if actual in constants and (key in _INPUTS or formal.name in _AXES):
             yield formal.name, numpy_helper.to_array(constants[actual]).reshape(-1).tolist()
+
+
+def _check_booleans(site: Site, node: NodeProto, opset: int, kinds: Mapping[str, int]) -> None:
+    """Refuse numbers where the operator's newest schema takes booleans alone, and booleans where it takes none."""
+    if not defs.has(node.op_type, opset):
+        return
+    schema = defs.get_schema(node.op_type)
+    allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+    for formal, actual in zip(schema.inputs, node.input, strict=False):
+        kind, takes = kinds.get(actual, 0), allowed.get(formal.type_str, [formal.type_str])
+        is_boolean = kind == TensorProto.BOOL
+        if kind and (not is_boolean if takes == [_BOOLEANS] else is_boolean and _BOOLEANS not in takes):
+            wanted = "numbers" if is_boolean else "booleans"
+            raise ModelError(
+                f"{site} cannot be compiled: its input '{actual}' is of {_dtype(kind)}, and the operator takes "
+                f"{wanted}; insert a Cast before it"
+            )
 
 
 def _check_inputs(site: Site, node: NodeProto, opset: int, constants: Mapping[str, TensorProto]) -> None:

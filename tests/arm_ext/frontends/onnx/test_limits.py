@@ -10,7 +10,7 @@ from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.importer import import_onnx
 
 IMAGE = [1, 4, 8, 8]
-KINDS = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
+KINDS = {"bool": TensorProto.BOOL, "float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
 
 
 def one(
@@ -234,3 +234,22 @@ def test_element_types_without_code():
 )
 def test_within_limits(model: onnx.ModelProto):
     import_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "kind", "says"),
+    [
+        ("And", 2, "int64", "its input 'a' is of int64, and the operator takes booleans; insert a Cast"),
+        ("Not", 1, "float32", "its input 'a' is of float32, and the operator takes booleans"),
+        ("Add", 2, "bool", "its input 'a' is of bool, and the operator takes numbers"),
+        ("Neg", 1, "bool", "its input 'a' is of bool, and the operator takes numbers"),
+    ],
+)
+def test_numbers_for_booleans_and_booleans_for_numbers(operator: str, inputs: int, kind: str, says: str):
+    with pytest.raises(ModelError, match=f"{operator} node 'bad' cannot be compiled: {says}"):
+        import_onnx(one(operator, {name: [2, 3] for name in "ab"[:inputs]}, kind=kind))
+
+
+def test_booleans_where_an_operator_takes_them():
+    import_onnx(one("Equal", {"a": [2, 3], "b": [2, 3]}, kind="bool"))
+    import_onnx(one("Where", {"a": [2, 3]}, {"x": np.float32(1), "y": np.float32(2)}, kind="bool"))
