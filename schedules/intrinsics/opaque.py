@@ -2,9 +2,9 @@
 """Addresses of which LLVM does not know how they follow from the variables of loops.
 
 LLVM's loop strength reduction takes every address of an innermost loop for a choice of its own, and compares
-combinations of them all. In a loop with a hundred loads that is three quarters of the time of its code generator, for
-the addresses that it had before. What lies at a constant distance from an opaque address is none of its business: the
-distance becomes the offset in a load.
+combinations of them all. In a loop with a hundred loads that is three quarters of the time of its code generator, and
+mostly ends with the addresses that it began with. It leaves alone what lies at a constant distance from an opaque
+address: the distance becomes the offset in a load.
 """
 
 from collections.abc import Iterator
