@@ -99,9 +99,6 @@ _WINDOWED = frozenset(("AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool"
 _WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
 _PRODUCTS = frozenset(("Gemm", "LogSoftmax", "MatMul", "MatMulInteger", "QLinearMatMul", "Softmax"))
 _GATES = frozenset(("GRU", "LSTM", "RNN"))
-# (Operator, type of its first input) of which TVM has no kernel.
-_NO_KERNEL = frozenset({("TopK", "uint64"), ("TopK", "uint32"), ("TopK", "uint16")})
-
 _BOOLEANS = "tensor(bool)"
 
 Shapes = Mapping[str, Sequence[int]]
@@ -153,11 +150,6 @@ def check_inferred(model: onnx.ModelProto) -> None:
             _check_windows(site, node, shapes)
             _check_operands(site, node, shapes)
             _check_booleans(site, node, opset, kinds)
-            kind = types[node.input[0]].elem_type if node.input and node.input[0] in types else 0
-            if kind and (node.op_type, _dtype(kind)) in _NO_KERNEL:
-                raise ModelError(
-                    f"{site} cannot be compiled: it is of {_dtype(kind)}; cast its input to int64"
-                )
         for name in node.output:
             if name in shapes and name in types:
                 # What is negative may be of a shape that nobody needs.

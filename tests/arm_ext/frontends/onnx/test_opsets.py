@@ -271,3 +271,25 @@ def test_an_axis_may_be_one_number():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     x = np.arange(3, dtype=np.float32).reshape(1, 3)
     np.testing.assert_array_equal(run_on_host(import_onnx(model).mod, [x])[0], x.reshape(3, 1), strict=True)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+def test_top_k_of_unsigned_integers(dtype: str, largest: int):
+    most = np.iinfo(dtype).max
+    x = np.array([[0, most, most // 2 + 1, most - 1, most // 2, 7, 1]], dtype)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    values, places = (helper.make_tensor_value_info(n, k, [1, 4]) for n, k in (("y", kind), ("i", INT64)))
+    node = helper.make_node("TopK", ["x", "k"], ["y", "i"], largest=largest)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", kind, x.shape)],
+        [values, places],
+        [numpy_helper.from_array(np.array([4]), "k")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
+    order = sorted(range(7), key=lambda i: int(x[0, i]), reverse=bool(largest))[:4]
+    found, at = run_on_host(import_onnx(model).mod, [x])
+    np.testing.assert_array_equal(found, x[:, order])
+    np.testing.assert_array_equal(at, [order])
