@@ -106,7 +106,7 @@ def _keep_vectors(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _is_computed_vector(bind: tirx.Bind) -> bool:
     """Whether a variable is a vector of integers that is not just read from memory."""
-    dtype = str(getattr(bind.value.ty, "dtype", "handle"))
+    dtype = _dtype(bind.value)
     return dtype.startswith("int") and "x" in dtype and not isinstance(bind.value, TensorLoad)
 
 
@@ -181,9 +181,13 @@ def _in_memory(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return func.with_body(structural_map(func.body, [(tirx.Bind, stored)]))
 
 
+def _dtype(value: Expr) -> str:
+    return str(getattr(value.ty, "dtype", "handle"))
+
+
 def _is_index(value: Expr) -> bool:
     """Whether a value is an integer or no number at all; the simplifier's work on these is what it is for."""
-    dtype = str(getattr(value.ty, "dtype", "handle"))
+    dtype = _dtype(value)
     return dtype.startswith(("handle", "bool")) or (dtype.startswith(("int", "uint")) and "x" not in dtype)
 
 

@@ -123,8 +123,11 @@ def _sign(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return builder.call_te(signs, x, primfunc_name_hint="sign")
 
 
-def _in_float32(*dtypes: str) -> Legalize:
-    """Return the loops of float32 for an operator that TVM has none of in these dtypes, or none with that result."""
+def in_float32(*dtypes: str) -> Legalize:
+    """Return a legalisation that computes an operator in float32 where its result is of one of these dtypes.
+
+    It is for operators of which TVM has no loops in them, or loops with other results.
+    """
 
     def legalized(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         dtype = str(call.ty.dtype)
@@ -212,9 +215,9 @@ _OURS: dict[str, Legalize] = {
     "relax.nn.gelu": _by_libm(_gelu, "gelu"),
     "relax.equal": _of_itself(is_equal=True),
     "relax.not_equal": _of_itself(is_equal=False),
-    "relax.image.grid_sample": _in_float32(*_HALVES),
+    "relax.image.grid_sample": in_float32(*_HALVES),
     "relax.nn.batch_norm": _batch_norm,
-    **dict.fromkeys(("relax.log_add_exp", "relax.mod", "relax.power"), _in_float32("bfloat16")),
+    **dict.fromkeys(("relax.log_add_exp", "relax.mod", "relax.power"), in_float32("bfloat16")),
     "relax.isfinite": _of_bfloat16(topi.isfinite, "isfinite"),
     "relax.isinf": _of_bfloat16(topi.isinf, "isinf"),
     "relax.isnan": _of_bfloat16(topi.isnan, "isnan"),

@@ -6,12 +6,14 @@ They are called from functions of LLVM IR, which LLVM inlines; `functions` makes
 Vectors of bfloat16 are int16 outside of them.
 """
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.operands import check, check_flat
+from schedules.tir.emit import importing
 
 FEATURE = "bf16"
 
@@ -47,9 +49,9 @@ define internal <8 x i16> @arm_bfcvtn(<8 x float> %x) alwaysinline {
 """
 
 
-def functions() -> Any:
+def functions() -> AbstractContextManager[Any]:
     """Open a scope in which the functions below may be called."""
-    return T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _IR)
+    return importing(_IR)
 
 
 def bfmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:

@@ -6,13 +6,14 @@ were predictable; metadata that mark it as unpredictable are lost before that. I
 instructions adjacent, which costs nothing on cores that issue out of order.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.operands import check
+from schedules.tir.emit import importing
 
 _TYPES = {"float32": ("float", "s"), "float64": ("double", "d")}
 
@@ -29,11 +30,9 @@ _DEFINITION = "".join(
 )
 
 
-@contextmanager
-def next_nodes() -> Iterator[None]:
+def next_nodes() -> AbstractContextManager[Any]:
     """Open a scope in which `next_node` may be emitted."""
-    with T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _DEFINITION):
-        yield
+    return importing(_DEFINITION)
 
 
 def next_node(value: ir.Expr, threshold: ir.Expr, child: ir.Expr) -> ir.Var:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of which LLVM does not know how they follow from the variables of loops.
+"""Addresses whose relation to the variables of loops is hidden from LLVM.
 
 LLVM's loop strength reduction takes every address of an innermost loop for a choice of its own, and compares
 combinations of them all. In a loop with a hundred loads that is three quarters of the time of its code generator, and
@@ -7,13 +7,14 @@ mostly ends with the addresses that it began with. It leaves alone what lies at 
 address: the distance becomes the offset in a load.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.operands import check, check_flat
+from schedules.tir.emit import importing
 
 _OFFSET, _ADDRESS = "arm_opaque_offset", "arm_opaque_address"
 
@@ -35,21 +36,19 @@ define linkonce_odr hidden i64 @{_OFFSET}(i64 %offset) alwaysinline {{
 """
 
 
-@contextmanager
-def opaques() -> Iterator[None]:
+def opaques() -> AbstractContextManager[Any]:
     """Open a scope in which `opaque_offset` and `opaque_view` may be emitted."""
-    with T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _DEFINITION):
-        yield
+    return importing(_DEFINITION)
 
 
 def opaque_offset(offset: ir.Expr) -> ir.Var:
-    """Bind an int64 that is equal to `offset`; it takes an addition per buffer where it is used."""
+    """Bind an int64 that equals `offset`. An access by it adds it to the buffer's address, once a buffer."""
     check("opaque_offset", (offset, "int64"))
     return T.Bind(tirx.call_extern("int64", _OFFSET, offset))
 
 
 def opaque_view(buffer: tirx.Buffer, offset: ir.Expr) -> tirx.Buffer:
-    """Emit a view of a flat buffer that begins at `offset` of it; LLVM still increments its address in a loop.
+    """Emit a view of a flat buffer from element `offset` on, whose address LLVM increments in a loop.
 
     The function must not write to the buffer: LLVM is told that a view and its buffer are separate memory.
     """

@@ -9,13 +9,14 @@ A barrier does the same for all values at once: what was loaded before it is not
 short loops that follow each other to straight code, and would keep whole rows from one to the next, on the stack.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.operands import check
+from schedules.tir.emit import importing
 
 _NAME = "arm_pin_int32x4"
 
@@ -34,11 +35,9 @@ define linkonce_odr hidden void @{_BARRIER}() alwaysinline {{
 """
 
 
-@contextmanager
-def pins() -> Iterator[None]:
+def pins() -> AbstractContextManager[Any]:
     """Open a scope in which `pinned` and `barrier` may be emitted."""
-    with T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _DEFINITION):
-        yield
+    return importing(_DEFINITION)
 
 
 def pinned(value: ir.Expr) -> ir.Expr:

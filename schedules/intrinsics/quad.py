@@ -6,15 +6,15 @@ LLVM gives a tuple of registers to what LD1 brings, and copies or spills all of 
 overwritten; with the registers named it copies nothing where they are free.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.operands import check_flat
 from schedules.intrinsics.registers import LANES, REGISTERS, VECTOR
-from schedules.tir.emit import take
+from schedules.tir.emit import importing, take
 
 QUAD = 4
 """Vectors of the largest load."""
@@ -108,11 +108,9 @@ _DEFINITIONS = "\n".join(
 )
 
 
-@contextmanager
-def quads() -> Iterator[None]:
+def quads() -> AbstractContextManager[Any]:
     """Open a scope in which `quad` and `Stream` may be used."""
-    with T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _DEFINITIONS):
-        yield
+    return importing(_DEFINITIONS)
 
 
 def quad(buffer: tirx.Buffer, offset: ir.Expr, first: int) -> list[ir.Expr]:

@@ -5,13 +5,13 @@ Accumulators are overwritten. LLVM loads what they start from before the loop an
 which takes a vector pipe, and registers that hold what is copied; one LDP is half as many, on the pipes that load.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from typing import Any
 
 from tvm import ir, tirx
-from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.operands import check_flat
+from schedules.tir.emit import importing
 
 _NAME = "arm_reload"
 
@@ -44,13 +44,9 @@ def _definition(vectors: int) -> str:
     return "\n".join([head, *lines, f"ret <{size} x i32> {parts[0]}", "}", ""])
 
 
-@contextmanager
-def reloads() -> Iterator[None]:
+def reloads() -> AbstractContextManager[Any]:
     """Open a scope in which `reloaded` may be emitted."""
-    with T.attr(
-        tirx.IntImm("int32", 0), "pragma_import_llvm", "\n".join(_definition(count) for count in COUNTS)
-    ):
-        yield
+    return importing("\n".join(_definition(count) for count in COUNTS))
 
 
 def reloaded(buffer: tirx.Buffer, offset: ir.Expr, vectors: int = 2) -> ir.Expr:

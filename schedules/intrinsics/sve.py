@@ -28,7 +28,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.intrinsics.operands import check, check_flat
 from schedules.intrinsics.registers import VECTOR
-from schedules.tir.emit import i64
+from schedules.tir.emit import i64, importing
 
 FEATURE = "sve"
 
@@ -108,7 +108,7 @@ def pays(core: Core) -> bool:
 
 def functions(wanted: bool = True) -> AbstractContextManager[Any]:
     """Open a scope in which the functions below may be called; a scope without effect if not `wanted`."""
-    return T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _IR) if wanted else nullcontext()
+    return importing(_IR) if wanted else nullcontext()
 
 
 def fexpa(x: ir.Expr) -> ir.Expr:

@@ -6,7 +6,8 @@ Loop variables and offsets are int64 throughout: with int32, LLVM keeps two sign
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.s_tir.stmt import SBlock, SBlockRealize
@@ -48,6 +49,12 @@ def splat(value: float, dtype: str, lanes: int) -> ir.Expr:
     """Return a float constant in every lane of a vector, or as a scalar if `lanes` is 1."""
     scalar = tirx.FloatImm(dtype, value)
     return scalar if lanes == 1 else tirx.Broadcast(scalar, lanes)
+
+
+def importing(definitions: str) -> AbstractContextManager[Any]:
+    """Open a scope whose code may call functions that are defined in LLVM IR, by `call_extern`."""
+    scope: AbstractContextManager[Any] = T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", definitions)
+    return scope
 
 
 EXACT = "exact_buffers"

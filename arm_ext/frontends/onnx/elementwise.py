@@ -143,7 +143,7 @@ def celu(e: Expansion) -> None:
 
 
 def elu(e: Expansion) -> None:
-    """Replace Elu and Selu of other dtypes than float32, whose factors TVM's importer writes in that, by a choice."""
+    """Replace Elu and Selu of dtypes other than float32 by Where: TVM's importer makes their factors float32."""
     (x,) = e.inputs("X")
     if e.dtype(x) == np.float32 or e.opset() < _WHERE:
         return
@@ -183,7 +183,7 @@ def power(e: Expansion) -> None:
 
 
 def _multiplied(e: Expansion, base: str, count: int) -> None:
-    """Emit a power by squaring, whose products wrap around as integers do; float64 has no room for those of int64."""
+    """Emit a power by squaring, whose products wrap around as integers do; float64 cannot hold those of int64."""
     factor, result = base, ""
     while count:
         if count % 2:

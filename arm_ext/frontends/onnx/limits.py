@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import onnx
@@ -191,14 +192,20 @@ def _constant_inputs(
             yield formal.name, numpy_helper.to_array(constants[actual]).reshape(-1).tolist()
 
 
+@cache
+def _types_of_inputs(operator: str) -> list[list[str]]:
+    """Return the types, such as "tensor(bool)", of each input by the operator's newest schema."""
+    schema = defs.get_schema(operator)
+    allowed = {each.type_param_str: list(each.allowed_type_strs) for each in schema.type_constraints}
+    return [allowed.get(formal.type_str, [formal.type_str]) for formal in schema.inputs]
+
+
 def _check_booleans(site: Site, node: NodeProto, opset: int, kinds: Mapping[str, int]) -> None:
     """Refuse numbers where the operator's newest schema takes booleans alone, and booleans where it takes none."""
     if not defs.has(node.op_type, opset):
         return
-    schema = defs.get_schema(node.op_type)
-    allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
-    for formal, actual in zip(schema.inputs, node.input, strict=False):
-        kind, takes = kinds.get(actual, 0), allowed.get(formal.type_str, [formal.type_str])
+    for takes, actual in zip(_types_of_inputs(node.op_type), node.input, strict=False):
+        kind = kinds.get(actual, 0)
         is_boolean = kind == TensorProto.BOOL
         if kind and (not is_boolean if takes == [_BOOLEANS] else is_boolean and _BOOLEANS not in takes):
             wanted = "numbers" if is_boolean else "booleans"

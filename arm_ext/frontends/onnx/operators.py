@@ -46,7 +46,7 @@ _TABLES = ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
 
 
 def _inline_statistics(e: Expansion) -> None:
-    """Replace LayerNormalization by its definition if mean or deviation are outputs, or if TVM has none of the type."""
+    """Replace LayerNormalization by its definition if mean or deviation are outputs, or where TVM has no loops."""
     if sum(map(bool, e.node.output)) > 1 or e.dtype(e.node.input[0]) not in (np.float32, np.float16):
         inline(e)
 

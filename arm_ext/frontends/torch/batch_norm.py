@@ -40,7 +40,7 @@ def _wide(emit: Emit, value: Any) -> Any:
 
 
 def _inverse(emit: Emit, a: dict[str, Any]) -> relax.Expr:
-    """Return the reciprocal of the running deviation."""
+    """Return 1 / sqrt(running variance + eps)."""
     variance = a["running_var"]
     return emit(R.rsqrt(emit(R.add(variance, relax.const(a["eps"], str(variance.ty.dtype))))))
 

@@ -154,7 +154,7 @@ def _cast(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, An
 
 
 def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert a product of matrices; upstream adds all types in float32, which integers and float64 do not fit in."""
+    """Convert a product of matrices; upstream accumulates all dtypes in float32, also float64 and integers."""
     x, y = (value for value in a.values() if isinstance(value, relax.Expr))
     dtype = str(x.ty.dtype)
     is_exact = dtype == "float64" or "int" in dtype
@@ -162,7 +162,7 @@ def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str,
 
 
 def _convolution(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert a convolution; upstream adds all types in float32, of which float64 has twice the bits.
+    """Convert a convolution; upstream accumulates all dtypes in float32, also float64.
 
     `decompositions` has made a step of its own of the bias.
     """

@@ -56,7 +56,7 @@ def signbit(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments
 
 
 def hypot(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert hypot: m · sqrt(1 + (n / m)²) of the greater size m and the lesser n, as squares may be infinite.
+    """Convert hypot: m · sqrt(1 + (n / m)²) of the greater magnitude m and the lesser n, as squares overflow.
 
     Of an infinity and a NaN it is infinite.
     """

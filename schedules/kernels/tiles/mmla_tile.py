@@ -59,7 +59,7 @@ def multiply(
     unroll: int,
     start: Callable[[int], Sequence[ir.Expr]],
 ) -> tirx.Buffer:
-    """Emit the sum over k of one tile, inside of `opaque.opaques`.
+    """Emit the sum over k of one tile, inside the scope `opaque.opaques`.
 
     Args:
         a: Flat int8.
