@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tvm import ir, sym, target, tirx
 from tvm.ir.expr import TensorLoad
@@ -17,10 +17,11 @@ from schedules.generic.fusion import cost, fuse, loop_cost
 from schedules.generic.nest import nests
 from schedules.generic.parse import parse
 from schedules.generic.rows import RowLoops, share_rows
-from schedules.generic.stages import Axis, Stage, StagedFunction, shape_of
+from schedules.generic.stages import Axis, Stage, StagedFunction, all_axes, each, shape_of
 from schedules.generic.vector import VectorPosition
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each_of
 from schedules.tir.emit import i64, in_root_block, kernel_function
+from schedules.tir.wrapping_casts import hide_wrapping_casts
 
 FIRST = "arm_ext.first_element"
 """Attribute of a function that copies some consecutive elements of its only input: the index of the first of them."""
@@ -67,7 +68,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
         target: The target.
     """
     try:
-        program = fuse(parse(func))
+        program = _hide_wrapping(fuse(parse(func)))
         first = _first_element(program)
         if first is not None and _count(program.params[0]) == _count(program.params[-1]):
             # As it is, so that the memory planner sees it.
@@ -84,6 +85,16 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
     cycles = where.rows * sum(_cycles(stage) for stage in rows.program.stages)
     moves = all(stage.reduction is None and _is_move(stage.value) for stage in program.stages)
     return Scheduled(in_root_block(scheduled), emitter.said(), kernel, cycles, rejected, moves)
+
+
+def _hide_wrapping(program: StagedFunction) -> StagedFunction:
+    """Hide casts that may wrap around from TVM's simplifier, which decides the conditions of nests."""
+
+    def hidden(stage: Stage) -> Stage:
+        ranges = [(axis.var, ir.Range(0, axis.extent)) for axis in all_axes(stage)]
+        return each(stage, lambda expr: hide_wrapping_casts(expr, ranges))
+
+    return replace(program, stages=tuple(map(hidden, program.stages)))
 
 
 def _is_move(value: ir.Expr) -> bool:
