@@ -6,11 +6,12 @@ Functions of angles have an error of some 2^-22 of the result in binary32.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from tvm import relax
-from tvm.ir import Expr
+from tvm.ir import Expr, GenericConst
 
 from arm_ext.common.errors import ModelError
 
@@ -19,6 +20,9 @@ R = relax.op
 # Cephes, atanf: the polynomial for |x| ≤ tan(pi / 8), from its highest power, in x² and times x³.
 ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
 
+
+_EXPONENT_BITS = 6
+"""Bits of the exponents that are computed: no integer type holds 2 to the 64th."""
 
 _LARGE = 1e9
 """Number from which on x² + 1 rounds to x², in binary64 as well."""
@@ -32,6 +36,34 @@ class Emitter(Protocol):
 
     def number(self, value: float, like: Expr) -> Expr:
         """Return a constant scalar of another value's dtype."""
+
+
+@dataclass(frozen=True)
+class BlockEmitter:
+    """Emitter that binds calls in the function which a block builder has open."""
+
+    builder: relax.BlockBuilder
+
+    def emit(self, expr: Expr) -> Expr:
+        """Bind a call to a variable."""
+        return self.builder.emit(expr)
+
+    def number(self, value: float, like: Expr) -> Expr:
+        """Return a constant scalar of another value's dtype."""
+        return relax.const(value, str(like.ty.dtype))
+
+
+def in_float32(function: Callable[..., Expr]) -> Callable[..., Expr]:
+    """Return a function that computes another one in float32 for float16 and bfloat16, and casts its result back."""
+
+    def wide(t: Emitter, *operands: Expr) -> Expr:
+        dtype = str(operands[0].ty.dtype)
+        if dtype not in ("float16", "bfloat16"):
+            return function(t, *operands)
+        singles = [t.emit(R.astype(x, "float32")) for x in operands]
+        return R.astype(t.emit(function(t, *singles)), dtype)
+
+    return wide
 
 
 def expm1(t: Emitter, x: Expr) -> Expr:
@@ -75,11 +107,46 @@ def cube_root(t: Emitter, x: Expr) -> Expr:
 
 
 def power(t: Emitter, x: Expr, y: Expr) -> Expr:
-    """Return x**y; integers are computed in float64."""
-    if str(x.ty.dtype).startswith(("float", "bfloat")):
+    """Return x**y; one of integers is exact where its type holds it, by squaring, and wraps around elsewhere.
+
+    A negative exponent gives 0, and so does one of 64 and more, unless x² is 1.
+    """
+    if not str(x.ty.dtype).startswith(("int", "uint")):
         return R.power(x, y)
-    wide = [t.emit(R.astype(v, "float64")) for v in (x, y)]
-    return R.astype(t.emit(R.power(*wide)), str(x.ty.dtype))
+    count = _known_exponent(x, y)
+    if 0 < count < 1 << _EXPONENT_BITS:
+        return _multiplied(t, x, count)
+    one, zero = t.number(1, x), t.number(0, x)
+    result, factor = one, x
+    for k in range(_EXPONENT_BITS):
+        bit = t.emit(R.bitwise_and(t.emit(R.right_shift(y, t.number(k, y))), one))
+        result = t.emit(R.where(t.emit(R.equal(bit, one)), t.emit(R.multiply(result, factor)), result))
+        factor = t.emit(R.multiply(factor, factor))
+    fits = t.emit(R.equal(t.emit(R.right_shift(y, t.number(_EXPONENT_BITS, y))), zero))
+    is_unit = t.emit(R.equal(t.emit(R.multiply(x, x)), one))
+    return R.where(t.emit(R.logical_or(fits, is_unit)), result, zero)
+
+
+def _known_exponent(x: Expr, y: Expr) -> int:
+    """Return the only number of a constant y that does not enlarge x by broadcasting; 0 for any other."""
+    values = y.value.numpy() if isinstance(y, GenericConst) else np.zeros(0)
+    sizes = list(x.ty.shape)[len(x.ty.shape) - values.ndim :]
+    fits = values.ndim <= len(x.ty.shape) and all(
+        n == 1 or n == m for n, m in zip(values.shape, sizes, strict=True)
+    )
+    return int(values.flat[0]) if fits and len(np.unique(values)) == 1 else 0
+
+
+def _multiplied(t: Emitter, x: Expr, count: int) -> Expr:
+    """Return the power of x by a known exponent of 1 and more."""
+    factor, result = x, None
+    while count:
+        if count % 2:
+            result = factor if result is None else t.emit(R.multiply(result, factor))
+        count //= 2
+        factor = t.emit(R.multiply(factor, factor)) if count else factor
+    assert result is not None  # the highest bit of the exponent is 1
+    return result
 
 
 def atan2(t: Emitter, y: Expr, x: Expr) -> Expr:
@@ -175,10 +242,13 @@ def asinh(t: Emitter, x: Expr) -> Expr:
 
 
 def acosh(t: Emitter, x: Expr) -> Expr:
-    """Emit the inverse hyperbolic cosine of x: log(x + sqrt(x - 1) sqrt(x + 1))."""
+    """Emit the inverse hyperbolic cosine: log1p(d + sqrt(d) sqrt(x + 1)), d = x - 1; log(2 x) for large x."""
     one = t.number(1, x)
-    roots = [t.emit(R.sqrt(t.emit(side(x, one)))) for side in (R.subtract, R.add)]
-    return R.log(t.emit(R.add(x, t.emit(R.multiply(*roots)))))
+    above = t.emit(R.subtract(x, one))
+    roots = [t.emit(R.sqrt(each)) for each in (above, t.emit(R.add(x, one)))]
+    near = t.emit(log1p(t, t.emit(R.add(above, t.emit(R.multiply(*roots))))))
+    far = t.emit(R.add(t.emit(R.log(x)), t.number(math.log(2), x)))
+    return R.where(t.emit(R.greater(x, t.number(_LARGE, x))), far, near)
 
 
 def atanh(t: Emitter, x: Expr) -> Expr:
@@ -203,3 +273,19 @@ def count_leading_zeros(t: Emitter, x: Expr) -> Expr:
         x = t.emit(R.bitwise_or(x, t.emit(R.right_shift(x, t.number(shift, x)))))
         shift *= 2
     return R.subtract(t.number(width, x), t.emit(count_ones(t, x)))
+
+
+FUNCTIONS: dict[str, Callable[..., Expr]] = {
+    "acos": acos,
+    "acosh": acosh,
+    "asin": asin,
+    "asinh": asinh,
+    "atan": atan,
+    "atan2": atan2,
+    "atanh": atanh,
+    "cosh": hyperbolic(1),
+    "expm1": expm1,
+    "log1p": log1p,
+    "sinh": hyperbolic(-1),
+}
+"""Functions for which TVM generates no code, or code that is not exact near 0."""

@@ -2,7 +2,7 @@
 """Validation of ONNX models before the import."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 
 import numpy as np
@@ -22,7 +22,7 @@ from arm_ext.frontends.onnx.advice import advice
 from arm_ext.frontends.onnx.converters import converter_of, is_custom
 from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of, qualified
 from arm_ext.frontends.onnx.fused import NORMS
-from arm_ext.frontends.onnx.limits import check_attributes, check_data
+from arm_ext.frontends.onnx.limits import check_attributes, check_data, check_required
 from arm_ext.frontends.onnx.nested import name_of, nodes_within
 from arm_ext.frontends.onnx.operators import EXPANSIONS, expand_operators
 from arm_ext.frontends.onnx.shapes import fold_shapes, forget_shapes
@@ -49,10 +49,12 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
         raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
     # The checker rejects operators of domains it does not know; those are reported by name in check_supported.
     _check_names(proto.graph, name)
+    _check_opsets(proto, name)
     _check_types(proto.graph, name)
     _check_splits(proto.graph, name)
     _check_defaults(proto.graph, name)
     _check_scales(proto.graph, name)
+    check_required(proto)
     check_attributes(proto.graph)
     check_data(proto.graph)
     light = without_weights(proto)
@@ -74,6 +76,23 @@ def _check_names(graph: onnx.GraphProto, name: str) -> None:
         for text in (node.name, *node.input, *node.output):
             if isinstance(text, bytes):  # as protobuf returns what is no UTF-8
                 raise UsageError(f"{name}: the file may be damaged: a name in it is no text ({text!r})")
+
+
+def _check_opsets(proto: onnx.ModelProto, name: str) -> None:
+    """Refuse operator sets of the future, whose definitions may differ from those known here."""
+    for domain, title in (("", "ai.onnx"), ("ai.onnx.ml", "ai.onnx.ml")):
+        newest = max(schema.since_version for schema in _schemas() if schema.domain == domain)
+        newest = defs.onnx_opset_version() if not domain else newest
+        if (opset := opset_of(proto, domain)) > newest:
+            raise UsageError(
+                f"{name}: it declares opset {opset} of {title}, and the newest that onnx {onnx.__version__} defines is "
+                f"{newest}: export the model with opset {newest} or older, or install a newer onnx if there is one"
+            )
+
+
+@cache
+def _schemas() -> list[defs.OpSchema]:
+    return list(defs.get_all_schemas())
 
 
 def _check_types(graph: onnx.GraphProto, name: str) -> None:

@@ -13,7 +13,9 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 from arm_ext.common.errors import UsageError
+from arm_ext.frontends.common import maths
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
+from arm_ext.frontends.onnx.elementwise import CAST, POWER
 from arm_ext.frontends.onnx.expansion import OWN, domain_of, qualified
 from arm_ext.frontends.onnx.fourier import FOURIER, convert_fourier
 from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
@@ -22,8 +24,32 @@ from arm_ext.frontends.onnx.trees import TREES, convert_trees
 Convert = Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | None]], relax.Expr]
 """Converter: takes a builder, a node and its inputs; returns the node's output, or a tuple of its outputs."""
 
+
+def _by_maths(function: Callable[..., relax.Expr]) -> Convert:
+    """Return a converter by a function of `common.maths`."""
+
+    def convert(
+        builder: relax.BlockBuilder, _: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
+    ) -> relax.Expr:
+        return builder.emit(maths.in_float32(function)(maths.BlockEmitter(builder), *inputs))
+
+    return convert
+
+
+def _cast(
+    builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
+) -> relax.Expr:
+    (dtype,) = (a.s.decode() for a in node.attribute if a.name == "to")
+    return builder.emit(relax.op.astype(inputs[0], dtype))
+
+
+_FUNCTIONS = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh")
+
 CONVERTERS: dict[tuple[str, str], Convert] = {
     **{("", kind): sequences for kind in DEFAULTS},
+    **{("", name): _by_maths(maths.FUNCTIONS[name.lower()]) for name in _FUNCTIONS},
+    (OWN, CAST): _cast,
+    (OWN, POWER): _by_maths(maths.power),
     (OWN, FOURIER): convert_fourier,
     (OWN, TREES): convert_trees,
 }

@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacements of elementwise ONNX operators that upstream's importer or code generator lacks.
-
-Functions of angles and hyperbolas are computed in binary32, with an error of some 2^-22 of the result (asinh and
-acosh: 2^-22 of a number near 1, so of less precision near 0).
-"""
+"""Replacements of elementwise ONNX operators that upstream's importer or code generator lacks."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import helper
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.maths import ATAN
 from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like, reduce
 
-# sinh(x) = x + x³ (1 / 3! + x² / 5! + …): up to x⁹ the rest is below 2^-24 of it for |x| ≤ 1.
-_SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))
-
 _DROPOUT_TELLS = 12
 _WHERE = 9
 """Opset since which there is Where."""
-_MOST_MULTIPLIED = 63
-"""Greatest exponent of a power that is computed by products: 2 to it is the last power of 2 in 64 bits."""
 _SELU = (1.67326319, 1.05070102)
 """Defaults of Selu's alpha and gamma."""
 _GROUP = 16
@@ -32,86 +21,12 @@ _GROUP = 16
 
 _FOR_INFERENCE = "export the model for inference"
 
-Function = Callable[[Expansion, str], str]
 
+POWER = "Power"
+"""Operator in the domain `OWN`: integers to the power of integers of the same type."""
 
-def _op(e: Expansion, kind: str, *values: str | float) -> str:
-    """Emit an operator on values and binary32 numbers."""
-    operands = [v if isinstance(v, str) else e.constant(np.array(v, np.float32)) for v in values]
-    return e.emit(kind, operands)
-
-
-def _polynomial(e: Expansion, coefficients: tuple[float, ...], x: str) -> str:
-    """Emit x + x³ p(x²)."""
-    square = _op(e, "Mul", x, x)
-    total: str | float = coefficients[0]
-    for number in coefficients[1:]:
-        total = _op(e, "Add", _op(e, "Mul", square, total), number)
-    return _op(e, "Add", x, _op(e, "Mul", x, _op(e, "Mul", square, total)))
-
-
-def _atan(e: Expansion, x: str) -> str:
-    size = _op(e, "Abs", x)
-    large = _op(e, "Greater", size, math.tan(3 * math.pi / 8))
-    middle = _op(e, "Greater", size, math.tan(math.pi / 8))
-    turned = _op(e, "Div", _op(e, "Sub", size, 1.0), _op(e, "Add", size, 1.0))
-    reduced = _op(e, "Where", large, _op(e, "Div", -1.0, size), _op(e, "Where", middle, turned, size))
-    base = _op(e, "Where", large, math.pi / 2, _op(e, "Where", middle, math.pi / 4, 0.0))
-    return _op(e, "Mul", _op(e, "Sign", x), _op(e, "Add", base, _polynomial(e, ATAN, reduced)))
-
-
-def _root_of_product(e: Expansion, x: str, low: float, high: float) -> str:
-    """Emit sqrt((low + x) (high ± x)), which avoids the cancellation of 1 - x² near 1."""
-    return _op(e, "Sqrt", _op(e, "Mul", _op(e, "Add", x, low), _op(e, "Add", x, high)))
-
-
-def _asin(e: Expansion, x: str) -> str:
-    root = _op(e, "Sqrt", _op(e, "Mul", _op(e, "Sub", 1.0, x), _op(e, "Add", 1.0, x)))
-    return _atan(e, _op(e, "Div", x, root))
-
-
-def _acos(e: Expansion, x: str) -> str:
-    ratio = _op(e, "Div", _op(e, "Sub", 1.0, x), _op(e, "Add", 1.0, x))
-    return _op(e, "Mul", 2.0, _atan(e, _op(e, "Sqrt", ratio)))
-
-
-def _asinh(e: Expansion, x: str) -> str:
-    size = _op(e, "Abs", x)
-    root = _op(e, "Sqrt", _op(e, "Add", _op(e, "Mul", x, x), 1.0))
-    return _op(e, "Mul", _op(e, "Sign", x), _op(e, "Log", _op(e, "Add", size, root)))
-
-
-def _acosh(e: Expansion, x: str) -> str:
-    return _op(e, "Log", _op(e, "Add", x, _root_of_product(e, x, -1.0, 1.0)))
-
-
-def _sinh(e: Expansion, x: str) -> str:
-    difference = _op(e, "Sub", _op(e, "Exp", x), _op(e, "Exp", _op(e, "Neg", x)))
-    small = _op(e, "Less", _op(e, "Abs", x), 1.0)
-    return _op(e, "Where", small, _polynomial(e, _SINH, x), _op(e, "Mul", 0.5, difference))
-
-
-def _cosh(e: Expansion, x: str) -> str:
-    return _op(e, "Mul", 0.5, _op(e, "Add", _op(e, "Exp", x), _op(e, "Exp", _op(e, "Neg", x))))
-
-
-FUNCTIONS: dict[str, Function] = {
-    "Acos": _acos,
-    "Acosh": _acosh,
-    "Asin": _asin,
-    "Asinh": _asinh,
-    "Atan": _atan,
-    "Cosh": _cosh,
-    "Sinh": _sinh,
-}
-
-
-def function(e: Expansion) -> None:
-    """Replace a unary operator of FUNCTIONS; data that is not float32 is cast to it and back."""
-    (x,) = e.inputs("X")
-    kind = helper.np_dtype_to_tensor_dtype(e.dtype(x))
-    single = x if kind == TensorProto.FLOAT else e.emit("Cast", [x], to=TensorProto.FLOAT)
-    e.emit("Cast", [FUNCTIONS[e.node.op_type](e, single)], e.node.output[0], to=kind)
+CAST = "Convert"
+"""Operator in the domain `OWN`: floats as the integers of the attribute `to`."""
 
 
 def many_inputs(e: Expansion) -> None:
@@ -163,34 +78,26 @@ def cast_like(e: Expansion) -> None:
 
 
 def power(e: Expansion) -> None:
-    """Replace Pow of integers by products, or by one in float64; cast the exponent to the base's dtype."""
+    """Replace Pow of integers by an operator of `OWN`; cast the exponent to the base's dtype."""
     base, exponent = e.inputs("X Y")
     kinds = e.dtype(base), e.dtype(exponent)
-    kind = helper.np_dtype_to_tensor_dtype(kinds[0])
-    known = e.value(exponent)
-    if (
-        kinds[0].kind == "i"
-        and known is not None
-        and known.shape == ()
-        and known in range(1, _MOST_MULTIPLIED + 1)
-    ):
-        _multiplied(e, base, int(known))
-    elif kinds[0].kind in "iu":
-        operands = [e.emit("Cast", [value], to=TensorProto.DOUBLE) for value in (base, exponent)]
-        e.emit("Cast", [e.emit("Pow", operands)], e.node.output[0], to=kind)
+    if kinds[0] != kinds[1]:
+        exponent = e.emit("Cast", [exponent], to=helper.np_dtype_to_tensor_dtype(kinds[0]))
+    if kinds[0].kind in "iu":
+        dims = np.broadcast_shapes(e.dims(base), e.dims(exponent))
+        own = e.emit_own(POWER, [base, exponent], kinds[0], dims)
+        e.emit("Identity", [own], e.node.output[0])
     elif kinds[0] != kinds[1]:
-        e.emit("Pow", [base, e.emit("Cast", [exponent], to=kind)], e.node.output[0])
+        e.emit("Pow", [base, exponent], e.node.output[0])
 
 
-def _multiplied(e: Expansion, base: str, count: int) -> None:
-    """Emit a power by squaring, whose products wrap around as integers do; float64 cannot hold those of int64."""
-    factor, result = base, ""
-    while count:
-        if count % 2:
-            result = e.emit("Mul", [result, factor]) if result else factor
-        count //= 2
-        factor = e.emit("Mul", [factor, factor]) if count else factor
-    e.emit("Identity", [result], e.node.output[0])
+def cast(e: Expansion) -> None:
+    """Replace Cast of floats to integers by an operator of `OWN`; upstream's has other results beyond the range."""
+    (x,) = e.inputs("input")
+    dtype = helper.tensor_dtype_to_np_dtype(int(e.attribute("to", 0)))
+    if dtype.kind in "iu" and e.dtype(x).kind not in "iub":
+        own = e.emit_own(CAST, [x], dtype, e.dims(x), to=dtype.name)
+        e.emit("Identity", [own], e.node.output[0])
 
 
 def is_infinite(e: Expansion) -> None:

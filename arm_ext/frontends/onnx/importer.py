@@ -27,7 +27,7 @@ from arm_ext.frontends.common.open_sizes import refuse_open_sizes
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
-from arm_ext.frontends.onnx.limits import check_attributes
+from arm_ext.frontends.onnx.limits import check_attributes, check_required
 from arm_ext.frontends.onnx.nesting import check_depth, check_nesting, refusing_deep_messages
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
@@ -54,6 +54,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     check_valid(proto, name)
     set_input_shapes(proto, shapes or {})
     inline_model_functions(proto)
+    check_required(proto)  # a function's call may leave out what its body requires
     check_attributes(proto.graph)
     name_nodes(proto.graph)
     source = serialise(proto)

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import onnx
@@ -124,6 +125,33 @@ def check_attributes(graph: onnx.GraphProto) -> None:
                 told = ", ".join(text.decode() for text in texts)
                 value = attribute.s.decode(errors="replace")
                 raise _site(node).refuse(attribute.name, value, f"one of {told}")
+
+
+def check_required(proto: onnx.ModelProto) -> None:
+    """Refuse nodes without a required input, at which onnx's shape inference and TVM's importer end the process.
+
+    Raises:
+        ModelError: A required input is missing or empty; the message names the node and the input.
+    """
+    opset = opset_of(proto)
+    for node in nodes_within(proto.graph):
+        if domain_of(node) or not defs.has(node.op_type, opset):
+            continue
+        schema = defs.get_schema(node.op_type, opset)
+        given = [*node.input, *[""] * max(schema.min_input - len(node.input), 0)]
+        for index, actual in enumerate(given):
+            formal = schema.inputs[min(index, len(schema.inputs) - 1)] if schema.inputs else None
+            if actual or formal is None or formal.option == defs.OpSchema.FormalParameterOption.Optional:
+                continue
+            repeated = formal.option == defs.OpSchema.FormalParameterOption.Variadic
+            # A loop's states are variadic, and follow inputs that may be empty.
+            if repeated and any(a.type == AttributeProto.GRAPH for a in node.attribute):
+                continue
+            number = f" (number {index + 1})" if repeated else ""
+            raise ModelError(
+                f"{_site(node)} cannot be compiled: its input '{formal.name}'{number} is missing, and the operator "
+                "requires it; connect it, or remove the node"
+            )
 
 
 def check_inferred(model: onnx.ModelProto) -> None:
@@ -300,7 +328,7 @@ def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
 
 
 def check_data(graph: onnx.GraphProto) -> None:
-    """Refuse constants that hold more or fewer bytes than their dims say.
+    """Refuse constants that hold more or fewer bytes than their dims say, or numbers that their type does not hold.
 
     Raises:
         UsageError: There is such a constant; the message names it.
@@ -317,6 +345,8 @@ def check_data(graph: onnx.GraphProto) -> None:
             raise UsageError(
                 f"constant '{tensor.name}' has the dims {list(tensor.dims)}, and none can be negative"
             )
+        if tensor.int32_data and dtype.name in _IN_INT32:
+            _check_numbers(tensor, dtype)
         if not tensor.HasField("raw_data") or tensor.data_type == TensorProto.STRING:
             continue
         bits = _BITS.get(dtype.name, dtype.itemsize * 8)
@@ -327,6 +357,19 @@ def check_data(graph: onnx.GraphProto) -> None:
                 f"{dtype.name} take {wanted}"
             )
 
+
+def _check_numbers(tensor: TensorProto, dtype: np.dtype[Any]) -> None:
+    """Refuse numbers of the field int32_data beyond the tensor's own type, which would be cut to its bits."""
+    limits = np.iinfo(dtype)
+    held = np.array(tensor.int32_data)
+    if len(wrong := held[(held < limits.min) | (held > limits.max)]):
+        raise UsageError(
+            f"constant '{tensor.name}' holds {wrong[0]}, and its type {dtype.name} holds {limits.min} to {limits.max}"
+        )
+
+
+_IN_INT32 = frozenset(("int8", "uint8", "int16", "uint16"))
+"""Integer types whose numbers a tensor may hold in its field int32_data."""
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 

@@ -45,6 +45,18 @@ _RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
 
+_TYPED_AS_INPUT = frozenset(
+    (("", "GroupNormalization"), ("", "MeanVarianceNormalization"), ("ai.onnx.ml", "Imputer"))
+)
+"""Operators without type inference in onnx, whose result has the type of their first input."""
+
+_SCORES = {
+    **dict.fromkeys(("TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier"), 1),
+    **dict.fromkeys(("TreeEnsembleRegressor", "LinearRegressor", "SVMRegressor"), 0),
+    **dict.fromkeys(("FeatureVectorizer", "Normalizer", "Scaler"), 0),
+}
+"""Operator of ai.onnx.ml → its output of float32 scores."""
+
 
 def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
     """Give the model the shapes of all its values, and Constant nodes for what follows from shapes.
@@ -237,13 +249,38 @@ def _try_infer(
     def inferred(light: onnx.ModelProto) -> onnx.ModelProto:
         if forget:
             forget_shapes(light.graph)
-        return onnx.shape_inference.infer_shapes(light, strict_mode=strict, data_prop=data_prop)
+        _declare_scores(light.graph)
+        replaced = _replace_uninferred(light.graph)
+        found = onnx.shape_inference.infer_shapes(light, strict_mode=strict, data_prop=data_prop)
+        for index, node in replaced.items():
+            found.graph.node[index].CopyFrom(node)
+        return found
 
     try:
         change_without_weights(proto, inferred)
     except _INCONSISTENT as err:
         return err
     return None
+
+
+def _declare_scores(graph: onnx.GraphProto) -> None:
+    """Declare the element type of scores of ai.onnx.ml 1, which onnx does not infer; their shape follows later."""
+    known = {value.name for value in (*graph.value_info, *graph.output)}
+    for node in graph.node:
+        index = _SCORES.get(node.op_type) if domain_of(node) == "ai.onnx.ml" else None
+        if index is not None and index < len(node.output) and node.output[index] not in known:
+            ty = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+            graph.value_info.add(name=node.output[index], type=ty)
+
+
+def _replace_uninferred(graph: onnx.GraphProto) -> dict[int, NodeProto]:
+    """Put an Identity for nodes whose type onnx does not infer and is their input's; return index → node."""
+    replaced = {}
+    for index, node in enumerate(graph.node):
+        if (domain_of(node), node.op_type) in _TYPED_AS_INPUT:
+            replaced[index] = NodeProto.FromString(node.SerializeToString())
+            node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output[:1], name=node.name))
+    return replaced
 
 
 def forget_shapes(graph: onnx.GraphProto) -> None:

@@ -8,6 +8,8 @@
     com.microsoft : 1                  →    com.microsoft : 1, "" : 17
     x: float[-1, 3]                    →    x: float[?, 3]
     y = ZipMap(scores), an output      →    y = Identity(scores)
+    y = Clip(x, low, "")               →    y = Clip(x, low)
+    a sparse initialiser               →    a dense one
 
 Files like these come from tools that change graphs, and from old exporters. Converters of scikit-learn end a classifier
 with a list of maps from classes to scores, which is no tensor; the tensor of scores has the order of the classes.
@@ -16,9 +18,11 @@ with a list of maps from classes to scores, which is no tensor; the tensor of sc
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.onnx.cut import reads, subgraphs
+from arm_ext.frontends.onnx.sparse import make_dense
 
 # From this on initialisers need not be inputs; those that the import adds are none.
 _FREE_INITIALISERS = 4
@@ -28,7 +32,13 @@ _OPSET = 17
 
 
 def make_valid(model: ModelProto) -> None:
-    """Repair, in place, what onnx's checker rejects and onnxruntime tolerates."""
+    """Repair, in place, what onnx's checker rejects and onnxruntime tolerates.
+
+    Raises:
+        UsageError: The model says nothing about what its operators mean, or has a sparse initialiser that contradicts
+            itself.
+        ModelError: A sparse initialiser is larger than memory.
+    """
     graph = model.graph
     graph.name = graph.name or "model"
     model.ir_version = max(model.ir_version, _FREE_INITIALISERS)
@@ -38,6 +48,8 @@ def make_valid(model: ModelProto) -> None:
             if dim.dim_value < 0:
                 dim.ClearField("dim_value")
     _read_scores(graph)
+    _drop_empty_inputs(model)
+    make_dense(model)
     sort_nodes(graph)
 
 
@@ -51,12 +63,25 @@ def _read_scores(graph: GraphProto) -> None:
             outputs[node.output[0]].type.tensor_type.elem_type = TensorProto.FLOAT
 
 
+def _drop_empty_inputs(model: ModelProto) -> None:
+    """Remove empty names at the end of a standard node's inputs: TVM's importer ends the process at some."""
+    for graph in (model.graph, *model.functions):
+        for node in _nodes(graph):
+            while not node.domain and node.input and not node.input[-1]:
+                node.input.pop()
+
+
 def _name_standard_domain(model: ModelProto) -> None:
     """Leave one version of each operator set, and one name of the standard one, which is always there."""
     versions: dict[str, int] = {}
     for entry in model.opset_import:
         domain = _short(entry.domain)
         versions[domain] = max(versions.get(domain, 0), entry.version)
+    if "" not in versions and any(not _short(node.domain) for node in _nodes(model.graph)):
+        raise UsageError(
+            f"not a valid ONNX model: it declares no opset of the standard operators that it has (opset_import); "
+            f"{model.producer_name or 'the tool that wrote it'} should"
+        )
     versions.setdefault("", _OPSET)
     model.ClearField("opset_import")
     for domain, version in versions.items():
@@ -69,7 +94,7 @@ def _short(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
+def _nodes(graph: GraphProto | FunctionProto) -> Iterator[NodeProto]:
     for node in graph.node:
         yield node
         for inner in subgraphs(node):

@@ -4,7 +4,6 @@
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _Arguments = dict[str, Any]
 
-_EXPONENT_BITS = 6  # 2^64 has no room in any integer
 _SOFTPLUS_IS_X = 17  # exp(-17) is less than half of the last bit of 17 in binary32
 
 
@@ -72,29 +70,13 @@ def hypot(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Argument
     return emit(R.where(is_infinite, infinity, emit(R.multiply(greater, root))))
 
 
-@dataclass(frozen=True)
-class _Emitter:
-    """Binds calls in the function that TVM's importer of PyTorch programs builds."""
-
-    builder: relax.BlockBuilder
-
-    def emit(self, expr: Expr) -> Expr:
-        return self.builder.emit(expr)
-
-    def number(self, value: float, like: Expr) -> Expr:
-        return _number(value, like)
-
-
 def composed(function: Callable[..., Expr]) -> Callable[..., relax.Expr]:
     """Return a converter by a function of `common.maths`, in float32 for narrower floats."""
 
     def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-        t, dtype = _Emitter(importer.block_builder), str(a["self"].ty.dtype)
+        t = maths.BlockEmitter(importer.block_builder)
         operands = [a[name] for name in ("self", "other") if name in a]
-        if dtype in ("float16", "bfloat16"):
-            operands = [t.emit(R.astype(x, "float32")) for x in operands]
-            return t.emit(R.astype(t.emit(function(t, *operands)), dtype))
-        return t.emit(function(t, *operands))
+        return t.emit(maths.in_float32(function)(t, *operands))
 
     return convert
 
@@ -140,43 +122,18 @@ def _number(value: Any, like: relax.Expr) -> relax.Expr:
 
 
 def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert a power of integers, for which TVM has no code: exact, by squaring; upstream converts others.
-
-    A negative exponent gives 0, as in torch, and so does one that no power but that of -1, 0 and 1 has room for.
-    """
+    """Convert a power: integers by `common.maths`, as TVM has no code for theirs; upstream converts others."""
     dtype = importer._convert_data_type(node.meta["val"].dtype)
     if "int" not in dtype:
         scalar = node.target is torch.ops.aten.pow.Tensor_Scalar
         return importer._pow(node) if scalar else importer._binary_op(R.power, operator.pow)(node)
-    emit, zero, one = importer.block_builder.emit, relax.const(0, dtype), relax.const(1, dtype)
+    t = maths.BlockEmitter(importer.block_builder)
     base, exponent = (
-        relax.const(int(x), dtype) if isinstance(x, int | float) else emit(R.astype(x, dtype))
+        relax.const(int(x), dtype) if isinstance(x, int | float) else t.emit(R.astype(x, dtype))
         for x in (a["self"], a["exponent"])
     )
-    result, factor = one, base
-    for k in range(_EXPONENT_BITS):
-        bit = emit(R.bitwise_and(emit(R.right_shift(exponent, relax.const(k, dtype))), one))
-        result = emit(R.where(emit(R.equal(bit, one)), emit(R.multiply(result, factor)), result))
-        factor = emit(R.multiply(factor, factor))
-    fits = emit(R.equal(emit(R.right_shift(exponent, relax.const(_EXPONENT_BITS, dtype))), zero))
-    is_unit = emit(R.equal(emit(R.multiply(base, base)), one))
-    return emit(R.where(emit(R.logical_or(fits, is_unit)), result, zero))
+    return t.emit(maths.power(t, base, exponent))
 
 
-_MATHS: dict[str, Callable[..., Expr]] = {
-    "acos": maths.acos,
-    "acosh": maths.acosh,
-    "asin": maths.asin,
-    "asinh": maths.asinh,
-    "atan": maths.atan,
-    "atan2": maths.atan2,
-    "atanh": maths.atanh,
-    "cosh": maths.hyperbolic(1),
-    "expm1": maths.expm1,
-    "log1p": maths.log1p,
-    "sinh": maths.hyperbolic(-1),
-}
-"""Functions for which TVM generates no code, or code that is not exact near 0."""
-
-FUNCTIONS = {f"{name}.default": composed(function) for name, function in _MATHS.items()}
+FUNCTIONS = {f"{name}.default": composed(function) for name, function in maths.FUNCTIONS.items()}
 """Operator → its converter, by a function of `common.maths`."""

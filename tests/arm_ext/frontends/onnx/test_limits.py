@@ -216,6 +216,15 @@ def test_constant_of_other_bytes(dims: list[int], size: int, kind: int, says: st
         import_onnx(model)
 
 
+def test_numbers_that_the_type_of_a_constant_does_not_hold():
+    tensor = onnx.TensorProto(name="w", data_type=TensorProto.INT8, dims=[3], int32_data=[1, 300, -1])
+    node = helper.make_node("Identity", ["w"], ["y"])
+    graph = helper.make_graph([node], "g", [], [helper.make_empty_tensor_value_info("y")], [tensor])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(UsageError, match="constant 'w' holds 300, and its type int8 holds -128 to 127"):
+        import_onnx(model)
+
+
 def test_element_types_without_code():
     with pytest.raises(ModelError, match="Cast node 'bad' is of float8e4m3fn, which is not supported"):
         import_onnx(one("Cast", {"x": [3]}, opset=19, to=TensorProto.FLOAT8E4M3FN))

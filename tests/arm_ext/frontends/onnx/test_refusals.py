@@ -4,7 +4,7 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, defs, helper, numpy_helper
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.load import import_model
@@ -250,3 +250,53 @@ def test_a_size_that_only_the_run_knows_is_told_as_such():
         ModelError, match=r"'folded' .*the shape of its result depends on values that only the run"
     ):
         import_onnx(model)
+
+
+def _without(schema: defs.OpSchema, index: int) -> onnx.ModelProto:
+    """A model of one node that has all of its inputs but one."""
+    count = max(len(schema.inputs), schema.min_input, index + 1)
+    names = ["" if k == index else f"x{k}" for k in range(count)]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in names if name]
+    made = helper.make_node(schema.name, names, ["y"], name="the_node")
+    graph = helper.make_graph([made], "g", inputs, [helper.make_empty_tensor_value_info("y")])
+    opset = defs.onnx_opset_version()
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def test_every_required_input_is_asked_for_before_anything_reads_it():
+    required = [
+        (schema, index)
+        for schema in defs.get_all_schemas()
+        if schema.domain == "" and not schema.deprecated and schema.name not in ("If", "Loop", "Scan")
+        for index, formal in enumerate(schema.inputs)
+        if formal.option != defs.OpSchema.FormalParameterOption.Optional
+    ]
+    assert len(required) >= 300
+    for schema, index in required:
+        with pytest.raises(ModelError, match=f"{schema.name} node 'the_node'.* is missing"):
+            import_onnx(_without(schema, index))
+
+
+def test_every_operand_of_a_repeated_input_is_required():
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
+    made = helper.make_node("Concat", ["x", "", "x"], ["y"], name="the_node", axis=0)
+    graph = helper.make_graph([made], "g", ends[:1], [onnx.ValueInfoProto(name="y")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match=r"'inputs' \(number 2\) is missing"):
+        import_onnx(proto)
+
+
+def test_opsets_of_the_future_and_none_are_refused():
+    made = helper.make_node("Relu", ["x"], ["y"])
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
+    graph = helper.make_graph([made], "g", ends[:1], ends[1:])
+    newest = defs.onnx_opset_version()
+    future = helper.make_model(graph, opset_imports=[helper.make_opsetid("", newest + 1)], ir_version=9)
+    with pytest.raises(
+        UsageError, match=f"it declares opset {newest + 1} of ai.onnx, and the newest .* is {newest}"
+    ):
+        import_onnx(future)
+    none = helper.make_model(graph, ir_version=9)
+    none.ClearField("opset_import")
+    with pytest.raises(UsageError, match="it declares no opset"):
+        import_onnx(none)

@@ -236,3 +236,30 @@ def test_what_the_reference_refuses_is_left_to_the_importer():
     assert left(proto) == ["Gather", "Cast", "Add"]
     with pytest.raises(ModelError, match="Gather node 'z' cannot be imported: index 9 is out of bounds"):
         import_onnx(proto)
+
+
+@pytest.mark.parametrize(
+    ("operator", "opset", "inputs"),
+    [("GroupNormalization", 21, ["x", "c", "c"]), ("MeanVarianceNormalization", 13, ["x"])],
+)
+def test_operators_whose_types_onnx_does_not_infer(operator: str, opset: int, inputs: list[str]):
+    attributes = {"num_groups": 2} if operator[0] == "G" else {}
+    nodes = [helper.make_node(operator, inputs, ["n"], **attributes), helper.make_node("Relu", ["n"], ["y"])]
+    ends = (
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 4, 5, 5])],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    ones = numpy_helper.from_array(np.ones(4, np.float32), "c")
+    proto = helper.make_model(
+        helper.make_graph(nodes, "g", *ends, [ones] if "c" in inputs else []),
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=9,
+    )
+    x = np.random.default_rng(0).standard_normal((3, 4, 5, 5)).astype(np.float32)
+    (found,) = run_on_host(import_onnx(proto).mod, [x])
+    rows = x.reshape(3, 2, 2, 5, 5)
+    axes, of = ((2, 3, 4), rows + 1) if operator[0] == "G" else ((0, 3, 4), rows)
+    normal = (of - of.mean(axes, keepdims=True)) / np.sqrt(of.var(axes, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(
+        found, np.maximum(normal + (operator[0] == "G"), 0).reshape(x.shape), atol=1e-4
+    )

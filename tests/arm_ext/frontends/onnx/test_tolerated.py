@@ -85,7 +85,12 @@ def other_rank(proto: ModelProto) -> None:
     proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, [3]))
 
 
+def empty_input(proto: ModelProto) -> None:
+    proto.graph.node[1].input.append("")
+
+
 FAULTS = (
+    empty_input,
     unsorted,
     old_version,
     unnamed,

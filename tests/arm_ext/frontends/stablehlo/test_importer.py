@@ -317,6 +317,20 @@ def test_elements_at_the_ends_of_their_types():
         np.testing.assert_array_equal(value, wanted, strict=True)
 
 
+def test_powers_of_integers_are_exact():
+    program = """
+    func.func @main(%x: tensor<4xi64>, %n: tensor<4xi64>) -> (tensor<4xi64>, tensor<4xi64>) {
+      %0 = stablehlo.power %x, %n : tensor<4xi64>
+      %c = stablehlo.constant dense<3> : tensor<4xi64>
+      %1 = stablehlo.power %x, %c : tensor<4xi64>
+      return %0, %1 : tensor<4xi64>, tensor<4xi64>
+    }"""
+    x, n = np.array([7, 3, -3, 2**20 + 1], np.int64), np.array([20, 39, 35, 3], np.int64)
+    found, cubed = run_on_host(import_stablehlo(program.encode(), "powers.mlir").mod, [x, n])
+    assert found.tolist() == [7**20, 3**39, (-3) ** 35, (2**20 + 1) ** 3]
+    assert cubed.tolist() == [7**3, 27, -27, (2**20 + 1) ** 3]
+
+
 def test_quantised_types_become_qdq():
     imported = import_stablehlo(QUANTIZED, "m")
     assert imported.quantized
