@@ -9,7 +9,7 @@ from tvm import ir, relax, te, tirx, topi
 
 from schedules.composites import transposed_convolution
 from schedules.composites.transposed_convolution import Geometry
-from schedules.generic import scatter
+from schedules.generic import roi_align, scatter
 
 _CONV2D_TRANSPOSE = "relax.nn.conv2d_transpose"
 _LAYOUTS = ("NHWC", "OHWI")
@@ -155,6 +155,7 @@ LEGALIZE: dict[str, Callable[[relax.BlockBuilder, ir.Call], ir.Expr]] = {
     _CONV2D_TRANSPOSE: _conv2d_transpose,
     _MATMUL: _matmul,
     **{f"relax.nn.max_pool{rank}d": _max_pool for rank in (1, 2, 3)},
+    roi_align.NAME: roi_align.legalize,
     "relax.scatter_elements": scatter.scatter_elements,
     "relax.scatter_nd": scatter.scatter_nd,
 }

@@ -18,6 +18,7 @@ from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_
 from arm_ext.frontends.onnx.elementwise import CAST, POWER
 from arm_ext.frontends.onnx.expansion import OWN, domain_of, qualified
 from arm_ext.frontends.onnx.fourier import FOURIER, convert_fourier
+from arm_ext.frontends.onnx.roi_align import AVERAGE, convert_average
 from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
 from arm_ext.frontends.onnx.trees import TREES, convert_trees
 
@@ -49,6 +50,7 @@ CONVERTERS: dict[tuple[str, str], Convert] = {
     **{("", kind): sequences for kind in DEFAULTS},
     **{("", name): _by_maths(maths.FUNCTIONS[name.lower()]) for name in _FUNCTIONS},
     (OWN, CAST): _cast,
+    (OWN, AVERAGE): convert_average,
     (OWN, POWER): _by_maths(maths.power),
     (OWN, FOURIER): convert_fourier,
     (OWN, TREES): convert_trees,

@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RoiAlign in mode max: of each sample's four corners, the greatest product of a value and its weight.
+"""RoiAlign: averages as one call, and mode max as other operators.
 
-onnxruntime and onnx's own tests compute that; upstream takes the greatest of the interpolated samples.
+In mode max it is, of each sample's four corners, the greatest product of a value and its weight: onnxruntime and onnx's
+own tests compute that; upstream takes the greatest of the interpolated samples.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto
+import onnx
+from onnx import TensorProto, helper
+from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like, part, reduce, reshape
+
+AVERAGE = "RoiAverage"
+"""Operator in the domain `OWN`: the averages of images in boxes [boxes, image and four limits]."""
 
 _PLACES_BY_ATTRIBUTE = 16
 """First opset in which an attribute selects the coordinate transformation of boxes."""
@@ -28,14 +35,15 @@ class _Corners:
 
 
 def roi_align(e: Expansion) -> None:
-    """Replace a RoiAlign node in mode max; others stay.
+    """Replace a RoiAlign node.
 
     Raises:
-        ModelError: The number of samples depends on the boxes.
+        ModelError: Mode max takes a number of samples that depends on the boxes.
     """
-    if e.text("mode", "avg") != "max":
-        return
     x, rois, batches = e.inputs("X rois batch_indices")
+    if e.text("mode", "avg") != "max":
+        _average(e, x, rois, batches)
+        return
     if (ratio := int(e.attribute("sampling_ratio", 0))) < 1:
         raise ModelError("with sampling_ratio 0 the boxes say how many samples there are: set it to a number")
     n, c, h, w = e.dims(x)
@@ -56,6 +64,49 @@ def roi_align(e: Expansion) -> None:
     e.emit("Transpose", [best], e.node.output[0], perm=[0, 3, 1, 2])
 
 
+def _average(e: Expansion, x: str, rois: str, batches: str) -> None:
+    """Emit the operator `AVERAGE`, whose boxes are in pixels of the data."""
+    half = _is_half_pixel(e)
+    boxes = e.emit("Mul", [rois, like(e, e.attribute("spatial_scale", 1.0), rois)])
+    boxes = e.emit("Sub", [boxes, like(e, 0.5, rois)]) if half else boxes
+    (_, c, *_), (count, _) = e.dims(x), e.dims(rois)
+    kind = helper.np_dtype_to_tensor_dtype(e.dtype(rois))
+    images = reshape(e, e.emit("Cast", [batches], to=kind), count, 1)
+    sizes = [int(e.attribute(f"output_{side}", 1)) for side in ("height", "width")]
+    averaged = e.emit_own(
+        AVERAGE,
+        [x, e.emit("Concat", [images, boxes], axis=1)],
+        e.dtype(x),
+        [count, c, *sizes],
+        sizes=sizes,
+        sampling_ratio=int(e.attribute("sampling_ratio", 0)),
+        aligned=int(half),
+    )
+    e.emit("Identity", [averaged], e.node.output[0])
+
+
+def convert_average(
+    builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
+) -> relax.Expr:
+    """Convert the operator `AVERAGE`."""
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    call = relax.op.vision.roi_align(
+        *inputs,
+        pooled_size=tuple(attributes["sizes"]),
+        spatial_scale=1.0,
+        sample_ratio=attributes["sampling_ratio"],
+        aligned=bool(attributes["aligned"]),
+        layout="NCHW",
+        mode="avg",
+    )
+    return builder.emit(call)
+
+
+def _is_half_pixel(e: Expansion) -> bool:
+    by_attribute = e.opset() >= _PLACES_BY_ATTRIBUTE
+    return by_attribute and e.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+
+
 def _corners(e: Expansion, rois: str, first: int, size: int, bins: int, ratio: int) -> _Corners:
     """Return the corners of samples along an axis of `size` pixels.
 
@@ -69,8 +120,7 @@ def _corners(e: Expansion, rois: str, first: int, size: int, bins: int, ratio: i
         return e.constant(values.astype(e.dtype(rois))[None])
 
     places = np.arange(bins * ratio)
-    half = e.opset() >= _PLACES_BY_ATTRIBUTE
-    half = half and e.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    half = _is_half_pixel(e)
     scale = number(e.attribute("spatial_scale", 1.0))
     start, end = (e.emit("Mul", [part(e, rois, k, k + 1, axis=1), scale]) for k in (first, first + 2))
     if half:
