@@ -45,6 +45,38 @@ def clipped(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
+_SPACES = frozenset("\u00a0\u1680\u202f\u205f\u3000") | frozenset(map(chr, range(0x2000, 0x200B)))
+
+
+def visible(text: str, kept: str = "\n\t") -> str:
+    r"""Return text with characters that are not seen, or that change what is around them, as JSON writes them.
+
+    Escape sequences of terminals, marks that reverse the direction of text, and all other control characters become
+    \uXXXX, so that JSON stays JSON.
+
+    Args:
+        text: A text.
+        kept: Control characters that stay.
+    """
+    return text if text.isprintable() else "".join(_visible(each, kept) for each in text)
+
+
+def _visible(character: str, kept: str) -> str:
+    if character.isprintable() or character in kept or character in _SPACES:
+        return character
+    units = character.encode("utf-16-be", errors="surrogatepass")
+    return "".join(f"\\u{units[k] << 8 | units[k + 1]:04x}" for k in range(0, len(units), 2))
+
+
+NAME = 300
+"""Most characters of a name that are shown; exporters write paths of up to some 200."""
+
+
+def shown(name: str) -> str:
+    """Return a name that a user gave, such as a node's, as texts show it: visible, of at most `NAME` characters."""
+    return clipped(visible(name, kept=""), NAME)
+
+
 def counted(count: int, noun: str) -> str:
     """Return "1 operator" or "2 operators"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
