@@ -137,7 +137,7 @@ void ServeClients(int listener, const Options& options, Tracker* tracker) {
       close(client);
       continue;
     }
-    RunSession(client, timeout_s, options.work, kOwner, &waiting);
+    RunSession(client, timeout_s, options.work, kOwner, &waiting, tracker);
     offered = false;
   }
 }
