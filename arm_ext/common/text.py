@@ -3,6 +3,7 @@
 
 import csv
 import io
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -45,27 +46,18 @@ def clipped(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-_SPACES = frozenset("\u00a0\u1680\u202f\u205f\u3000") | frozenset(map(chr, range(0x2000, 0x200B)))
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters of ASCII and ISO 6429, separators of lines, and marks that change the direction of text."""
 
 
 def visible(text: str, kept: str = "\n\t") -> str:
-    r"""Return text with characters that are not seen, or that change what is around them, as JSON writes them.
-
-    Escape sequences of terminals, marks that reverse the direction of text, and all other control characters become
-    \uXXXX, so that JSON stays JSON.
+    r"""Return text in which no character changes what is around it: control characters become \uXXXX, as in JSON.
 
     Args:
-        text: A text.
+        text: A text, which may be JSON.
         kept: Control characters that stay.
     """
-    return text if text.isprintable() else "".join(_visible(each, kept) for each in text)
-
-
-def _visible(character: str, kept: str) -> str:
-    if character.isprintable() or character in kept or character in _SPACES:
-        return character
-    units = character.encode("utf-16-be", errors="surrogatepass")
-    return "".join(f"\\u{units[k] << 8 | units[k + 1]:04x}" for k in range(0, len(units), 2))
+    return _CONTROL.sub(lambda found: found[0] if found[0] in kept else f"\\u{ord(found[0]):04x}", text)
 
 
 NAME = 300
