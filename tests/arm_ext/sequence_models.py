@@ -50,7 +50,7 @@ def transformer() -> onnx.ModelProto:
 
 
 def moved() -> onnx.ModelProto:
-    """A product with weights of each position, of which outputs have more or fewer positions: n + 3, 2 n, 2 n - 1, 1."""
+    """A product with weights of each position, whose outputs have more or fewer positions: n + 3, 2 n, 2 n - 1, 1."""
     rng = np.random.default_rng(8)
     weights = {
         "w": rng.standard_normal((WIDTH, WIDTH), np.float32) / 4,
