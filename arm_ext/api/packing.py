@@ -274,6 +274,7 @@ class Packing:
                 numerics=self.numerics,
                 precision=main.options.precision,
                 samples=SELFTEST_SAMPLES if main.bucket.batch else 1,
+                classes={spec.name: spec.labels for spec in main.model.outputs if spec.labels},
             ),
             main.result.removed,
             main.result.kept_channels,

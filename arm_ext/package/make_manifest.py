@@ -111,7 +111,12 @@ def tensors(specs: Sequence[TensorSpec]) -> list[Tensor]:
     """Return inputs or outputs as a manifest lists them."""
     return [
         Tensor(
-            name=spec.name, shape=list(spec.shape), dtype=spec.dtype, batch=spec.batch, open=list(spec.open)
+            name=spec.name,
+            shape=list(spec.shape),
+            dtype=spec.dtype,
+            batch=spec.batch,
+            open=list(spec.open),
+            labels=list(spec.labels),
         )
         for spec in specs
     ]

@@ -95,6 +95,12 @@ class Tensor(_Record):
         "not written if all sizes are fixed.",
     )
 
+    labels: list[str] = Field(
+        default=[],
+        description="Labels of a classifier's classes, whose scores are its columns or whose numbers are its values; "
+        "not written for other tensors.",
+    )
+
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.bytes > _MOST_BYTES:
@@ -115,7 +121,9 @@ class Tensor(_Record):
     @model_serializer(mode="wrap")
     def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        return {key: value for key, value in fields.items() if value or key not in ("batch", "open")}
+        return {
+            key: value for key, value in fields.items() if value or key not in ("batch", "open", "labels")
+        }
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -128,7 +136,9 @@ class Tensor(_Record):
 
     def spec(self) -> TensorSpec:
         """Return the tensor as the front ends' record."""
-        return TensorSpec(self.name, tuple(self.shape), self.dtype, self.batch, tuple(self.open))
+        return TensorSpec(
+            self.name, tuple(self.shape), self.dtype, self.batch, tuple(self.open), tuple(self.labels)
+        )
 
 
 class State(_Record):

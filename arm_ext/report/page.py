@@ -25,6 +25,9 @@ MOST = 10
 
 _SLOWEST = 3
 _NAME = 44  # columns of a source node where a reason follows it
+_CLASSES = 12
+"""Most labels of classes that are listed; the manifest has all."""
+
 _VECTOR_FEATURES = ("neon", "dotprod", "i8mm", "fullfp16", "bf16", "sve", "sve2")
 
 _ESTIMATES = (
@@ -109,6 +112,11 @@ class _Page:
             widest = memory.widest[0].sources if memory.widest else ()
             at = f", the peak at {clipped(self._anchor(widest), _NAME)}" if widest else ""
             yield f"  memory    {memory.peak_activation_bytes:,} bytes of activations{at}"
+            for output, labels in facts.classes.items():
+                named = ", ".join(labels[:_CLASSES]) + (", …" if len(labels) > _CLASSES else "")
+                yield from wrapped(
+                    "  classes   ", f"output '{output}' has {len(labels)} classes in this order: {named}"
+                )
         yield from wrapped("  numerics  ", self._numerics())
         yield from wrapped("  MACs      ", self._macs())
         yield from wrapped("  kernels   ", self._kernels())

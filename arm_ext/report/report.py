@@ -53,6 +53,11 @@ class PackageFacts(BaseModel):
     samples: int = Field(
         description="Inferences that the rows of `calls` have to be repeated for, in the self-test."
     )
+    classes: dict[str, tuple[str, ...]] = Field(
+        default={},
+        description="Output of a classifier → the labels of its classes: its columns are their scores, or its values "
+        "are their numbers.",
+    )
 
 
 class CompileReport(BaseModel):

@@ -104,9 +104,12 @@ class Roles:
         self._role: dict[Axis, Role] = {}
 
     def _root(self, axis: Axis) -> Axis:
-        while axis in self._parent:
-            axis = self._parent[axis]
-        return axis
+        root = axis
+        while root in self._parent:
+            root = self._parent[root]
+        while axis != root:  # the next search takes one step, however long the chain of axes was
+            self._parent[axis], axis = root, self._parent[axis]
+        return root
 
     def join(self, left: Axis, right: Axis) -> None:
         """Merge the classes of two axes; only before any role is assigned."""

@@ -24,6 +24,8 @@ class TensorSpec:
         batch: Name of the first dimension if it is any number of samples; else "".
         open: What each dimension is that is known at run time, such as "n<=512", or "n // 2" for an output,
             and "" for the others; an empty tuple if all are static.
+        labels: For an output of a classifier, the labels of the classes: its columns are their scores, or its values
+            are their numbers.
     """
 
     name: str
@@ -31,6 +33,7 @@ class TensorSpec:
     dtype: str
     batch: str = ""
     open: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """Return "name float32[1, 3, 224, 224]"."""

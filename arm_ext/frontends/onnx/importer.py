@@ -27,6 +27,7 @@ from arm_ext.frontends.common.open_sizes import refuse_open_sizes
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
+from arm_ext.frontends.onnx.labels import labels_of
 from arm_ext.frontends.onnx.limits import check_attributes, check_required
 from arm_ext.frontends.onnx.nesting import check_depth, check_nesting, refusing_deep_messages
 from arm_ext.frontends.onnx.program import import_program, name_nodes
@@ -154,7 +155,8 @@ def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec
         if None in dims:
             refuse_open_sizes(mod)
             raise ModelError(f"output '{value.name}' has a shape that depends on the data: {field.shape}")
-        specs.append(TensorSpec(value.name, tuple(d for d in dims if d is not None), str(field.dtype)))
+        shape = tuple(d for d in dims if d is not None)
+        specs.append(TensorSpec(value.name, shape, str(field.dtype), labels=labels_of(value)))
     return tuple(specs)
 
 

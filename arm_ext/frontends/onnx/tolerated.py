@@ -7,21 +7,20 @@
     "" : 7, ai.onnx : 12               →    "" : 12
     com.microsoft : 1                  →    com.microsoft : 1, "" : 17
     x: float[-1, 3]                    →    x: float[?, 3]
-    y = ZipMap(scores), an output      →    y = Identity(scores)
     y = Clip(x, low, "")               →    y = Clip(x, low)
     a sparse initialiser               →    a dense one
 
-Files like these come from tools that change graphs, and from old exporters. Converters of scikit-learn end a classifier
-with a list of maps from classes to scores, which is no tensor; the tensor of scores has the order of the classes.
+Files like these come from tools that change graphs, and from old exporters.
 """
 
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.onnx.cut import reads, subgraphs
+from arm_ext.frontends.onnx.labels import number_labels
 from arm_ext.frontends.onnx.sparse import make_dense
 
 # From this on initialisers need not be inputs; those that the import adds are none.
@@ -47,20 +46,10 @@ def make_valid(model: ModelProto) -> None:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_value < 0:
                 dim.ClearField("dim_value")
-    _read_scores(graph)
+    number_labels(graph)
     _drop_empty_inputs(model)
     make_dense(model)
     sort_nodes(graph)
-
-
-def _read_scores(graph: GraphProto) -> None:
-    outputs = {value.name: value for value in graph.output}
-    for node in graph.node:
-        if (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap") and set(node.output) <= outputs.keys():
-            node.domain, node.op_type = "", "Identity"
-            node.ClearField("attribute")
-            outputs[node.output[0]].type.Clear()
-            outputs[node.output[0]].type.tensor_type.elem_type = TensorProto.FLOAT
 
 
 def _drop_empty_inputs(model: ModelProto) -> None:
