@@ -163,7 +163,10 @@ class Packing:
         references = variant.model.reference, variant.model.float_reference
         with section("self-test"):
             selftest, values = with_fitting_inputs(
-                lambda inputs: self._expected(variant, inputs, offloaded), variant.inputs, variant.given
+                lambda inputs: self._expected(variant, inputs, offloaded),
+                variant.inputs,
+                variant.given,
+                lambda tested: tested[0].expected,
             )
             variant.prepared = None
             if not self.reused:

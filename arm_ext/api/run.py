@@ -13,7 +13,7 @@ from arm_ext.api.arguments import check_type
 from arm_ext.board import open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
-from arm_ext.common.distance import Distance, distance
+from arm_ext.common.distance import Distance, distance, says_nothing
 from arm_ext.common.errors import UsageError
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.npz import read_npz
@@ -155,6 +155,7 @@ class OutputCheck:
         source: Distance to the source's runtime, None where that could not run the model.
         float_model: Distance to the float model's, None where `compile` did not quantise it.
         bound: Largest `expected.relative` that passes; None where only equality does.
+        says_nothing: Why the comparison tells of no error, such as "all NaN"; "" where it does.
     """
 
     name: str
@@ -163,6 +164,7 @@ class OutputCheck:
     source: Distance | None
     float_model: Distance | None
     bound: float | None
+    says_nothing: str = ""
 
     @property
     def passed(self) -> bool:
@@ -298,6 +300,7 @@ def _compared(
         expected=distance(value, expected),
         source=None if source is None else distance(value, source),
         float_model=None if float_model is None else distance(value, float_model),
+        says_nothing=says_nothing(expected),
         bound=package.manifest.check.relative_bound if value.dtype.kind == "f" else None,
     )
 

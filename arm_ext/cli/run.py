@@ -16,7 +16,7 @@ from arm_ext.cli.console import columns
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.options import board_option, json_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.common.distance import Distance
+from arm_ext.common.distance import ALL_NAN, Distance
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.npz import read_npy
 from arm_ext.common.output_folder import OutputFolder
@@ -130,6 +130,11 @@ def run(
     failed = [check.name for check in result.checks if not check.passed]
     if failed:
         raise ModelError(f"out of bounds: {', '.join(failed)} ({opened.manifest.check.reason})")
+    if result.checks and all(check.says_nothing == ALL_NAN for check in result.checks):
+        raise ModelError(
+            "the self-test compares nothing: for its inputs every output is NaN; compile with samples that make the "
+            "model compute, by --inputs FILE.npz"
+        )
 
 
 def _print_accuracy(right: int, total: int, as_json: bool) -> None:
@@ -181,6 +186,8 @@ def _cells(found: Distance, type_: str) -> tuple[str, str, str]:
 
 def _verdict(check: "OutputCheck") -> str:
     bound = "must be equal" if not check.bound else f"bound {check.bound:g}"
+    if check.passed and check.says_nothing:
+        return f"SAYS NOTHING: {check.says_nothing}, as expected ({bound})"
     return f"ok ({bound})" if check.passed else f"OUT OF BOUNDS ({bound})"
 
 

@@ -44,3 +44,19 @@ def distance(actual: npt.NDArray[Any], reference: npt.NDArray[Any]) -> Distance:
         differing=float(1.0 - same.mean()) if same.size else 0.0,
         top1=top1,
     )
+
+
+def says_nothing(value: npt.NDArray[Any]) -> str:
+    """Return why no comparison with an array tells of an error, such as "all NaN"; "" if one does."""
+    if value.size < _FEW:
+        return ""
+    values = value.reshape(-1)
+    if value.dtype.kind == "f" and np.isnan(values).all():
+        return ALL_NAN
+    return f"all {values[0]}" if bool((values == values[0]).all()) else ""
+
+
+ALL_NAN = "all NaN"
+
+_FEW = 2
+"""A single element is compared whatever it is."""

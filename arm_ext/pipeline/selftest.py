@@ -2,6 +2,7 @@
 """The self-test: inputs, the outputs that this project computes on this machine, and those of the source's runtime."""
 
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,11 +13,13 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
+from arm_ext.common.distance import says_nothing
 from arm_ext.common.errors import EnvError, ModelError
 from arm_ext.common.faults import is_out_of_memory
 from arm_ext.common.text import counted
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.imported import ImportedModel, Reference, TensorSpec
+from arm_ext.frontends.common.inputs import other_inputs
 from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.package import Selftest
 from arm_ext.package.manifest import Check, Precision
@@ -63,24 +66,35 @@ _T = TypeVar("_T")
 
 
 def with_fitting_inputs(
-    compute: Callable[[list[npt.NDArray[Any]]], _T], inputs: list[npt.NDArray[Any]], given: bool
+    compute: Callable[[list[npt.NDArray[Any]]], _T],
+    inputs: list[npt.NDArray[Any]],
+    given: bool,
+    outputs_of: Callable[[_T], Sequence[npt.NDArray[Any]]],
 ) -> _T:
-    """Return the result of `compute` for the inputs; for zeros if a random input has an index out of bounds.
+    """Return the result of `compute` for the inputs, or for others if those have an index out of bounds or say nothing.
 
     Args:
         compute: Computes a result from inputs.
         inputs: The inputs to try first.
         given: Whether the user chose them: then no others are tried.
+        outputs_of: Returns the model's outputs in a result. Of results whose outputs all are constant or NaN, the
+            first is taken.
 
     Raises:
         ModelError: All inputs that were tried have an index out of bounds.
     """
-    zeros = [np.zeros_like(value) for value in inputs]
-    for values in (inputs,) if given else (inputs, zeros):
+    found, reason = [], ""
+    for values in itertools.chain([inputs], () if given else other_inputs(inputs)):
         try:
-            return compute(values)
+            result = compute(values)
         except IndexError as err:
-            reason = _indexed(err)
+            reason = reason or _indexed(err)
+            continue
+        if given or not all(map(says_nothing, outputs_of(result))):
+            return result
+        found.append(result)
+    if found:
+        return found[0]
     what = "the inputs given" if given else "random inputs, and zeros"
     raise ModelError(
         f"the self-test fails with {what}: {reason}; pass others as the argument `inputs` of arm_ext.compile, or by "

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random inputs for a model of which only the input types are known."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from arm_ext.frontends.common.imported import TensorSpec
 
 _SEED = 0
+_BATCHED = 2  # axes from which on integers are no lengths of samples
 _QUANTIZED_BYTES = 2  # of the widest integers that activations are quantised to
 
 
@@ -21,6 +22,30 @@ def random_inputs(specs: Sequence[TensorSpec]) -> list[npt.NDArray[Any]]:
     """
     rng = np.random.default_rng(_SEED)
     return [_random(spec.shape, np.dtype(spec.dtype), rng) for spec in specs]
+
+
+def other_inputs(inputs: Sequence[npt.NDArray[Any]]) -> Iterator[list[npt.NDArray[Any]]]:
+    """Yield inputs in place of random ones with which a model computes nothing, or fails.
+
+    Integers of 32 and 64 bits may be lengths, of which 0 hides everything, and booleans may be masks: first both are
+    as large as the second axis of the data where they have one axis at most, else 1; then all of them are 1; then all
+    inputs are 0, which is a safe index.
+    """
+    lengths = [value.shape[1] for value in inputs if value.ndim > 1 and value.dtype.kind == "f"]
+    longest = min(lengths, default=1)
+
+    def with_integers(number: int) -> list[npt.NDArray[Any]]:
+        return [
+            np.full_like(value, number if value.ndim < _BATCHED and value.dtype.kind != "b" else 1)
+            if value.dtype.kind == "b"
+            or (value.dtype.kind in "iu" and value.dtype.itemsize > _QUANTIZED_BYTES)
+            else value
+            for value in inputs
+        ]
+
+    yield with_integers(longest)
+    yield with_integers(1)
+    yield [np.zeros_like(value) for value in inputs]
 
 
 def _random(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> npt.NDArray[Any]:

@@ -2,7 +2,6 @@
 """Names that steer a terminal, through every verb on a terminal: click strips some sequences elsewhere."""
 
 import importlib
-import json
 import os
 import pty
 import sys

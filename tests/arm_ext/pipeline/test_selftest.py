@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
+import onnx
 import onnx.parser
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from arm_ext.common.cache import without_entries
+from arm_ext.common.distance import ALL_NAN, says_nothing
 from arm_ext.frontends import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
-from arm_ext.pipeline.selftest import check_of, make_selftest
+from arm_ext.pipeline.selftest import check_of, make_selftest, run_on_host, with_fitting_inputs
 from arm_ext.target.profiles import resolve
 
 MANY = (1 << 20,)
@@ -77,3 +80,41 @@ def test_a_self_test_goes_on_from_what_does_the_same_for_all_targets(nodes: str)
     with without_entries():
         once, again = (make_selftest(model, inputs, prepared=start) for start in (None, prepared))
     np.testing.assert_array_equal(once.expected, again.expected)
+
+
+def _by_length(rows: int = 2, columns: int = 9) -> onnx.ModelProto:
+    """The mean of the first columns of each row, which a length of 0 makes NaN."""
+    node = helper.make_node
+    nodes = [
+        node("Unsqueeze", ["length", "axis"], ["row"]),
+        node("Less", ["places", "row"], ["mask"]),
+        node("Cast", ["mask"], ["kept"], to=TensorProto.FLOAT),
+        node("ReduceSum", ["kept", "axis"], ["count"]),
+        node("Div", ["x", "count"], ["shares"]),
+        node("Mul", ["shares", "kept"], ["y"]),
+    ]
+    held = {"axis": np.array([1]), "places": np.arange(columns)}
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, columns]),
+        helper.make_tensor_value_info("length", TensorProto.INT64, [rows]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, columns]),
+    ]
+    weights = [numpy_helper.from_array(value, name) for name, value in held.items()]
+    graph = helper.make_graph(nodes, "g", ends[:2], ends[2:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def test_inputs_with_which_nothing_is_compared_are_replaced():
+    model, x = import_onnx(_by_length()), np.ones((2, 9), np.float32)
+    drawn = [x, np.zeros(2, np.int64)]
+
+    def computed(inputs: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        return inputs, run_on_host(model.mod, inputs)
+
+    inputs, outputs = with_fitting_inputs(computed, drawn, False, lambda result: result[1])
+    assert inputs[1].tolist() != [0, 0]
+    assert np.isfinite(outputs[0]).all()
+    # What the user gave stays.
+    inputs, outputs = with_fitting_inputs(computed, drawn, True, lambda result: result[1])
+    assert inputs is drawn
+    assert says_nothing(outputs[0]) == ALL_NAN

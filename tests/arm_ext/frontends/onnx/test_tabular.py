@@ -26,20 +26,15 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
 
 ESTIMATORS = {each.__name__: each for each in build_sklearn_operator_name_map() if isinstance(each, type)}
 # One of each kind of export; all others with -m long.
-QUICK = frozenset(
-    [
+QUICK = (
+    *(
         "DecisionTreeClassifier",
         "GaussianNB",
         "GradientBoostingRegressor",
         "KNeighborsClassifier",
-        "LogisticRegression",
-        "MLPRegressor",
         "MinMaxScaler",
-        "PCA",
-        "PolynomialFeatures",
-        "RandomForestClassifier",
-        "Ridge",
-    ]
+    ),
+    *("LogisticRegression", "MLPRegressor", "PCA", "PolynomialFeatures", "RandomForestClassifier", "Ridge"),
 )
 # What the converter cannot write of these data, or onnxruntime not run; support vectors and functions of a domain that
 # the model does not define are refused.

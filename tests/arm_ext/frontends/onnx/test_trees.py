@@ -148,20 +148,20 @@ def test_one_class():
     same(classifier(grown(4, 3, COLUMNS), (ROWS, COLUMNS), (7,)), data(ROWS, COLUMNS))
 
 
-def test_scores_are_read_without_the_labels_that_are_strings():
+def test_labels_that_are_strings_are_numbers():
     found = grown(8, 3, COLUMNS, 3)
     proto = classifier(found, (ROWS, COLUMNS), (0, 1, 2))
-    expected = run_onnxruntime(proto.SerializeToString(), [data(ROWS, COLUMNS)], integers=False)[1]
+    expected = run_onnxruntime(proto.SerializeToString(), [data(ROWS, COLUMNS)], integers=False)
     (node,) = proto.graph.node
     kept = [a for a in node.attribute if a.name != "classlabels_int64s"]
     del node.attribute[:]
     node.attribute.extend([*kept, helper.make_attribute("classlabels_strings", ["a", "b", "c"])])
     proto.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
-    with pytest.raises(ModelError, match=r"'label' is of string, .*: export classifiers with numbers"):
-        import_onnx(proto)
-    del proto.graph.output[0]
-    (ours,) = run_on_host(import_onnx(proto).mod, [data(ROWS, COLUMNS)])
-    np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-6)
+    imported = import_onnx(proto)
+    assert [spec.labels for spec in imported.outputs] == [("a", "b", "c"), ()]
+    labels, scores = run_on_host(imported.mod, [data(ROWS, COLUMNS)])
+    np.testing.assert_array_equal(labels, expected[0])
+    np.testing.assert_allclose(scores, expected[1], rtol=0, atol=2e-6)
 
 
 def test_trees_of_xgboost_with_missing_values():
