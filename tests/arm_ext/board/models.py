@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import tvm
 from tvm import relax
 
@@ -50,6 +52,7 @@ _HOSTILE = """
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <tvm/ffi/c_api.h>
 #include <unistd.h>
@@ -66,6 +69,9 @@ static int Attempt(const char *text) {
   if (!strcmp(what, "read")) done = open(word, O_RDONLY);
   if (!strcmp(what, "list")) done = opendir(word) ? 0 : -1;
   if (!strcmp(what, "remove")) done = unlink(word);
+  if (!strcmp(what, "fifo")) done = mkfifo(word, 0600);
+  if (!strcmp(what, "folder")) done = mkdir(word, 0700);
+  if (!strcmp(what, "link")) done = symlink(other, word);
   if (!strcmp(what, "rename")) done = rename(word, other);
   if (!strcmp(what, "connect"))
     done = connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&to, sizeof(to));
@@ -129,6 +135,12 @@ def hostile_model(folder: Path, constructor: str = "") -> Path:
     source = folder / "hostile.c"
     source.write_text(_HOSTILE.replace("AT_LOAD)", f'"{constructor}")').replace("TEXT", str(_TEXT)))
     return _build(builder.get(), folder, "aarch64", [*ffi_includes(), source])
+
+
+def words_for_hostile(*words: object) -> list[npt.NDArray[np.float32]]:
+    """The input of `hostile_model` that makes it try something."""
+    text = " ".join(map(str, words)).encode().ljust(_TEXT, b"\0")
+    return [np.frombuffer(text, np.uint8).astype(np.float32)]
 
 
 def _build(module: tvm.IRModule, folder: Path, machine: str, extra: Sequence[str | Path]) -> Path:

@@ -9,21 +9,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from arm_ext.board import Board, confine, open_board
 from arm_ext.board.confine import OFF, Support, confined
-from tests.arm_ext.board.models import hostile_model
+from tests.arm_ext.board.models import hostile_model, words_for_hostile
 
 pytestmark = pytest.mark.skipif(bool(confine.support().lacks()), reason="this kernel confines less")
 
 _EPERM, _EACCES, _EAGAIN = 1, 13, 11
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return hostile_model(tmp_path_factory.mktemp("hostile"))
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +28,7 @@ def board() -> Iterator[Board]:
 
 def attempt(board: Board, so: Path, what: str, *words: object) -> int:
     """What a model gives that tries something: 0 where it succeeds, errno where it does not."""
-    text = " ".join(map(str, (what, *words))).encode().ljust(512, b"\0")
-    values = np.frombuffer(text, np.uint8).astype(np.float32)
-    return int(board.load(so).run([values])[0][0])
+    return int(board.load(so).run(words_for_hostile(what, *words))[0][0])
 
 
 @pytest.mark.parametrize(
