@@ -129,11 +129,11 @@ class Board:
         """Load a model.so; where it cannot be loaded, it is the file that is wrong, and not a model."""
         try:
             return LoadedModel(session, so, sha256, dump=self.dump, emulated=emulated)
-        except (ModelError, InternalError) as error:
+        except ModelError as error:
             raise UsageError(f"{so}: board {self.name} cannot load it: {error}") from error
-        except BoardLostError as error:
+        except (InternalError, BoardLostError) as error:
             session.close()
-            if not self.has_crashed():
+            if isinstance(error, BoardLostError) and not self.has_crashed():
                 raise
             raise UsageError(f"{so}: crashes when board {self.name} loads it") from error
 
