@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 import tvm
 import tvm_ffi
@@ -115,8 +115,9 @@ class Session:
         except UnreadableError as error:
             raise UsageError(str(error)) from error
 
-    def _load(self, file: BinaryIO, so: Path, sha256: str) -> tvm.runtime.Module:
-        if self._shared is not None and os.fstat(file.fileno()).st_size > _SHARED_BYTES:
+    def _load(self, file: BufferedReader, so: Path, sha256: str) -> tvm.runtime.Module:
+        size = os.fstat(file.fileno()).st_size
+        if self._shared is not None and size > _SHARED_BYTES:
             # Not a link, by which the model could write to the package.
             folder = Path(tempfile.mkdtemp(dir=self._shared))
             self._copies.append(folder)
@@ -125,7 +126,8 @@ class Session:
                 found = _copied(file, name)
             _require_hash(so, found, sha256)
         else:
-            name, data = so.name, bytearray(file.read())
+            name, data = so.name, bytearray(size)
+            del data[file.readinto(data) :]
             _require_hash(so, hashlib.sha256(data).hexdigest(), sha256)
             with self.guard():
                 self._rpc.upload(data, name)
@@ -246,7 +248,7 @@ class Session:
         )
 
 
-def _copied(file: BinaryIO, to: str) -> str:
+def _copied(file: BufferedReader, to: str) -> str:
     """Copy a file, and return the hash of the bytes that were written."""
     found = hashlib.sha256()
     with Path(to).open("wb") as copy:
