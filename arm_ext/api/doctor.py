@@ -261,7 +261,10 @@ def _confinement() -> str:
             f"Linux {platform.release()} lets a model on the virtual board {'; '.join(lacks)}: run no package there "
             "that you would not run as a program. Linux 6.12 with Landlock and seccomp confines it"
         )
-    return f"{has.describe()}: a model on the virtual board has no files but its own, and no network"
+    return (
+        f"{has.describe()}: a model on the virtual board can neither read nor change your files, use the network, or "
+        "start or influence processes"
+    )
 
 
 def _aarch64_runtime() -> str:

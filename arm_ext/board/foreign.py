@@ -31,5 +31,8 @@ def _means(board: Board) -> str:
         return f"Board {board.name} runs it with all rights of its RPC server; the virtual board confines it."
     lacks = support().lacks()
     if not lacks:
-        return f"Board {board.name} confines it: it sees none of your files, and no network."
+        return (
+            f"Board {board.name} confines it: it can neither read nor change your files, use the network, or start or "
+            "influence processes."
+        )
     return f"Board {board.name} confines it only in part on this kernel: it can {'; '.join(lacks)}."

@@ -14,10 +14,12 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from arm_ext.common.errors import UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.common.text import visible
 from arm_ext.frontends.onnx.external_files import with_external_files
 from arm_ext.shapes.given import Dim, parse_dims
 
@@ -48,7 +50,7 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
         task = bar.add_task("", total=len(steps))
 
         def step(name: str) -> None:
-            bar.update(task, completed=steps.index(name), description=name)
+            bar.update(task, completed=steps.index(name), description=escape(visible(name)))
 
         yield step
 

@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TextIO
 from arm_ext.common.errors import EnvError
 from arm_ext.common.faults import why
 from arm_ext.common.scratch import remove_own
+from arm_ext.common.text import visible
 
 _ENDING = (
     *(signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM),
@@ -53,8 +54,8 @@ def was_ended() -> bool:
 def prepare() -> None:
     """Have this process end cleanly: on signals, and when nobody reads its output."""
     _open_streams()
-    sys.stdout = _text(sys.stdout, _Stdout(_STDOUT, "w", closefd=False))
-    sys.stderr = _text(sys.stderr, _Stderr(_STDERR, "w", closefd=False))
+    sys.stdout = _VisibleText(_Stdout(_STDOUT, "w", closefd=False), sys.stdout)
+    sys.stderr = _VisibleText(_Stderr(_STDERR, "w", closefd=False), sys.stderr)
     for number in _ENDING:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
             signal.signal(number, _end)
@@ -201,13 +202,27 @@ def _discard(stream: int) -> None:
     os.close(nowhere)
 
 
-def _text(like: TextIO | None, raw: io.FileIO) -> io.TextIOWrapper:
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw),
-        encoding=None if like is None else like.encoding,  # None where the stream was closed
-        errors="backslashreplace",  # a model's names may have characters that the locale's encoding lacks
-        line_buffering=raw.fileno() == _STDERR or raw.isatty(),
-    )
+class _VisibleText(io.TextIOWrapper):
+    """A stream of text in which names of models and files cannot change what a terminal shows.
+
+    Attributes:
+        rich_proxied_file: The stream without that, for rich's colours and progress bar; rich looks for this name.
+    """
+
+    def __init__(self, raw: io.FileIO, like: TextIO | None) -> None:
+        """Write to `raw` in the encoding of the stream `like`, which is None where the stream was closed."""
+        options: dict[str, Any] = {
+            "encoding": None if like is None else like.encoding,
+            "errors": "backslashreplace",  # a model's names may have characters that the locale's encoding lacks
+            "line_buffering": raw.fileno() == _STDERR or raw.isatty(),
+        }
+        buffer = io.BufferedWriter(raw)
+        super().__init__(buffer, **options)
+        self.rich_proxied_file = io.TextIOWrapper(buffer, write_through=True, **options)
+
+    def write(self, text: str) -> int:
+        """Write text, its control characters visible."""
+        return super().write(visible(text))
 
 
 def _open_streams() -> None:

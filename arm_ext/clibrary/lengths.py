@@ -18,10 +18,12 @@ VARIABLE = "length"
 """Name of the length in C, an int64_t."""
 
 _OPERATORS = {
-    prim.Add: "({} + {})",
-    prim.Sub: "({} - {})",
-    prim.Mul: "{} * {}",
-    prim.FloorDiv: "quotient({}, {})",
+    prim.Add: "({0} + {1})",
+    prim.Sub: "({0} - {1})",
+    prim.Mul: "{0} * {1}",
+    prim.FloorDiv: "quotient({0}, {1})",
+    prim.Max: "({0} > {1} ? {0} : {1})",
+    prim.Min: "({0} < {1} ? {0} : {1})",
 }
 
 
@@ -51,7 +53,7 @@ def c_text(size: Expr, length: str = VARIABLE) -> str:
         length: The variable's value, in C.
 
     Raises:
-        ModelError: The expression has another operator than +, -, * or a quotient.
+        ModelError: The expression has another operator than +, -, *, a quotient, a maximum or a minimum.
     """
     if isinstance(size, tirx.IntImm):
         return str(int(size))

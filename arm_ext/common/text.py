@@ -3,6 +3,7 @@
 
 import csv
 import io
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -43,6 +44,29 @@ def clipped(text: str, width: int) -> str:
         return text
     tail = (width - 1) // 2
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters of ASCII and ISO 6429, separators of lines, and marks that change the direction of text."""
+
+
+def visible(text: str, kept: str = "\n\t") -> str:
+    r"""Return text in which no character changes what is around it: control characters become \uXXXX, as in JSON.
+
+    Args:
+        text: A text, which may be JSON.
+        kept: Control characters that stay.
+    """
+    return _CONTROL.sub(lambda found: found[0] if found[0] in kept else f"\\u{ord(found[0]):04x}", text)
+
+
+NAME = 300
+"""Most characters of a name that are shown; exporters write paths of up to some 200."""
+
+
+def shown(name: str) -> str:
+    """Return a name that a user gave, such as a node's, as texts show it: visible, of at most `NAME` characters."""
+    return clipped(visible(name, kept=""), NAME)
 
 
 def counted(count: int, noun: str) -> str:

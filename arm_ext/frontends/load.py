@@ -15,6 +15,7 @@ import onnx
 
 from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import ArmExtError, EnvError, UsageError
+from arm_ext.common.text import shown
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, reason_of
@@ -129,7 +130,7 @@ def import_model(
     try:
         imported = _import_file(path, shapes, states or {})
         # A file's name is bytes, and need not be text; the model's, which follows from it, stands in JSON.
-        return replace(imported, name=os.fsencode(imported.name).decode(errors="replace"))
+        return replace(imported, name=shown(os.fsencode(imported.name).decode(errors="replace")))
     except ArmExtError:
         raise
     except UnicodeDecodeError as err:

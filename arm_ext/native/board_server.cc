@@ -142,7 +142,7 @@ void ServeClients(int listener, const Options& options, Tracker* tracker) {
   for (;;) {
     if (tracker != nullptr) tracker->Offer();
     if (!Accept(options, &waiting, tracker, &ready)) return;
-    RunSession(ready.fd, ready.timeout_s, options.work, kOwner, &waiting);
+    RunSession(ready.fd, ready.timeout_s, options.work, kOwner, &waiting, tracker);
   }
 }
 

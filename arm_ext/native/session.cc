@@ -105,8 +105,8 @@ void RemoveTree(const char* folder) {
       kOpenFolders, FTW_DEPTH | FTW_PHYS);
 }
 
-void RunSession(int client, double timeout_s, const char* work, int owner,
-                WaitingClients* waiting) {
+void RunSession(int client, double timeout_s, const char* work, int owner, WaitingClients* waiting,
+                Tracker* tracker) {
   char folder[PATH_MAX];
   int alive[2];
   snprintf(folder, sizeof(folder), "%s/session-XXXXXX", work);
@@ -119,6 +119,7 @@ void RunSession(int client, double timeout_s, const char* work, int owner,
   if (child == 0) {
     close(alive[0]);
     waiting->Close();
+    if (tracker != nullptr) tracker->Drop();
     Serve(client, folder);
   }
   close(alive[1]);

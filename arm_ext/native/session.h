@@ -3,6 +3,7 @@
 #ifndef ARM_EXT_NATIVE_SESSION_H_
 #define ARM_EXT_NATIVE_SESSION_H_
 
+#include "tracker.h"
 #include "waiting.h"
 
 namespace arm_ext {
@@ -17,8 +18,10 @@ namespace arm_ext {
  * \param work The folder in which the session's own is made, and removed again.
  * \param owner A descriptor that becomes readable when the process that started the server is gone.
  * \param waiting Clients that the session must not get hold of.
+ * \param tracker The tracker, nullptr without, to which the session must not talk.
  */
-void RunSession(int client, double timeout_s, const char* work, int owner, WaitingClients* waiting);
+void RunSession(int client, double timeout_s, const char* work, int owner, WaitingClients* waiting,
+                Tracker* tracker);
 
 /*! \brief Removes a folder and all in it. */
 void RemoveTree(const char* folder);

@@ -24,13 +24,15 @@ class Tracker {
    * and not used. */
   void Ping();
 
+  /*! \brief Closes the connection, in a child that is to have none. */
+  void Drop();
+
   /*! \brief What the client's key must be. */
   const char* match_key() const { return match_key_; }
 
  private:
   bool Connect();
   bool Request(const char* message, bool* offered);
-  void Drop();
 
   const char* address_;
   const char* key_;

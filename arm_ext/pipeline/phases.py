@@ -35,6 +35,7 @@ from arm_ext.target.profiles import Profile
 from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.lengths.bounded_main import at_length, copy_ends
+from relay_passes.lengths.fix_length import simplified
 from relay_passes.memory.new_tensors import allocate_directly
 from relay_passes.memory.plan_arena import UPPER_BOUND
 from relay_passes.memory.pointer_calls import call_by_pointers
@@ -238,6 +239,7 @@ def lower_kernels(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     else:
         lengths = Lengths(result.mod, length.largest, profile, without)
         mod, kernels = lower(result.mod, profile, without, options.choose, lengths)
+        mod = simplified(mod)
         static = at_length(mod, length.largest)
         mod = copy_ends(mod) if lengths.chunked else mod
     refuse_open_sizes(static)

@@ -7,7 +7,7 @@ Kernels that go over rows in chunks read and write a whole chunk where there are
 for it behind each activation. There may be no such room behind arguments and results, so these are copied.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tvm import IRModule, relax, tirx
 from tvm.ir import Call, Expr, PrimType, Type, Var
@@ -15,7 +15,7 @@ from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm_ffi import structural_map
 
 from relay_passes.ir.sources import sources_of, with_source
-from relay_passes.lengths.fix_length import dims_of, fixed, length_of
+from relay_passes.lengths.fix_length import dims_of, fixed, length_of, takes_length
 from relay_passes.programs.shape_dispatch import checking
 
 CHECK, COPY = "check_length", "copy"
@@ -29,27 +29,39 @@ def copy_ends(mod: IRModule) -> IRModule:
     """
     builder = relax.BlockBuilder(mod)
     main = mod["main"]
+    length = length_of(main)
     (block,) = main.body.blocks
     sources = [sources_of(binding.value) for binding in block.bindings]
 
     def copied(value: Var, name: str, names: tuple[str, ...]) -> relax.VarBinding:
-        kernel = builder.add_func(_copy(value.ty), COPY)
-        call = with_source(relax.call_tir(kernel, [value], value.ty), names)
+        func = _copy(value.ty, length)
+        args = [value, relax.prim_value(length)] if takes_length(func) else [value]
+        call = with_source(relax.call_tir(builder.add_func(func, COPY), args, value.ty), names)
         return relax.VarBinding(Var(name, value.ty), call)
 
     before = [copied(p, f"{p.name}_copy", sources[0]) for p in main.params if _is_open(p.ty)]
     inside = {binding.value.args[1].fields[0]: binding.var for binding in before}
     body = structural_map(block, [(Var, lambda var: inside.get(var, var))])
-    results = _results(main.body.body)
+    result, bindings = _result(main.body.body, body.bindings)
     after = [
-        copied(var, f"{var.name}_copy", sources[-1]) for var in dict.fromkeys(results) if _is_open(var.ty)
+        copied(var, f"{var.name}_copy", sources[-1])
+        for var in dict.fromkeys(_results(result))
+        if _is_open(var.ty)
     ]
     outside = {binding.value.args[1].fields[0]: binding.var for binding in after}
-    result = structural_map(main.body.body, [(Var, lambda var: outside.get(var, var))])
-    blocks = [relax.DataflowBlock([*before, *body.bindings, *after])]
+    result = structural_map(result, [(Var, lambda var: outside.get(var, var))])
+    blocks = [relax.DataflowBlock([*before, *bindings, *after])]
     new = relax.Function(main.params, relax.SeqExpr(blocks, result), main.ret_ty, main.is_pure, main.attrs)
     builder.update_func(mod.get_global_var("main"), new)
     return relax.transform.Normalize()(builder.get())
+
+
+def _result(value: Expr, bindings: Sequence[relax.VarBinding]) -> tuple[Expr, Sequence[relax.VarBinding]]:
+    """Return the result of `main`, with the tuple itself in place of a variable for it, and the other bindings."""
+    (found,) = [b.value for b in bindings if b.var.same_as(value)] or [value]
+    if not isinstance(found, relax.Tuple):
+        return value, bindings
+    return found, [binding for binding in bindings if not binding.var.same_as(value)]
 
 
 def _results(value: Expr) -> Iterator[Var]:
@@ -64,16 +76,21 @@ def _is_open(ty: Type) -> bool:
     return any(not isinstance(dim, tirx.IntImm) for dim in dims_of(ty))
 
 
-def _copy(ty: relax.TensorType) -> tirx.PrimFunc:
-    """Return a function that copies a tensor, in a loop that no pass takes for a reshape and makes a view."""
+def _copy(ty: relax.TensorType, length: Var | None) -> tirx.PrimFunc:
+    """Return a function that copies a tensor, in a loop that no pass takes for a reshape and makes a view.
+
+    If no size of the tensor is the length alone, as in [1, n + 2, 8], the function has the length as an argument.
+    """
     dims = dims_of(ty)
+    is_bound = any(isinstance(dim, Var) for dim in dims)
     buffers = [tirx.decl_buffer(dims, str(ty.dtype), name) for name in ("x", "y")]
     loops = [tirx.Var(f"i{axis}", "int64") for axis in range(len(dims))]
     stmt: tirx.Stmt = tirx.BufferStore(buffers[1], tirx.BufferLoad(buffers[0], loops), loops)
     for var, dim in reversed(list(zip(loops, dims, strict=True))):
         stmt = tirx.For(var, tirx.IntImm("int64", 0), dim, tirx.ForKind.SERIAL, stmt)
     root = SBlockRealize([], True, SBlock([], [], [], "root", stmt))
-    return tirx.PrimFunc(buffers, root, attrs=None).with_attr("tirx.noalias", True)
+    params = buffers if is_bound else [buffers[0], length, buffers[1]]
+    return tirx.PrimFunc(params, root, attrs=None).with_attr("tirx.noalias", True)
 
 
 def bounded(mod: IRModule, least: int, largest: int, refusal: str) -> IRModule:

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 
 from tvm import IRModule, relax, sym, tirx
-from tvm.ir import BaseFunc, Expr, PrimType, Type, Var
+from tvm.ir import BaseFunc, Call, Expr, Op, PrimType, Range, Type, Var
 from tvm.ir.prim import expr as prim
 from tvm_ffi import structural_map, structural_walk
 
@@ -81,6 +81,37 @@ def _length_for(routine: BaseFunc, operands: list[Expr]) -> int:
             if isinstance(dim, Var):
                 return int(size)
     return 0
+
+
+def simplified(mod: IRModule) -> IRModule:
+    """Return the module with simpler sizes of slices, of which Relax considers that a length may be negative.
+
+    min(max(if_then_else(n < 0, n * 4, n * 2), 0), n * 2)    →    n * 2
+    """
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        variable = length_argument(func) if isinstance(func, BaseFunc) else None
+        if variable is not None:
+            out.update_func(gvar, _for_positive(func, variable))
+    return out
+
+
+def _for_positive(func: BaseFunc, variable: Var) -> BaseFunc:
+    analyzer = sym.Analyzer()
+    analyzer.bind(variable, Range(0, _MOST))
+
+    def simpler(expr: Expr) -> Expr:
+        return analyzer.simplify(expr)
+
+    def chosen(call: Call) -> Call | Expr:
+        return analyzer.simplify(call) if call.op.same_as(_IF_THEN_ELSE) else call
+
+    return structural_map(func, [((prim.Max, prim.Min), simpler), (Call, chosen)])
+
+
+_IF_THEN_ELSE = Op.get("prim.if_then_else")
+_MOST = 1 << 31
+"""More than any length: products with sizes of other axes do not overflow."""
 
 
 def _folded(func: BaseFunc, values: Mapping[Var, Expr]) -> BaseFunc:

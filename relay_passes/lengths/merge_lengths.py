@@ -76,7 +76,7 @@ def merge_lengths(modules: Sequence[IRModule], lengths: Numbers, name: str) -> I
         try:
             functions[symbol] = merge_functions([mod[symbol] for mod in modules], lengths, name)
         except DifferentError as err:
-            where = first_difference(modules, symbol)
+            where = first_difference(modules, symbol) or _first_other_size(modules, symbol, lengths)
             return where or Diagnostic.of(f"{symbol} differs with the length: {err}")
     out = IRModule()
     add_functions(out, functions)
@@ -132,9 +132,29 @@ def _sizes(functions: Sequence[BaseFunc]) -> list[Numbers]:
     return sorted(set(zip(*shapes, strict=True)))
 
 
+def _first_other_size(modules: Sequence[IRModule], symbol: str, lengths: Numbers) -> Diagnostic | None:
+    """Return the first call whose result has a size that no form of the length gives; None if none has."""
+    for group in zip(*(_bindings(mod, symbol) for mod in modules), strict=False):
+        for numbers in zip(*(map(int, dims_of(binding.var.ty)) for binding in group), strict=True):
+            if len(set(numbers)) > 1 and form_of(numbers, lengths) is None:
+                reason = "a size of its result does not follow from the length by one form"
+                actual = f"{_listed(numbers)} for lengths of {_listed(lengths)}"
+                return Diagnostic.of(reason, "such as (n + 1) // 2", actual, nodes=sources_of(group[0].value))
+    return None
+
+
+def _listed(numbers: Numbers) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _bindings(mod: IRModule, symbol: str) -> list[relax.Binding]:
+    func = mod[symbol]
+    return bindings_of(func) if isinstance(func, relax.Function) else []
+
+
 def first_difference(modules: Sequence[IRModule], symbol: str = "main") -> Diagnostic | None:
     """Return the first call that differs between the modules, with its source nodes; None if none does."""
-    each = [bindings_of(mod[symbol]) if isinstance(mod[symbol], relax.Function) else [] for mod in modules]
+    each = [_bindings(mod, symbol) for mod in modules]
     for group in zip(*each, strict=False):
         operators = {str(getattr(b.value, "op", type(b.value))) for b in group}
         kinds = {str(getattr(b.value, "attrs", None)) for b in group}

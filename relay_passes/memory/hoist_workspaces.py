@@ -68,7 +68,7 @@ def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, lis
     """Turn allocations of a kernel that do not fit the stack into arguments; return both kernel and workspaces.
 
     Buffers that parallel loops share become arguments, however small they are, so that each loop can be a separate
-    function.
+    function. So do buffers without elements, such as an empty part of a split: TVM allocates these by its runtime.
 
     Args:
         func: A function without blocks.
@@ -82,7 +82,7 @@ def hoist_all(func: tirx.PrimFunc, largest: int = 0) -> tuple[tirx.PrimFunc, lis
     buffers = tuple(
         buffer
         for buffer in allocated(func.body)
-        if not _is_static(buffer) or _bytes(buffer) >= STACK_BYTES or (loops and buffer not in within)
+        if not _is_static(buffer) or not 0 < _bytes(buffer) < STACK_BYTES or (loops and buffer not in within)
     )
     for buffer in buffers:
         if not all(is_of_arguments(dim, func) for dim in buffer.shape):

@@ -49,6 +49,27 @@ def transformer() -> onnx.ModelProto:
     return model(nodes, {"x": [1, "n", WIDTH]}, ["y"], weights)
 
 
+def moved() -> onnx.ModelProto:
+    """A product with weights of each position, whose outputs have more or fewer positions: n + 3, 2 n, 2 n - 1, 1."""
+    rng = np.random.default_rng(8)
+    weights = {
+        "w": rng.standard_normal((WIDTH, WIDTH), np.float32) / 4,
+        "pads": np.array([0, 1, 0, 0, 2, 0]),
+        "one": np.array([1]),
+        "none": np.array([0]),
+        "end": np.array([2**63 - 1]),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
+        helper.make_node("Pad", ["h", "pads"], ["padded"], name="pad"),
+        helper.make_node("Concat", ["h", "x"], ["joined"], name="join", axis=1),
+        helper.make_node("Slice", ["joined", "one", "end", "one"], ["rest"], name="rest"),
+        helper.make_node("MatMul", ["rest", "w"], ["again"], name="again"),
+        helper.make_node("Slice", ["h", "none", "one", "one"], ["first"], name="first"),
+    ]
+    return model(nodes, {"x": [1, "n", WIDTH]}, ["padded", "joined", "again", "first"], weights)
+
+
 def convolution() -> onnx.ModelProto:
     """Return two 1-D convolutions over x [1, 8, n], the second of stride 2, and the mean of what they give."""
     rng = np.random.default_rng(4)

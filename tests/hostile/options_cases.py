@@ -164,7 +164,7 @@ NAMES = cases(
         ("percent", _compile(model="%s%n{0}.onnx"), "", {"make": _odd("%s%n{0}.onnx")}),
         ("long", _compile(model="a" * 245 + ".onnx"), "", {"make": _odd("a" * 245 + ".onnx"), "exits": frozenset({DONE, USAGE})}),
         ("comma-and-equals", _compile("-o", "a=b,c", model="a=b,c.onnx"), "", {"make": _odd("a=b,c.onnx")}),
-        ("escape-codes", _compile(model="\x1b[2Jm.onnx"), "", {"make": _odd("\x1b[2Jm.onnx"), "never": "\x1b\\[2J"}),
+        ("escape-codes", _compile(model="\x1b[2Jm.onnx"), "control characters", {"make": _odd("\x1b[2Jm.onnx"), "never": "\x1b\\[2J", "exits": frozenset({USAGE})}),
     ],
     exits=OK,
     writes=("*.armpkg", "*.armpkg/*", "a=b,c", "a=b,c/*"),

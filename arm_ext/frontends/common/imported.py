@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from arm_ext.common.names import check_name
+
 if TYPE_CHECKING:
     import tvm
 
@@ -111,3 +113,9 @@ class ImportedModel:
     for_npu: "Callable[[], ImportedModel] | None" = None
     lengths: "Mapping[int, tvm.IRModule]" = field(default_factory=dict)
     least: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse names of inputs and outputs that no text can show, as every report does."""
+        for what, specs in (("an input", self.inputs), ("an output", self.outputs)):
+            for spec in specs:
+                check_name(what, spec.name)

@@ -11,6 +11,7 @@ from onnx import defs, helper, numpy_helper
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from arm_ext.common.errors import ArmExtError, ModelError, UsageError
+from arm_ext.common.names import check_name
 from arm_ext.frontends.common.refuse import (
     Shapes,
     misfit,
@@ -76,6 +77,12 @@ def _check_names(graph: onnx.GraphProto, name: str) -> None:
         for text in (node.name, *node.input, *node.output):
             if isinstance(text, bytes):  # as protobuf returns what is no UTF-8
                 raise UsageError(f"{name}: the file may be damaged: a name in it is no text ({text!r})")
+        check_name(f"{name}: an operator", node.op_type)
+        check_name(f"{name}: the domain of an operator", node.domain)
+        for text in (*node.input, *node.output):
+            check_name(f"{name}: a value", text)
+    for value in (*graph.input, *graph.output, *graph.initializer):
+        check_name(f"{name}: a value", value.name)
 
 
 def _check_opsets(proto: onnx.ModelProto, name: str) -> None:

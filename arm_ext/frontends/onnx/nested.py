@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
+from arm_ext.common.text import shown
+
 
 def nodes_within(graph: GraphProto) -> Iterator[NodeProto]:
     """Yield the nodes of a graph, each before those of its subgraphs."""
@@ -21,5 +23,5 @@ def nodes_inside(node: NodeProto) -> Iterator[NodeProto]:
 
 
 def name_of(node: NodeProto) -> str:
-    """Return a node's name: its own, else its first output's, else its operator's."""
-    return str(node.name or next((output for output in node.output if output), node.op_type))
+    """Return a node's name as it is shown: its own, else its first output's, else its operator's."""
+    return shown(node.name or next((output for output in node.output if output), node.op_type))

@@ -80,7 +80,7 @@ _STANDARD: dict[str, Expand] = {
     "LpNormalization": elementwise.lp_normalization,
     "OneHot": rearrange.one_hot,
     "NonMaxSuppression": rearrange.bound_boxes,
-    "Pad": rearrange.pad_by_value,
+    "Pad": rearrange.pad,
     "Pow": elementwise.power,
     "RNN": recurrent,
     "Resize": resize,

@@ -2,6 +2,7 @@
 """ONNX operators that move data, by reshapes, transposes, gathers and selections."""
 
 import numpy as np
+import numpy.typing as npt
 from onnx import TensorProto
 
 from arm_ext.common.errors import ModelError
@@ -123,19 +124,46 @@ def one_hot(e: Expansion) -> None:
     e.emit("Where", [e.emit("Equal", [column, every]), on, off], e.node.output[0])
 
 
-def pad_by_value(e: Expansion) -> None:
-    """Replace Pad by a value known only at run time: pad zeros, then select."""
+def pad(e: Expansion) -> None:
+    """Replace Pad that wraps what it also crops, and Pad by a value known only at run time; leave others."""
     data, pads, value, axes = e.inputs("data pads? value? axes?")
-    if not value or e.value(value) is not None or e.text("mode", "constant") != "constant":
-        return
-    dims = e.dims(data)
-    widths = np.zeros((len(dims), 2), np.int64)
-    along = _known(e, axes) if axes else range(len(dims))
+    mode = e.text("mode", "constant")
+    if mode == "wrap" and e.value(pads) is not None:
+        _wrap_cropped(e, data, _widths(e, data, pads, axes))
+    elif mode == "constant" and value and e.value(value) is None:
+        _pad_by_value(e, data, _widths(e, data, pads, axes), value)
+
+
+def _widths(e: Expansion, data: str, pads: str, axes: str) -> npt.NDArray[np.int64]:
+    """Return the pads of each axis, [axes, 2]."""
+    rank = e.rank(data)
+    widths = np.zeros((rank, 2), np.int64)
+    along = _known(e, axes) if axes else range(rank)
     widths[list(along)] = np.array(_known(e, pads)).reshape(2, -1).T
+    return widths
+
+
+def _wrap_cropped(e: Expansion, data: str, widths: npt.NDArray[np.int64]) -> None:
+    """Crop, and then wrap what is left, as onnxruntime and PyTorch do; the definition has no order.
+
+    TVM's operator wraps into what was cropped.
+    """
+    cropped = data
+    for axis, (size, (before, after)) in enumerate(zip(e.dims(data), widths.tolist(), strict=True)):
+        if min(before, after) < 0 < max(before, after):
+            cropped = part(e, cropped, max(-before, 0), size + min(after, 0), axis)
+            widths[axis] = max(before, 0), max(after, 0)
+    if cropped != data:
+        e.emit("Pad", [cropped, ints(e, *widths.T.reshape(-1))], e.node.output[0], mode="wrap")
+
+
+def _pad_by_value(e: Expansion, data: str, widths: npt.NDArray[np.int64], value: str) -> None:
+    """Pad zeros, then select."""
     if (widths < 0).any():
         raise ModelError(
             "it crops, and pads by a value that is computed at run time; make the value a constant"
         )
+    dims = e.dims(data)
     inside = e.constant(np.pad(np.ones(dims, np.bool_), widths))
     zeros = e.emit("Pad", [data, ints(e, *widths.T.reshape(-1))])
     e.emit("Where", [inside, zeros, reshape(e, value, *[1] * len(dims))], e.node.output[0])

@@ -5,12 +5,16 @@
     linear, cubic    →    Σ w_k x[index_k], two or four taps, more with antialias
 
 What upstream's importer computes by the definition stays as it is: nearest and linear over the last two of four axes,
-whose sizes and scales agree. Source: ONNX operator definition Resize-19 and its reference implementation.
+whose sizes and scales agree. Coordinates are computed exactly, since those of nearest often lie in the middle between
+two elements: rounded to binary32, as upstream and onnxruntime compute them, or to binary64, as onnx's reference
+implementation does, some of them select the other element. Source: ONNX operator definition Resize-19 and its
+reference implementation.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +24,7 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 
 Array = npt.NDArray[np.float64]
+Single = npt.NDArray[np.float32]
 
 _AXES_OF_IMAGES = 4
 
@@ -32,42 +37,88 @@ _UPSTREAM = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 """Coordinate transformation modes that upstream's importer supports."""
 
 
+_HALF = Fraction(1, 2)
+_WHOLE = (Fraction(0), Fraction(1))
+"""Region of interest that is the whole axis."""
+
+
 class _Axis:
     """Parameters of the resize along one axis."""
 
-    def __init__(self, size: int, outputs: int, scale: float, roi: tuple[float, float]) -> None:
+    def __init__(self, size: int, outputs: int, scale: Fraction, roi: tuple[Fraction, Fraction]) -> None:
         self.size, self.outputs, self.scale, self.roi = size, outputs, scale, roi
 
-    def coordinates(self, mode: str) -> Array:
+    def coordinates(self, mode: str) -> list[Fraction]:
         """Return the position of each output on the input's axis."""
-        x, size, scale = np.arange(self.outputs, dtype=np.float64), self.size, self.scale
+        at = self._transformation(mode)
+        return [at(Fraction(x)) for x in range(self.outputs)]
+
+    def _transformation(self, mode: str) -> Callable[[Fraction], Fraction]:
+        size, scale, last = self.size, self.scale, self.size - 1
         start, end = self.roi
-        span = scale * size if self.outputs != scale * size else float(self.outputs)
+        span = scale * size  # a fraction where a scale leaves a rest
         match mode:
             case "half_pixel":
-                return (x + 0.5) / scale - 0.5
+                return lambda x: (x + _HALF) / scale - _HALF
             case "half_pixel_symmetric":
-                adjustment = self.outputs / (scale * size)
-                return size / 2 * (1 - adjustment) + (x + 0.5) / scale - 0.5
+                offset = Fraction(size, 2) * (1 - self.outputs / span)
+                return lambda x: offset + (x + _HALF) / scale - _HALF
             case "pytorch_half_pixel":
-                return (x + 0.5) / scale - 0.5 if span > 1 else np.zeros_like(x)
+                # onnx's reference implementation compares the fraction, its text and onnxruntime the outputs.
+                return lambda x: (x + _HALF) / scale - _HALF if self.outputs > 1 else Fraction(0)
             case "align_corners":
-                return x * (size - 1) / (span - 1) if span > 1 else np.zeros_like(x)
+                return lambda x: x * last / (span - 1) if self.outputs > 1 else Fraction(0)
             case "asymmetric":
-                return x / scale
+                return lambda x: x / scale
             case "tf_crop_and_resize":
                 if self.outputs > 1:
-                    return start * (size - 1) + x * (end - start) * (size - 1) / (span - 1)
-                return np.full_like(x, 0.5 * (start + end) * (size - 1))
+                    return lambda x: start * last + x * (end - start) * last / (span - 1)
+                return lambda _x: _HALF * (start + end) * last
         raise ModelError(f"its coordinate_transformation_mode {mode} is not one of ONNX's")
 
+    def nearest(self, mode: "_Mode") -> list[int]:
+        """Return the index of the element that each output is."""
+        index = map(_NEAREST[mode.nearest], self.coordinates(mode.place))
+        return [min(max(number, 0), self.size - 1) for number in index]
 
-_NEAREST: dict[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
+    def selects_alike_upstream(self, mode: "_Mode") -> bool:
+        """Whether upstream's kernel, which computes coordinates in binary32, selects the same elements."""
+        expected = self.nearest(mode)
+        return all(
+            np.clip(_UPSTREAM_NEAREST[mode.nearest](at), 0, self.size - 1).astype(int).tolist() == expected
+            for at in self._upstream(mode.place)
+        )
+
+    def _upstream(self, mode: str) -> list[Single]:
+        """Return the coordinates of `topi.image.get_inx`, with and without fusion of its product and difference."""
+        x = np.arange(self.outputs, dtype=np.float32)
+        ratio, half = np.float32(self.size) / np.float32(self.outputs), np.float32(0.5)
+        match mode:
+            case "asymmetric":
+                return [ratio * x]
+            case "align_corners":
+                return [np.float32(self.size - 1) / np.float32(self.outputs - 1) * x]
+            case _ if mode == "pytorch_half_pixel" and self.outputs == 1:
+                return [np.zeros_like(x)]
+        fused = (x + half).astype(np.float64) * np.float64(ratio) - 0.5
+        return [(x + half) * ratio - half, fused.astype(np.float32)]
+
+
+_NEAREST: dict[str, Callable[[Fraction], int]] = {
+    "round_prefer_floor": lambda x: math.ceil(x - _HALF),
+    "round_prefer_ceil": lambda x: math.floor(x + _HALF),
+    "floor": math.floor,
+    "ceil": math.ceil,
 }
+
+_EPSILON = np.float32(1e-5)
+_UPSTREAM_NEAREST: dict[str, Callable[[Single], Single]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
+    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
+    "floor": lambda x: np.floor(x + _EPSILON),
+    "ceil": lambda x: np.ceil(x - _EPSILON),
+}
+"""How `topi.image.get_closest_index` rounds coordinates."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +153,29 @@ def resize(e: Expansion) -> None:
     x, roi, scales, sizes = e.inputs("X roi? scales? sizes?")
     dims, axes, mode = e.dims(x), _axes(e, x), _Mode.of(e)
     factors, outputs = _factors(e, [dims[axis] for axis in axes], scales, sizes)
-    exact = all(o == f * dims[a] for a, f, o in zip(axes, factors, outputs, strict=True))
-    plain = mode.mode != "cubic" and not mode.antialias and mode.place in _UPSTREAM
+    regions = [_region(e, roi, mode, number, len(axes)) for number in range(len(axes))]
+    spans = [*map(_Axis, (dims[axis] for axis in axes), outputs, factors, regions)]
     images = len(dims) == _AXES_OF_IMAGES and not any(a.name == "axes" for a in e.node.attribute)
-    # Upstream divides by the outputs but one.
-    divides = mode.place == "align_corners" and 1 in outputs[2:]
-    if images and exact and plain and not divides and factors[:2] == [1, 1]:
+    if images and _is_exact_upstream(spans, mode):
         if scales and sizes:  # before opset 13 an input that is not used is an empty tensor
             e.emit("Resize", [x, "", "", sizes], e.node.output[0], e.attributes())
         return
-    regions = [_region(e, roi, mode, number, len(axes)) for number in range(len(axes))]
-    spans = map(_Axis, (dims[axis] for axis in axes), outputs, factors, regions)
     _along(e, x, dict(zip(axes, spans, strict=True)), mode)
+
+
+def _is_exact_upstream(spans: Sequence[_Axis], mode: _Mode) -> bool:
+    """Whether upstream's importer computes a resize of an image by the definition."""
+    if mode.mode == "cubic" or mode.antialias or mode.place not in _UPSTREAM:
+        return False
+    *unscaled, height, width = spans
+    if any(span.scale != 1 for span in unscaled):
+        return False
+    if any(span.outputs != span.scale * span.size for span in spans):
+        return False
+    # Upstream divides by the outputs but one.
+    if mode.place == "align_corners" and 1 in (height.outputs, width.outputs):
+        return False
+    return mode.mode != "nearest" or all(span.selects_alike_upstream(mode) for span in (height, width))
 
 
 def upsample(e: Expansion) -> None:
@@ -122,7 +184,7 @@ def upsample(e: Expansion) -> None:
     given = scales or e.constant(np.array(e.numbers("scales"), np.float32))
     dims = e.dims(x)
     factors, outputs = _factors(e, dims, given, "")
-    spans = {a: _Axis(size, outputs[a], factors[a], (0.0, 1.0)) for a, size in enumerate(dims)}
+    spans = {a: _Axis(size, outputs[a], factors[a], _WHOLE) for a, size in enumerate(dims)}
     _along(e, x, spans, _Mode(e.text("mode", "nearest"), "asymmetric", "floor"))
 
 
@@ -140,39 +202,40 @@ def _axes(e: Expansion, x: str) -> list[int]:
     return [int(axis) % rank for axis in e.numbers("axes")] or list(range(rank))
 
 
-def _factors(e: Expansion, dims: list[int], scales: str, sizes: str) -> tuple[list[float], list[int]]:
+def _factors(e: Expansion, dims: list[int], scales: str, sizes: str) -> tuple[list[Fraction], list[int]]:
     """Return the scale and the output size of each axis."""
     given = e.value(scales) if scales else None
     if given is not None and given.size:
-        factors = [float(number) for number in given]
-        return factors, [math.floor(size * factor) for size, factor in zip(dims, factors, strict=True)]
+        # The product is of binary32, as in onnx's shape inference: 31 times the float32 next to 3/31 is 3.
+        products = np.floor(np.array(dims, np.float32) * given.astype(np.float32))
+        return [Fraction(float(number)) for number in given], [int(product) for product in products]
     wanted = e.value(sizes) if sizes else None
     if wanted is None:
         raise ModelError("its scales or sizes are computed at run time; make them constants")
     outputs = [int(number) for number in wanted]
     policy = e.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        return [o / size for o, size in zip(outputs, dims, strict=True)], outputs
+        return [Fraction(o, size) for o, size in zip(outputs, dims, strict=True)], outputs
     choose = min if policy == "not_larger" else max
-    factor = choose(o / size for o, size in zip(outputs, dims, strict=True))
+    factor = choose(Fraction(o, size) for o, size in zip(outputs, dims, strict=True))
     # ONNX rounds half up.
-    return [factor] * len(dims), [math.floor(factor * size + 0.5) for size in dims]
+    return [factor] * len(dims), [math.floor(factor * size + _HALF) for size in dims]
 
 
-def _region(e: Expansion, roi: str, mode: _Mode, number: int, axes: int) -> tuple[float, float]:
+def _region(e: Expansion, roi: str, mode: _Mode, number: int, axes: int) -> tuple[Fraction, Fraction]:
     if mode.place != _CROP:
-        return 0.0, 1.0
+        return _WHOLE
     if not roi:
         raise ModelError("it crops (tf_crop_and_resize), and has no input roi")
     value = e.known(roi)
-    return float(value[number]), float(value[number + axes])
+    return Fraction(float(value[number])), Fraction(float(value[number + axes]))
 
 
 def _resized(e: Expansion, value: str, axis: int, span: _Axis, mode: _Mode, rank: int) -> str:
-    at = span.coordinates(mode.place)
+    at = np.array(span.coordinates(mode.place), np.float64)
     outside = (at < 0) | (at > span.size - 1)
     if mode.mode == "nearest":
-        out = _gathered(e, value, _NEAREST[mode.nearest](at), span.size, axis)
+        out = _gathered(e, value, span.nearest(mode), axis)
     else:
         out = _summed(e, value, axis, span, _taps(at, span, mode), rank)
     if mode.place == _CROP and outside.any():
@@ -182,9 +245,8 @@ def _resized(e: Expansion, value: str, axis: int, span: _Axis, mode: _Mode, rank
     return out
 
 
-def _gathered(e: Expansion, value: str, index: Array, size: int, axis: int) -> str:
-    inside = np.clip(index, 0, size - 1).astype(np.int64)
-    return e.emit("Gather", [value, e.constant(inside)], axis=axis)
+def _gathered(e: Expansion, value: str, index: npt.ArrayLike, axis: int) -> str:
+    return e.emit("Gather", [value, e.constant(np.array(index, np.int64))], axis=axis)
 
 
 def _summed(e: Expansion, value: str, axis: int, along: _Axis, taps: tuple[Array, Array], rank: int) -> str:
@@ -196,7 +258,7 @@ def _summed(e: Expansion, value: str, axis: int, along: _Axis, taps: tuple[Array
     for k in range(index.shape[1]):
         if not weights[:, k].any():
             continue
-        row = _gathered(e, single, index[:, k], along.size, axis)
+        row = _gathered(e, single, np.clip(index[:, k], 0, along.size - 1), axis)
         term = e.emit("Mul", [row, e.constant(weights[:, k].astype(np.float32).reshape(shape))])
         total = e.emit("Add", [total, term]) if total else term
     return total
@@ -206,7 +268,7 @@ def _taps(at: Array, span: _Axis, mode: _Mode) -> tuple[Array, Array]:
     """Return indices and weights, [outputs, k]."""
     cubic = mode.mode == "cubic"
     radius = 2.0 if cubic else 1.0
-    stretch = min(span.scale, 1.0) if mode.antialias else 1.0
+    stretch = min(float(span.scale), 1.0) if mode.antialias else 1.0
     reach = math.ceil(radius / stretch)
     index: Array = np.floor(at)[:, None] + np.arange(1.0 - reach, reach + 1)[None, :]
     distance = np.abs(at[:, None] - index) * stretch

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from tvm import relax
 from tvm.ir import TupleGetItem
 
+from arm_ext.common.text import shown
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.common.limits import Site, check_tensor
 from arm_ext.frontends.common.refuse import refuse_operators
@@ -145,7 +146,7 @@ def name_of(location: Any) -> str:
     match = _NAME.search(str(location))
     if match is None:
         return ""
-    return f"line {match[2]}" if match[2] else match[1]
+    return f"line {match[2]}" if match[2] else shown(match[1])
 
 
 def _is_taken(ty: Any, operator: str) -> bool:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
+from arm_ext.common.text import shown
 from arm_ext.frontends.common.custom import converter_for
 from arm_ext.frontends.common.refuse import refuse_operators
 from arm_ext.frontends.tflite.codes import CUSTOM, operator_name
@@ -51,6 +52,7 @@ def named_operators(model: Any) -> dict[int, dict[str, Any]]:
                 if given
                 else operator_name(model, op).lower()
             )
+            base = shown(base)
             taken[base] += 1
             found[number][base if taken[base] == 1 else f"{base}:{taken[base]}"] = op
     return found

@@ -13,6 +13,7 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.text import shown
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.common.refuse import failure_of, reason_of, refuse_operators
 from arm_ext.frontends.torch import while_loop
@@ -35,7 +36,7 @@ def operator_of(node: torch.fx.Node) -> str:
 def source_of(node: torch.fx.Node) -> str:
     """Return the name of the program's node that a decomposition came from."""
     origins = node.meta.get("from_node")
-    return str(origins[0].name) if origins else node.name
+    return shown(str(origins[0].name) if origins else node.name)
 
 
 _COMPLEX = (

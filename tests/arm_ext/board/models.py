@@ -9,6 +9,7 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
+from arm_ext.board import Board
 from arm_ext.native.build import ffi_includes
 from arm_ext.target.toolchain import LinkerRecord, link_shared
 
@@ -46,32 +47,83 @@ _HOSTILE = """
 #include <dlpack/dlpack.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/msg.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <tvm/ffi/c_api.h>
 #include <unistd.h>
+/* Of the files and processes of others; what it makes it removes again. */
+static long Reach(const char *what, const char *word, const char *other) {
+  struct sockaddr_in at = {.sin_family = AF_INET};
+  struct sched_param parameters = {0};
+  char queue[] = "/arm-ext-canary";
+  cpu_set_t first;
+  long id = -1;
+  CPU_ZERO(&first);
+  CPU_SET(0, &first);
+  if (!strcmp(what, "chmod")) return chmod(word, strtol(other, NULL, 8));
+  if (!strcmp(what, "fchmod")) return fchmod(open(word, O_WRONLY | O_CREAT, 0600), 04755);
+  if (!strcmp(what, "chown")) return chown(word, getuid(), getgid());
+  if (!strcmp(what, "utime")) return utimensat(AT_FDCWD, word, NULL, 0);
+  if (!strcmp(what, "setxattr")) return setxattr(word, "user.canary", "x", 1, 0);
+  if (!strcmp(what, "getxattr")) return listxattr(word, NULL, 0);
+  if (!strcmp(what, "watch")) return inotify_add_watch(inotify_init(), word, IN_ALL_EVENTS);
+  if (!strcmp(what, "symlink")) return symlink(word, other);
+  if (!strcmp(what, "link")) return link(word, other);
+  if (!strcmp(what, "fifo")) return mkfifo(word, 0600);
+  if (!strcmp(what, "messages"))
+    return (id = msgget(IPC_PRIVATE, 0600)) < 0 ? -1 : msgctl(id, IPC_RMID, NULL);
+  if (!strcmp(what, "memory"))
+    return (id = shmget(IPC_PRIVATE, 4096, 0600)) < 0 ? -1 : shmctl(id, IPC_RMID, NULL);
+  if (!strcmp(what, "semaphores"))
+    return (id = semget(IPC_PRIVATE, 1, 0600)) < 0 ? -1 : semctl(id, 0, IPC_RMID);
+  if (!strcmp(what, "queue"))
+    return mq_open(queue, O_RDWR | O_CREAT, 0600, NULL) < 0 ? -1 : mq_unlink(queue);
+  if (!strcmp(what, "listen")) {
+    id = socket(AF_INET, SOCK_STREAM, 0);
+    at.sin_addr.s_addr = inet_addr(word);
+    return bind(id, (struct sockaddr *)&at, sizeof(at)) < 0 ? -1 : listen(id, 1);
+  }
+  if (!strcmp(what, "priority")) return setpriority(PRIO_PROCESS, atoi(word), 7);
+  if (!strcmp(what, "affinity")) return sched_setaffinity(atoi(word), sizeof(first), &first);
+  if (!strcmp(what, "scheduler")) return sched_setscheduler(atoi(word), SCHED_BATCH, &parameters);
+  return -2;
+}
+/* Whether a descriptor is a connection to a port. */
+static int HasPeer(int port) {
+  for (int fd = 0; fd < 256; fd++) {
+    struct sockaddr_in peer;
+    socklen_t size = sizeof(peer);
+    if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && ntohs(peer.sin_port) == port) return 1;
+  }
+  return 0;
+}
 static int Attempt(const char *text) {
   char what[32] = "", word[256] = "", other[256] = "";
   sscanf(text, "%31s %255s %255s", what, word, other);
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(atoi(word))};
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   struct rlimit limit;
-  long done = -1;
   int fd;
   errno = 0;
+  long done = Reach(what, word, other);
   if (!strcmp(what, "write")) done = (fd = open(word, O_WRONLY | O_CREAT, 0600)) < 0 ? -1 : write(fd, "x", 1);
   if (!strcmp(what, "read")) done = open(word, O_RDONLY);
   if (!strcmp(what, "list")) done = opendir(word) ? 0 : -1;
   if (!strcmp(what, "remove")) done = unlink(word);
-  if (!strcmp(what, "fifo")) done = mkfifo(word, 0600);
   if (!strcmp(what, "folder")) done = mkdir(word, 0700);
-  if (!strcmp(what, "link")) done = symlink(other, word);
   if (!strcmp(what, "rename")) done = rename(word, other);
   if (!strcmp(what, "connect"))
     done = connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&to, sizeof(to));
@@ -83,7 +135,9 @@ static int Attempt(const char *text) {
   if (!strcmp(what, "system")) return system(word);
   if (!strcmp(what, "kill")) done = kill(atoi(word), SIGKILL);
   if (!strcmp(what, "limit")) done = prlimit(atoi(word), RLIMIT_CPU, NULL, &limit);
+  if (!strcmp(what, "execute")) done = execl(word, word, NULL);
   if (!strcmp(what, "environment")) return getenv(word) == NULL;
+  if (!strcmp(what, "peer")) return HasPeer(atoi(word));
   return done < 0 ? (errno ? errno : -1) : 0;
 }
 __attribute__((constructor)) static void AtLoad(void) { Attempt(AT_LOAD); }
@@ -141,6 +195,17 @@ def words_for_hostile(*words: object) -> list[npt.NDArray[np.float32]]:
     """The input of `hostile_model` that makes it try something."""
     text = " ".join(map(str, words)).encode().ljust(_TEXT, b"\0")
     return [np.frombuffer(text, np.uint8).astype(np.float32)]
+
+
+def attempt(board: Board, hostile: Path, what: str, *words: object) -> int:
+    """What a `hostile_model` gives that tries something: 0 where it succeeds, errno where it does not."""
+    return attempts(board, hostile, [" ".join(map(str, (what, *words)))])[0]
+
+
+def attempts(board: Board, hostile: Path, texts: Sequence[str]) -> list[int]:
+    """What a `hostile_model` gives that tries one thing after the other in one session; see `attempt`."""
+    model = board.load(hostile)
+    return [int(model.run(words_for_hostile(text))[0][0]) for text in texts]
 
 
 def _build(module: tvm.IRModule, folder: Path, machine: str, extra: Sequence[str | Path]) -> Path:

@@ -40,12 +40,14 @@ def test_an_emulated_board_says_whether_it_confines(
     monkeypatch.setattr(foreign, "support", lambda: _support(0))
     warn_of_foreign(Path("b"), "2", board)
     whole, part = _warnings(caplog)
-    assert "it sees none of your files, and no network" in whole
+    assert (
+        "it can neither read nor change your files, use the network, or start or influence processes" in whole
+    )
     assert "only in part on this kernel: it can read and write your files" in part
 
 
 def _support(landlock: int) -> Support:
-    return Support(landlock, seccomp=True, forks=True)
+    return Support(landlock, seccomp=True, supervised=True)
 
 
 def test_what_is_compiled_here_is_known(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_is_loaded_has_the_hash(
     [
         (("fifo", "../dump"), "named pipe"),
         (("folder", "../dump"), "a folder"),
-        (("link", "../dump", "/dev/zero"), "symbolic link"),
+        (("symlink", "/dev/zero", "../dump"), "symbolic link"),
     ],
 )
 def test_what_is_no_dump_is_refused(board: Board, hostile: Path, words: tuple[str, ...], says: str) -> None:

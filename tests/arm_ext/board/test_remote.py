@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import errno
 import gc
 import socket
 from collections.abc import Iterator
@@ -7,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arm_ext.board import open_board
+from arm_ext.board import confine, open_board
 from arm_ext.board.remote import TrackedBoard
 from arm_ext.board.virtual import VirtualServer
 from arm_ext.common.errors import EnvError
+from tests.arm_ext.board.models import attempt, hostile_model
 from tests.arm_ext.board.trackers import running
 
 
@@ -32,6 +34,15 @@ def test_a_tracker_hands_out_the_board_again_and_again(tracker: str, fault: Path
             assert outputs == [np.array([what], np.float32)]
 
 
+@pytest.mark.skipif(bool(confine.support().lacks()), reason="this kernel confines less")
+def test_a_model_does_not_talk_to_the_tracker(tracker: str, tmp_path: Path) -> None:
+    hostile, port = hostile_model(tmp_path), tracker.rpartition(":")[2]
+    with open_board(f"tracker-{tracker}/vb") as board:
+        assert attempt(board, hostile, "peer", port) == 0  # no descriptor is the server's connection to it
+        assert attempt(board, hostile, "connect", port) == errno.EPERM
+        assert attempt(board, hostile, "fastopen", port) == errno.EPERM
+
+
 def test_ended_sessions_that_python_has_not_freed_take_no_place(tracker: str) -> None:
     """TVM allows 32 sessions, and the attempt that finds no place has used up the tracker's match key."""
     board = TrackedBoard("127.0.0.1", int(tracker.rpartition(":")[2]), "vb", 60)
@@ -43,6 +54,7 @@ def test_ended_sessions_that_python_has_not_freed_take_no_place(tracker: str) ->
             vars(session)["cycle"] = session
     finally:
         gc.enable()
+        gc.collect()  # else the next test's sessions find no place
 
 
 def test_two_clients_get_two_boards(tracker: str, fault: Path) -> None:

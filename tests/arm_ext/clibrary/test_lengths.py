@@ -15,7 +15,7 @@ import arm_ext
 from arm_ext.common.errors import ModelError
 from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run
 from tests.arm_ext.models import model
-from tests.arm_ext.sequence_models import WIDTH, convolution, transformer
+from tests.arm_ext.sequence_models import WIDTH, convolution, moved, transformer
 from tests.arm_ext.test_dynamic_batch import main
 
 LARGEST = 40
@@ -56,7 +56,13 @@ def products() -> onnx.ModelProto:
     return model(nodes, {"x": [1, "n", 64]}, ["y"], weights)
 
 
-MODELS = {"transformer": transformer, "convolution": convolution, "layers": layers, "products": products}
+MODELS = {
+    "transformer": transformer,
+    "convolution": convolution,
+    "layers": layers,
+    "moved": moved,
+    "products": products,
+}
 SHAPES = dict.fromkeys(MODELS, (1, f"n<={LARGEST}", WIDTH)) | {
     "convolution": (1, 8, f"n<={LARGEST}"),
     "products": (1, "n<=200", 64),
@@ -118,6 +124,7 @@ def package_results(
         pytest.param("transformer", "float", marks=pytest.mark.long),
         ("convolution", "float"),
         ("layers", "int8"),
+        ("moved", "float"),
     ],
 )
 def test_every_length_equals_the_package(kind: str, dtype: str, tmp_path: Path) -> None:

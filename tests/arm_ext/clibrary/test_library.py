@@ -134,6 +134,34 @@ def test_models_and_instances_share_a_program(
     run(cc(words, tmp_path / "threads"))
 
 
+@pytest.mark.parametrize("flags", [["-O1"], ["-g", "-fsanitize=thread"]], ids=["plain", "thread"])
+def test_instances_in_threads_share_nothing_that_is_written(
+    host_digits: Library, tmp_path: Path, flags: list[str]
+) -> None:
+    # A read of what nobody wrote would differ, too: arenas and stacks hold other bytes in each thread and round.
+    words = [*flags, *STRICT, "-DROUNDS=1000", HERE / "instances.c", *host_digits.arguments, "-lpthread"]
+    assert run(cc(words, tmp_path / "instances")) == "0 of 8000 runs differ\n"
+
+
+def test_instances_in_threads_share_nothing_on_aarch64(digits_library: Library, tmp_path: Path) -> None:
+    words = [*STRICT, "-DROUNDS=100", HERE / "instances.c", *digits_library.arguments, "-lpthread"]
+    assert run(cross(words, tmp_path / "instances")) == "0 of 800 runs differ\n"
+
+
+@pytest.mark.long
+def test_many_runs_of_instances_in_threads_agree(
+    host_digits: Library, digits_library: Library, tmp_path: Path
+) -> None:
+    here, there = (
+        [*STRICT, f"-DROUNDS={rounds}", HERE / "instances.c", *library.arguments, "-lpthread"]
+        for library, rounds in ((host_digits, 100_000), (digits_library, 500))
+    )
+    run(cc(["-O1", *here], tmp_path / "here"))
+    program = cross(there, tmp_path / "there")
+    for _ in range(20):  # threads begin anew in each process
+        run(program)
+
+
 def test_other_weights_are_refused(host_mapped: Library, tmp_path: Path) -> None:
     run(cc([*STRICT, HERE / "weights.c", *host_mapped.selftest[:1], host_mapped.folder / "example" / "selftest.S",
             *host_mapped.arguments], tmp_path / "weights"))  # fmt: skip

@@ -15,7 +15,7 @@ from arm_ext.api.compile import CompileResult
 from arm_ext.cli.console import Shape
 from arm_ext.common.errors import ModelError, UsageError
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
-from tests.arm_ext.sequence_models import WIDTH, convolution, recurrent, transformer
+from tests.arm_ext.sequence_models import WIDTH, convolution, moved, recurrent, transformer
 from tests.arm_ext.test_dynamic_batch import main
 
 LENGTHS = (1, 7, 8, 9, 31, 40)
@@ -64,6 +64,16 @@ def test_strided_convolutions(tmp_path: Path):
         for found, expected in zip(call(x), source(convolution(), x), strict=True):
             assert found.shape == expected.shape
             assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_outputs_have_sizes_that_follow_from_the_length(tmp_path: Path):
+    result = arm_ext.compile(moved(), "host", tmp_path / "p", shapes={"x": (1, "n<=40", WIDTH)})
+    call = main(result.package.path)
+    for length in LENGTHS:
+        x = np.random.default_rng(length).standard_normal((1, length, WIDTH), np.float32)
+        for found, expected in zip(call(x), source(moved(), x), strict=True):
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 def test_board_runs_any_length(tmp_path: Path):

@@ -104,3 +104,22 @@ def test_constants_that_only_differ_stay():
         length: module(length, constant=np.full((length, 6), length, np.float32)) for length in LENGTHS
     }
     assert isinstance(merge_lengths(list(slice_growing(modules).values()), LENGTHS, "n"), Diagnostic)
+
+
+def sliced(length: int) -> IRModule:
+    """The first 39 of a length, or all where there are fewer."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([length], "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            part = relax.op.strided_slice(x, [0], [0], [min(length, 39)])
+            out = builder.emit_output(with_source(builder.normalize(part), ["first"]))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def test_a_size_without_a_form_is_told_with_its_node():
+    found = merge_lengths([sliced(length) for length in LENGTHS], LENGTHS, "n")
+    assert isinstance(found, Diagnostic)
+    assert found.nodes == ("first",)
+    assert found.reason == "a size of its result does not follow from the length by one form"

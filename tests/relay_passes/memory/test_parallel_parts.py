@@ -5,7 +5,7 @@ from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has)
 
 import relay_passes
-from arm_ext.pipeline.codegen import allocations
+from arm_ext.pipeline.codegen import allocations, build_c_function
 
 
 @T.prim_func(s_tir=True)
@@ -84,6 +84,22 @@ def test_sizes_that_are_known_at_run_time_are_those_of_arguments() -> None:
     (loop,) = relay_passes.parallel_loops(whole.body)
     other = tirx.For(loop.loop_var, loop.min, count, loop.kind, loop.body)
     assert relay_passes.parallel_parts(whole.with_body(other)) is None
+
+
+@T.prim_func(s_tir=True)
+def with_nothing(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    rest = T.alloc_buffer((T.int64(0),))
+    for i in range(0):
+        rest[i] = x[i]
+    for i in range(8):
+        y[i] = x[i]
+
+
+def test_a_buffer_without_elements_is_an_argument() -> None:
+    """TVM's runtime would allocate it, and a C function cannot return that this failed."""
+    whole, spaces = relay_passes.hoist_all(lowered(with_nothing))
+    assert [space.bytes for space in spaces] == [0]
+    build_c_function(whole, tvm.target.Target("llvm"))
 
 
 @T.prim_func(s_tir=True)

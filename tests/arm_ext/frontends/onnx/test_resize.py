@@ -17,7 +17,10 @@ SHAPE = (1, 3, 7, 5)
 
 
 def resize(
-    output: tuple[int, ...] | None, scales: tuple[float, ...] | None, **attributes: object
+    output: tuple[int, ...] | None,
+    scales: tuple[float, ...] | None,
+    shape: tuple[int, ...] = SHAPE,
+    **attributes: object,
 ) -> onnx.ModelProto:
     weights = []
     if scales is not None:
@@ -29,7 +32,7 @@ def resize(
     graph = helper.make_graph(
         [node],
         "g",
-        [helper.make_tensor_value_info("x", 1, SHAPE)],
+        [helper.make_tensor_value_info("x", 1, shape)],
         [helper.make_tensor_value_info("y", 1, None)],
         weights,
     )
@@ -88,3 +91,59 @@ def test_sizes_at_run_time_are_refused():
         match=r"Resize \(1x\): resize \(its scales or sizes are computed at run time; make them constants\)",
     ):
         import_onnx(proto)
+
+
+def elements(proto: onnx.ModelProto, size: int, outputs: int) -> list[int]:
+    """Which elements the outputs are, of an image of one row."""
+    x = np.arange(size, dtype=np.float32).reshape(1, 1, 1, size)
+    expected = np.empty((1, 1, 1, outputs), np.float32)
+    set_output_shapes(proto, [expected])
+    (found,) = run_on_host(import_onnx(proto).mod, [x])
+    assert found.shape == expected.shape
+    return found.reshape(-1).astype(int).tolist()
+
+
+@pytest.mark.parametrize(
+    ("place", "nearest", "size", "outputs", "middle"),
+    [
+        # In binary32 the product of x + 0.5 and 4 / 14 is greater than 3, that of 20.5 and 2 / 41 less than 1.
+        ("half_pixel", "round_prefer_floor", 4, 14, (10, 2)),
+        ("pytorch_half_pixel", "round_prefer_floor", 4, 14, (10, 2)),
+        ("half_pixel", "round_prefer_ceil", 2, 41, (20, 1)),
+        ("pytorch_half_pixel", "round_prefer_ceil", 2, 41, (20, 1)),
+        ("asymmetric", "round_prefer_ceil", 7, 46, (23, 4)),
+        ("asymmetric", "round_prefer_floor", 3, 42, (21, 1)),
+        ("align_corners", "round_prefer_ceil", 8, 47, (23, 4)),
+        ("align_corners", "round_prefer_floor", 3, 29, (21, 1)),
+        # Those in binary64 are wrong, too.
+        ("half_pixel", "floor", 7, 9, (4, 3)),
+        ("half_pixel", "round_prefer_floor", 14, 17, (8, 6)),
+        ("asymmetric", "round_prefer_ceil", 7, 18, (9, 4)),
+    ],
+)
+def test_the_middle_between_two_elements(
+    place: str, nearest: str, size: int, outputs: int, middle: tuple[int, int]
+):
+    attributes = {"coordinate_transformation_mode": place, "nearest_mode": nearest}
+    proto = resize((1, 1, 1, outputs), None, (1, 1, 1, size), **attributes)
+    output, expected = middle
+    assert elements(proto, size, outputs)[output] == expected
+
+
+def test_outputs_are_counted_in_binary32():
+    proto = resize(None, (1, 1, 1, 3 / 31), (1, 1, 1, 31), nearest_mode="floor")
+    assert elements(proto, 31, 3) == [4, 15, 25]
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.3])
+def test_the_only_output_of_pytorch_half_pixel_is_the_first_element(scale: float):
+    place = "pytorch_half_pixel"
+    proto = resize(None, (1, 1, 1, scale), (1, 1, 1, 5), coordinate_transformation_mode=place)
+    assert elements(proto, 5, 1) == [0]
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+def test_usual_factors_stay_one_operator(factor: int):
+    # Two gathers would read the image twice, and no NPU takes them.
+    mod = import_onnx(resize(None, (1, 1, factor, factor), coordinate_transformation_mode="asymmetric")).mod
+    assert "image.resize2d" in mod["main"].script()
