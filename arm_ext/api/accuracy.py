@@ -555,4 +555,4 @@ def _ours(
         told = package.manifest.target
         with open_board(board, profile=told.profile, profile_cpu=told.qemu_cpu) as opened:
             opened.require(told.features, so=package.so)
-            yield opened.load(package.so).run
+            yield opened.load(package.so, package.manifest.so_sha256).run

@@ -142,7 +142,7 @@ def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus
     ) as opened:
         opened.require(target.features, so=package.so)
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)
-        model = opened.load(package.so)
+        model = opened.load(package.so, package.manifest.so_sha256)
         trace = model.count(bound_inputs(package), steps=bool(package.manifest.states))
         return trace, model.npu_status() if package.has_npu_regions else None
 
@@ -152,7 +152,7 @@ def _time(package: Package, board: str) -> TimeReport:
         opened.require(package.manifest.target.features, so=package.so)
         threads, governor = _conditions(opened)
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)
-        model = opened.load(package.so)
+        model = opened.load(package.so, package.manifest.so_sha256)
         steps = bool(package.manifest.states)
         seconds = model.time(bound_inputs(package), repeats=REPEATS, warmup=WARMUP, steps=steps)
         npu = model.npu_status() if package.has_npu_regions else None

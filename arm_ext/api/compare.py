@@ -91,6 +91,7 @@ def compare(
         refuse_compiled(
             {"--target": target, "--mattr": mattr, "--plugin": plugins, "--value": values, "--shape": fixed}
         )
+        load_package(source)  # what is wrong with it is told before anything is downloaded
     if values:
         with _file_with_values(source, values) as file:
             return compare(

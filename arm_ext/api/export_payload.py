@@ -59,7 +59,7 @@ def export_payload(package: AnyPackage, output: str | Path, *, force: bool = Fal
         raise UsageError(f"{opened.path}: was compiled without --npu; there is no payload in it")
     if not npu.regions:
         raise UsageError(f"{opened.path}: no part of it runs on the NPU; report.txt tells why")
-    payloads = [Payload.from_bytes(opened.read(region.payload)) for region in npu.regions]
+    payloads = [Payload.from_bytes(opened.read(region.payload.path)) for region in npu.regions]
     model = c_sources.identifier(opened.manifest.model.name)
     contents = {
         f"{model}_npu.h": c_sources.header(model, npu.accelerator, payloads).encode(),

@@ -26,7 +26,7 @@ from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.times import REPEATS, WARMUP, spread_of
 from arm_ext.native.build import call_times_module
-from arm_ext.package import REPORT_JSON, AnyPackage, Package, package_of
+from arm_ext.package import AnyPackage, Package, package_of
 from arm_ext.report.advice.failure import told
 from arm_ext.report.calls import CallRow, KernelCall
 from arm_ext.report.npu import NpuReport
@@ -138,7 +138,7 @@ def profile_package(
         have = "; ".join(view.describe_inputs() for view in views)
         raise UsageError(f"--shape: the package has several shapes; name one of {have}")
     view = views[0]
-    report = CompileReport.model_validate_json((package.path / REPORT_JSON).read_bytes())
+    report = package.report(CompileReport)
     progress("load")
     if parse_spec(board).kind == "virtual":
         return _counted(view, report, board, core_of(view), find_mca(), progress, keep, loaded)
@@ -261,7 +261,7 @@ def _of_counts(
 def _load(board: Board, package: Package) -> LoadedModel:
     board.require(package.manifest.target.features, so=package.so)
     warn_of_foreign(package.path, package.manifest.so_sha256, board)
-    return board.load(package.so)
+    return board.load(package.so, package.manifest.so_sha256)
 
 
 def _of_package(package: Package, report: CompileReport, board: str) -> dict[str, Any]:

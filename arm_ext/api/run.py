@@ -37,7 +37,7 @@ def on_board(
     with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu) as opened:
         opened.require(target.features, so=package.so)
         warn_of_foreign(package.path, manifest.so_sha256, opened)
-        model = opened.load(package.so)
+        model = opened.load(package.so, package.manifest.so_sha256)
         return compute(model), model.npu_status() if package.has_npu_regions else None
 
 

@@ -95,8 +95,8 @@ def verify(package: AnyPackage) -> VerifyReport:
 
 
 def _verdict(package: Package, region: NpuRegion) -> RegionVerdict:
-    payload = Payload.from_bytes(package.read(region.payload))
-    tosa = package.read(region.tosa)
+    payload = Payload.from_bytes(package.read(region.payload.path))
+    tosa = package.read(region.tosa.path)
     values = package.region_values(region)
     try:
         runs = [_compared("self-test", payload, tosa, values.inputs, values.outputs)]

@@ -11,15 +11,12 @@ from typing import Self
 
 from arm_ext.board.info import BoardInfo, read_probe
 from arm_ext.board.model import LoadedModel
-from arm_ext.board.session import Session
-from arm_ext.common.errors import ArmExtError, EnvError, ModelError, UsageError
+from arm_ext.board.session import BoardLostError, Session
+from arm_ext.common.elf import machine_of
+from arm_ext.common.errors import EnvError, InternalError, ModelError, UsageError
 from arm_ext.common.faults import full_disk
+from arm_ext.common.regular_file import UnreadableError
 from arm_ext.native.build import probe_module
-
-# ELF header of a 64-bit little-endian file: e_machine at byte 18 (System V gABI, chapter 4).
-_ELF_MAGIC = b"\x7fELF\x02\x01"
-_ELF_MACHINE = slice(18, 20)
-_MACHINES = {183: "aarch64", 62: "x86_64"}
 
 _PROBE_SECONDS = 60
 """Time limit of a request that a board answers at once; the limit of a session allows for long runs of models."""
@@ -104,12 +101,17 @@ class Board:
                 f"--mattr={','.join('-' + name for name in missing)}, or take a board that has it"
             )
 
-    def load(self, so: Path) -> LoadedModel:
+    def load(self, so: Path, sha256: str = "") -> LoadedModel:
         """Upload and load a model.so, in place of the one loaded before.
+
+        Args:
+            so: Path of model.so.
+            sha256: SHA-256 that the bytes that are uploaded must have; any by default.
 
         Raises:
             EnvError: The board is away, or of another architecture.
-            UsageError: The file is no shared library for a 64-bit Arm or x86 machine.
+            UsageError: The file is no shared library for a 64-bit Arm or x86 machine, or has another hash; or the
+                board cannot load it, or crashes while it does.
         """
         self._require_machine(so, self.info)
         self._unload()
@@ -117,11 +119,27 @@ class Board:
         try:
             # Asked of this session: a tracker may give another board each time.
             emulated = self.emulated or self.ask(session).emulated
-            self._model = LoadedModel(session, so, dump=self.dump, emulated=emulated)
-        except ArmExtError:
+            self._model = self._loaded(session, so, sha256, emulated=emulated)
+        except BaseException:
             session.close()
             raise
         return self._model
+
+    def _loaded(self, session: Session, so: Path, sha256: str, *, emulated: bool) -> LoadedModel:
+        """Load a model.so; where it cannot be loaded, it is the file that is wrong, and not a model."""
+        try:
+            return LoadedModel(session, so, sha256, dump=self.dump, emulated=emulated)
+        except ModelError as error:
+            raise UsageError(f"{so}: board {self.name} cannot load it: {error}") from error
+        except (InternalError, BoardLostError) as error:
+            session.close()
+            if isinstance(error, BoardLostError) and not self.has_crashed():
+                raise
+            raise UsageError(f"{so}: crashes when board {self.name} loads it") from error
+
+    def has_crashed(self) -> bool:
+        """Whether it is known that the last session ended by a crash of what ran in it."""
+        return False
 
     def require_real(self, info: BoardInfo) -> None:
         """Refuse an emulated board, where a time is wanted.
@@ -148,7 +166,10 @@ class Board:
         self.close()
 
     def _require_machine(self, so: Path, info: BoardInfo) -> None:
-        machine = _machine_of(so)
+        try:
+            machine = machine_of(so)
+        except UnreadableError as error:
+            raise UsageError(str(error)) from error
         if machine != info.machine:
             advice = "--board local runs it here" if machine == platform.machine() else "take another board"
             raise EnvError(f"{so} is for {machine}, but board {self.name} is {info.machine}; {advice}")
@@ -172,15 +193,3 @@ class Board:
         if full := full_disk(Path(tempfile.gettempdir())):  # a virtual board's files lie there
             raise EnvError(f"no space left on {full}, which board {self.name} needs; make room") from refusal
         raise EnvError(f"board {self.name} cannot load a module: {refusal}") from refusal
-
-
-def _machine_of(so: Path) -> str:
-    try:
-        with so.open("rb") as file:
-            header = file.read(_ELF_MACHINE.stop)
-    except OSError as error:
-        raise UsageError(f"cannot read {so}: {error.strerror}") from error
-    machine = _MACHINES.get(int.from_bytes(header[_ELF_MACHINE], "little"))
-    if not header.startswith(_ELF_MAGIC) or machine is None:
-        raise UsageError(f"{so} is no shared library for aarch64 or x86_64")
-    return machine

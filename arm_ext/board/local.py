@@ -7,6 +7,7 @@ import random
 import re
 import sys
 from collections.abc import Sequence
+from time import monotonic, sleep
 
 from arm_ext.board.base import Board
 from arm_ext.board.process import ServerProcess, guarded
@@ -16,6 +17,8 @@ from arm_ext.common.errors import EnvError, UsageError
 
 # Imports all of TVM.
 _START_SECONDS = 120
+# From the end of a connection until the server has told of the crash that ended it.
+_CRASH_SECONDS, _POLL_SECONDS = 5, 0.02
 # TVM's server takes the first free port of a range. Below Linux's ephemeral ports, 32768 and up.
 _PORTS = range(20000, 32000, 100)
 # What TVM's server says when a crash in a session ends it; the port stays open, but nobody answers.
@@ -44,6 +47,15 @@ class LocalBoard(Board):
         self._timeout = timeout
         self._cores = cores
         self._process, self._port = _start(cores)
+
+    def has_crashed(self) -> bool:
+        """Whether a crash in a session ended the server; see `Board.has_crashed`."""
+        deadline = monotonic() + _CRASH_SECONDS
+        while monotonic() < deadline:
+            if _CRASHED in self._process.log():
+                return True
+            sleep(_POLL_SECONDS)
+        return False
 
     def connect(self) -> Session:
         """Open a session; see `Board.connect`."""

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tvm
+from pydantic import ValidationError
 from tvm.runtime.vm import VirtualMachine
 
 from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.session import Session
-from arm_ext.common.errors import UsageError
+from arm_ext.common.errors import EnvError, ModelError, UsageError
 from arm_ext.common.npu_status import STATUS, NpuStatus
-from arm_ext.common.trace import Trace, code_ranges
+from arm_ext.common.trace import ModelCode, Trace, code_ranges
 
 _MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
@@ -33,24 +34,30 @@ class LoadedModel:
         session: The session that the model is loaded in.
     """
 
-    def __init__(self, session: Session, so: Path, *, dump: Path | None, emulated: bool) -> None:
+    def __init__(
+        self, session: Session, so: Path, sha256: str = "", *, dump: Path | None, emulated: bool
+    ) -> None:
         """Upload and load `so`.
 
         Args:
             session: A fresh session, which the model owns from now on.
             so: Path of model.so.
+            sha256: SHA-256 that its bytes must have; any by default.
             dump: File that the counting plugin of the board writes; None for a board that does not count.
             emulated: Whether times taken there mean nothing.
         """
         self.session = session
-        self._so = so
         self._dump = dump
         self._emulated = emulated
         self._watching: tvm.runtime.Module | None = None
         self._maps_text: str | None = None
-        self._module = session.load(so)
-        with session.guard():
-            self._vm = VirtualMachine(self._module, session.device())
+        self._module = session.load(so, sha256)
+        self._code = None if dump is None else ModelCode.read(so)
+        try:
+            with session.guard():
+                self._vm = VirtualMachine(self._module, session.device())
+        except AttributeError as error:
+            raise ModelError("it is a shared library, but no model that TVM compiled") from error
 
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """Run one inference.
@@ -121,10 +128,15 @@ class LoadedModel:
             UsageError: The board does not count.
             EnvError: As for `run`.
         """
-        if self._dump is None:
-            raise UsageError("this board counts no instructions; take --board virtual")
+        code = self._counted_code()
         self._evaluate(inputs, _COUNTED, _COUNT_WARMUP, steps)
-        return Trace.parse(self._dump, self._maps(), self._so)
+        assert self._dump is not None
+        return Trace.parse(self._dump, self._maps(), code)
+
+    def _counted_code(self) -> ModelCode:
+        if self._code is None:
+            raise UsageError("this board counts no instructions; take --board virtual")
+        return self._code
 
     def count_calls(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:
         """Count the instructions of one warm inference, separately for each kernel call.
@@ -138,17 +150,20 @@ class LoadedModel:
         """
         watch = self.session.function("arm_ext.board.watch_region")
         maps = self._maps()
-        for each in code_ranges(maps, self._so):
+        for each in code_ranges(maps, self._counted_code()):
             with self.session.guard():
                 watch(each.begin, each.end)
         self._maps_text = maps
         return self.count(inputs, steps=steps)
 
     def counted_so_far(self) -> Trace | None:
-        """Return the calls that had ended when a `count_calls` broke off; None if none had."""
-        if self._dump is None or self._maps_text is None or not self._dump.exists():
+        """Return the calls that had ended when a `count_calls` broke off; None if none had, or they cannot be read."""
+        if self._dump is None or self._maps_text is None or self._code is None:
             return None
-        trace = Trace.parse(self._dump, self._maps_text, self._so, complete=False)
+        try:
+            trace = Trace.parse(self._dump, self._maps_text, self._code, complete=False)
+        except EnvError:
+            return None
         return trace if any(section.symbol for section in trace.sections) else None
 
     def time_calls(
@@ -213,7 +228,11 @@ class LoadedModel:
         """
         with self.session.guard():
             status = self._module.get_function(STATUS, query_imports=True)
-            return NpuStatus.model_validate_json(str(status()))
+            text = str(status())
+        try:
+            return NpuStatus.model_validate_json(text)
+        except ValidationError as error:
+            raise ModelError("model.so returns no status of its NPU regions that can be read") from error
 
     def close(self) -> None:
         """Close the session."""
@@ -247,5 +266,7 @@ def _flat(outputs: object) -> Iterator[tvm.runtime.Tensor]:
     if isinstance(outputs, tuple):
         for output in outputs:
             yield from _flat(output)
-    else:
+    elif isinstance(outputs, tvm.runtime.Tensor):
         yield outputs
+    else:
+        raise ModelError(f"the model returns {type(outputs).__name__}, which is no tensor")

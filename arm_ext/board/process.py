@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
+from typing import BinaryIO
 
 from arm_ext.common.errors import EnvError
 
 _STOP_SECONDS = 1
 _LOG = "log"
+_LOG_BYTES = 1 << 20  # that are read of a log, which what runs on the board may fill
 # A shell that ends the whole group, itself included, with the command or with our end of the pipe.
 _GUARD = '("$@"; kill -9 0) & cat > /dev/null; rm -rf "$TMPDIR"; kill -9 0'
 _POLL_SECONDS = 0.02
@@ -44,18 +46,19 @@ class ServerProcess:
             inherited: The environment that they are added to; by default this process'.
         """
         self.folder = Path(tempfile.mkdtemp(prefix="arm-ext-board-"))
-        with (self.folder / _LOG).open("wb") as log:
-            self._process = subprocess.Popen(
-                command(self.folder),
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                env={**(os.environ if inherited is None else inherited), "TMPDIR": str(self.folder), **env},
-                start_new_session=True,
-            )
+        # Kept open: what runs on the board may put something else in its place.
+        self._log = log = (self.folder / _LOG).open("w+b")
+        self._process = subprocess.Popen(
+            command(self.folder),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=self.folder,
+            env={**(os.environ if inherited is None else inherited), "TMPDIR": str(self.folder), **env},
+            start_new_session=True,
+        )
         # Runs at the latest at interpreter exit.
-        self._stop = weakref.finalize(self, _stop, self._process, self.folder, os.getpid())
+        self._stop = weakref.finalize(self, _stop, self._process, self.folder, log, os.getpid())
 
     def wait_for(self, sign: Callable[[str], str | None], seconds: float) -> str:
         """Wait until the log contains what is looked for; return that.
@@ -80,8 +83,10 @@ class ServerProcess:
             sleep(_POLL_SECONDS)
 
     def log(self) -> str:
-        """Return the output of the process so far."""
-        return (self.folder / _LOG).read_text(encoding="utf-8", errors="replace")
+        """Return the end of the output of the process so far."""
+        opened = self._log.fileno()
+        begin = max(0, os.fstat(opened).st_size - _LOG_BYTES)
+        return os.pread(opened, _LOG_BYTES, begin).decode("utf-8", errors="replace")
 
     def alive(self) -> bool:
         """Whether the process still runs."""
@@ -97,11 +102,12 @@ def guarded(command: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", _GUARD, "sh", *command]
 
 
-def _stop(process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:
+def _stop(process: subprocess.Popen[bytes], folder: Path, log: BinaryIO, owner: int) -> None:
     if os.getpid() != owner:
         return  # a fork of the process that started the board
     assert process.stdin is not None
     process.stdin.close()
+    log.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_STOP_SECONDS)
     with suppress(ProcessLookupError):

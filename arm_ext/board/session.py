@@ -3,6 +3,7 @@
 
 import errno
 import gc
+import hashlib
 import os
 import shutil
 import socket
@@ -12,13 +13,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
 import tvm
 import tvm_ffi
 from tvm import rpc
 
-from arm_ext.common.errors import ArmExtError, EnvError, InternalError, ModelError
+from arm_ext.common.errors import ArmExtError, EnvError, InternalError, ModelError, UsageError
+from arm_ext.common.regular_file import UnreadableError, open_regular
 
 # A board that is free answers in well under a second; tvm.exec.rpc_server starts a process a session.
 _CONNECT_SECONDS = 20
@@ -33,6 +36,7 @@ _REMOTE_ERROR = "Error caught from RPC call"
 # An emulated server takes 0.15 seconds for a megabyte that it is sent, and minutes for a gigabyte, which it holds three
 # times.
 _SHARED_BYTES = 2**20
+_PIECE_BYTES = 2**20
 _SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
 
 
@@ -95,18 +99,40 @@ class Session:
             self._address = find()
             self._rpc = self._connect()
 
-    def load(self, so: Path) -> tvm.runtime.Module:
-        """Upload a shared library under its own name and load it; a large one by the shared folder, if any."""
+    def load(self, so: Path, sha256: str = "") -> tvm.runtime.Module:
+        """Upload a shared library under its own name and load it; a large one by the shared folder, if any.
+
+        Args:
+            so: The library.
+            sha256: SHA-256 that the bytes that are loaded must have; any by default.
+
+        Raises:
+            UsageError: The file cannot be read, or has another hash.
+        """
+        try:
+            with open_regular(so) as file:
+                return self._load(file, so, sha256)
+        except UnreadableError as error:
+            raise UsageError(str(error)) from error
+
+    def _load(self, file: BufferedReader, so: Path, sha256: str) -> tvm.runtime.Module:
+        size = os.fstat(file.fileno()).st_size
+        if self._shared is not None and size > _SHARED_BYTES:
+            # Not a link, by which the model could write to the package.
+            folder = Path(tempfile.mkdtemp(dir=self._shared))
+            self._copies.append(folder)
+            name = str(folder / so.name)
+            with self.guard():
+                found = _copied(file, name)
+            _require_hash(so, found, sha256)
+        else:
+            name, data = so.name, bytearray(size)
+            del data[file.readinto(data) :]
+            _require_hash(so, hashlib.sha256(data).hexdigest(), sha256)
+            with self.guard():
+                self._rpc.upload(data, name)
         with self.guard():
-            if self._shared is not None and so.stat().st_size > _SHARED_BYTES:
-                # Not a link, by which the model could write to the package.
-                folder = Path(tempfile.mkdtemp(dir=self._shared))
-                self._copies.append(folder)
-                copy = folder / so.name
-                shutil.copyfile(so, copy)
-                return self._rpc.load_module(str(copy))
-            self._rpc.upload(str(so))
-            return self._rpc.load_module(so.name)
+            return self._rpc.load_module(name)
 
     @contextmanager
     def waiting_at_most(self, seconds: float) -> Iterator[None]:
@@ -220,6 +246,21 @@ class Session:
             f"board {board} went away in the middle of a session ({reason}). A crash in a model ends "
             "tvm.exec.rpc_server: restart it if you started it, and run again"
         )
+
+
+def _copied(file: BufferedReader, to: str) -> str:
+    """Copy a file, and return the hash of the bytes that were written."""
+    found = hashlib.sha256()
+    with Path(to).open("wb") as copy:
+        while piece := file.read(_PIECE_BYTES):
+            found.update(piece)
+            copy.write(piece)
+    return found.hexdigest()
+
+
+def _require_hash(so: Path, found: str, sha256: str) -> None:
+    if sha256 and found != sha256:
+        raise UsageError(f"{so}: was changed since the package was opened; run the command again")
 
 
 def _sockets_to(port: int) -> dict[int, int]:

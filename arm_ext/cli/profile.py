@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from pydantic import ValidationError
 
 from arm_ext.cli.console import check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
@@ -15,8 +14,9 @@ from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.cores import parse_cores
 from arm_ext.common.errors import UsageError
-from arm_ext.common.faults import why
+from arm_ext.common.json_record import parsed
 from arm_ext.common.outputs import refuse_inside
+from arm_ext.common.regular_file import UnreadableError, read_regular
 from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WRITTEN = (".html", ".json", ".csv", ".trace")
 """Endings of --output, which choose the format: a trace is for Perfetto and Chrome's tracing."""
+
+_PROFILE_BYTES = 1 << 27  # many times what a profile gets
 
 
 @click.command()
@@ -132,11 +134,11 @@ def _read(file: Path) -> "ProfileReport":
     from arm_ext.report.profile.record import ProfileReport
 
     try:
-        return ProfileReport.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"--compare: {why(error, file)}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(
-            f"--compare: {file} is no profile that --output FILE.json wrote ({first['msg']}); write it again"
-        ) from error
+        data = read_regular(file, most=_PROFILE_BYTES)
+    except UnreadableError as error:
+        raise UsageError(f"--compare: {error}") from error
+    advice = "it is no profile that --output FILE.json wrote; write it again"
+    try:
+        return parsed(ProfileReport, data, file, advice)
+    except UsageError as error:
+        raise UsageError(f"--compare: {error}") from error

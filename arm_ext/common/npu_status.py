@@ -3,13 +3,15 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from arm_ext.common.json_record import JsonRecord
 
 STATUS = "arm_ext_npu_status"
 """Name of the function in model.so (TVM's C ABI) that returns an NpuStatus as JSON."""
 
 
-class _Record(BaseModel):
+class _Record(JsonRecord):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The executed blocks of one inference on a virtual board, each with the kernel or library it belongs to."""
 
+import io
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from arm_ext.common.errors import EnvError, InternalError
+from arm_ext.common.errors import EnvError, UsageError
+from arm_ext.common.regular_file import UnreadableError, open_regular, read_regular
 
 MODEL_IMAGE = "model.so"
 UNKNOWN_IMAGE = "other"
@@ -18,6 +21,22 @@ UNNAMED_SYMBOL = "(unnamed)"
 # TVM wraps the body of PrimFunc `f` (`f_compute_`) in a function that unpacks its arguments (`__tvm_ffi_f`).
 _WRAPPER_PREFIX = "__tvm_ffi_"
 _BODY_SUFFIX = "_compute_"
+# The most bytes, and lines and blocks of sections, that a dump gets, many times over: a thousand kernel calls take some
+# megabytes and a hundred thousand blocks. Each of these takes some hundred bytes of memory.
+_MOST_BYTES, _MOST_PARTS = 1 << 28, 1 << 23
+# What pyelftools raises for a file whose tables are damaged.
+_ELF_DAMAGE = (
+    ELFError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
 _CALLER_PREFIX = "__vmtir__"
 _INSTRUCTION_BYTES = 4
@@ -105,7 +124,7 @@ class Trace:
         return sum(block.instructions for block in self.blocks)
 
     @classmethod
-    def parse(cls, dump: Path, maps: str, so: Path, *, complete: bool = True) -> "Trace":
+    def parse(cls, dump: Path, maps: str, code: "ModelCode", *, complete: bool = True) -> "Trace":
         """Parse the plugin's dump, and attribute each block to its kernel or library.
 
         Args:
@@ -113,15 +132,15 @@ class Trace:
                 were counted apart; those of sections, if calls were; `#misses L1 L2` if it has caches, then
                 `#total N`, N being the dynamic instructions.
             maps: Text of the guest's /proc/self/maps while model.so was loaded.
-            so: The model.so that ran.
+            code: The code of the model.so that ran.
             complete: Whether the dump must have an end; without, the trace is of the lines that there are.
 
         Raises:
-            EnvError: The dump is truncated, or model.so is not among the guest's mappings.
-            InternalError: The dump shows other instructions than `so` holds at that place.
+            EnvError: The dump is damaged, or model.so is not among the guest's mappings; or the dump shows other
+                instructions than `code` holds at that place.
         """
         images = Images(maps)
-        model = _ModelImage(so, images)
+        model = _ModelImage(code, images)
         found = Dump.read(dump, complete=complete)
         # The emulator may translate a block twice, and then counts it in two lines.
         counts: dict[tuple[int, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
@@ -149,17 +168,17 @@ class Trace:
         )
 
 
-def code_ranges(maps: str, so: Path) -> list[CodeRange]:
+def code_ranges(maps: str, code: "ModelCode") -> list[CodeRange]:
     """Return the ranges of code to watch in a guest, so that each kernel call is a section.
 
     Args:
         maps: Text of the guest's /proc/self/maps while model.so is loaded.
-        so: The model.so.
+        code: The code of model.so.
 
     Raises:
         EnvError: model.so is not among the guest's mappings.
     """
-    return _ModelImage(so, Images(maps)).ranges()
+    return _ModelImage(code, Images(maps)).ranges()
 
 
 def kernel_name(symbol: str) -> str:
@@ -214,13 +233,11 @@ class Dump:
         Raises:
             EnvError: The dump is damaged.
         """
-        text = file.read_text(encoding="utf-8")
-        lines = text[: text.rfind("\n") + 1].splitlines() if not complete else text.splitlines()
         blocks: list[BlockLine] = []
         sections: list[_SectionLine] = []
         misses = total = None
         thread = 0
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(_lines(file, complete=complete), 1):
             kind, *rest = line.split() or [""]
             try:
                 if kind == "#total":
@@ -240,6 +257,8 @@ class Dump:
                     blocks.append(BlockLine(int(kind, 16), int(rest[0]), words, thread))
             except (ValueError, IndexError):
                 raise _damaged(file, f"line {number} is not `vaddr count word …`") from None
+        if any(not 0 <= index < len(blocks) for section in sections for index in section.counts):
+            raise _damaged(file, "a section names a block that is not there")
         if sections:
             counted: Counter[int] = Counter()
             for section in sections:
@@ -251,6 +270,22 @@ class Dump:
         if complete and seen != total:
             raise _damaged(file, f"its blocks hold {seen} instructions, its #total says {total}")
         return cls(blocks, sections, misses)
+
+
+def _lines(file: Path, *, complete: bool) -> Iterator[str]:
+    """Yield the lines of a dump; the last one may be cut off unless the dump must be complete.
+
+    The code on the board can write whatever it likes to the file, and can put something else in its place.
+    """
+    try:
+        data = read_regular(file, most=_MOST_BYTES, follow=False)
+    except UnreadableError as error:
+        raise EnvError(f"the instruction dump {error}. What runs on the board may have changed it") from error
+    if data.count(b"\n") + data.count(b":") > _MOST_PARTS:
+        raise _damaged(file, f"it has more than {_MOST_PARTS:,} blocks and executions of blocks")
+    for line in io.BytesIO(data):
+        if complete or line.endswith(b"\n"):
+            yield line.decode("ascii", errors="replace")
 
 
 def _sections(
@@ -286,8 +321,11 @@ class Images:
             # address perms offset dev inode path; anonymous memory has no path
             fields = line.split(maxsplit=5)
             if len(fields) == 6 and fields[5].startswith("/"):
-                start, end = (int(bound, 16) for bound in fields[0].split("-"))
-                entries.append((start, end, int(fields[2], 16), Path(fields[5].strip()).name))
+                try:
+                    start, end = (int(bound, 16) for bound in fields[0].split("-"))
+                    entries.append((start, end, int(fields[2], 16), Path(fields[5].strip()).name))
+                except ValueError:
+                    raise EnvError("the board's session does not tell what it has mapped") from None
         self._entries = sorted(entries)
         self._starts = [entry[0] for entry in self._entries]
 
@@ -304,24 +342,55 @@ class Images:
         return next((start for start, _, offset, file in self._entries if file == name and offset == 0), None)
 
 
+@dataclass(frozen=True)
+class ModelCode:
+    """The code of a model.so.
+
+    Attributes:
+        first: Address of the file's first byte.
+        code: Address and bytes of each segment that is executed.
+        symbols: (address, end of its section, name) of all functions, sorted.
+    """
+
+    first: int
+    code: tuple[tuple[int, bytes], ...]
+    symbols: tuple[tuple[int, int, str], ...]
+
+    @classmethod
+    def read(cls, so: Path) -> "ModelCode":
+        """Read the code of a file.
+
+        Raises:
+            UsageError: The file is no shared library, or its tables are damaged.
+        """
+        try:
+            with open_regular(so) as file:
+                elf = ELFFile(file)
+                segments = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+                first = next(segment for segment in segments if segment["p_offset"] == 0)
+                executed = [segment for segment in segments if segment["p_flags"] & 1]  # PF_X
+                if sum(segment["p_filesz"] for segment in executed) > file.seek(0, io.SEEK_END):
+                    raise ELFError("its segments are larger than the file")
+                code = tuple((segment["p_vaddr"], segment.data()) for segment in executed)
+                return cls(first["p_vaddr"], code, tuple(_function_symbols(elf)))
+        except UnreadableError as error:
+            raise UsageError(str(error)) from error
+        except _ELF_DAMAGE as error:
+            raise UsageError(f"{so}: its tables of code and symbols cannot be read ({error})") from error
+
+
 class _ModelImage:
     """The model.so as loaded in the guest: its base, its kernels, its code."""
 
-    def __init__(self, so: Path, images: Images) -> None:
-        self._so = so
+    def __init__(self, code: ModelCode, images: Images) -> None:
         start = images.first_byte(MODEL_IMAGE)
         if start is None:
             raise EnvError(
                 f"{MODEL_IMAGE} is not among the files that the board's session has mapped; load the package "
                 "and count in one session"
             )
-        with so.open("rb") as file:
-            elf = ELFFile(file)
-            segments = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
-            first = next(segment for segment in segments if segment["p_offset"] == 0)
-            self.base = start - first["p_vaddr"]
-            self._code = [(s["p_vaddr"], s.data()) for s in segments if s["p_flags"] & 1]  # PF_X
-            self._symbols = _function_symbols(elf)
+        self.base = start - code.first
+        self._code, self._symbols = code.code, code.symbols
         self._starts = [symbol[0] for symbol in self._symbols]
 
     def ranges(self) -> list[CodeRange]:
@@ -351,8 +420,9 @@ class _ModelImage:
         for start, data in self._code:
             if data[address - start : address - start + len(expected)] == expected and address >= start:
                 return
-        raise InternalError(
-            f"the board ran code at {address:#x} of {MODEL_IMAGE} that {self._so} does not hold"
+        raise EnvError(
+            f"the board ran code at {address:#x} of {MODEL_IMAGE} that the file does not hold: it was changed, or "
+            "changes itself while it runs"
         )
 
 

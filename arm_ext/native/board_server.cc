@@ -111,34 +111,38 @@ bool Answer(int client, char* greeting, const char* match, const char* key, doub
          WriteAll(client, answer, static_cast<size_t>(size));
 }
 
-/*! \brief Waits for the next client; -1 when the owner is gone. */
-int Accept(WaitingClients* waiting, Tracker* tracker, char* greeting) {
+/*!
+ * \brief Waits for a client that has a request, and answers the greetings of clients meanwhile.
+ * \return Whether there is one; false when the owner is gone.
+ */
+bool Accept(const Options& options, WaitingClients* waiting, Tracker* tracker, ReadyClient* ready) {
+  double ping = tracker == nullptr ? 0 : Now() + kPingSeconds;
   for (;;) {
-    int client = waiting->Next(kOwner, tracker == nullptr ? 0 : Now() + kPingSeconds, greeting);
-    if (client == WaitingClients::kOwnerGone) return -1;
-    if (client != WaitingClients::kNobody) return client;
-    tracker->Ping();
+    int client = waiting->Next(kOwner, ping, ready);
+    if (client == WaitingClients::kOwnerGone) return false;
+    if (client == WaitingClients::kNobody) {
+      tracker->Ping();
+      ping = Now() + kPingSeconds;
+      continue;
+    }
+    if (ready->asks) return true;
+    double timeout_s = 0;
+    const char* match = tracker == nullptr ? options.key : tracker->match_key();
+    if (Answer(client, ready->key, match, options.key, &timeout_s))
+      waiting->Await(client, timeout_s);
+    else
+      close(client);
   }
 }
 
 void ServeClients(int listener, const Options& options, Tracker* tracker) {
   static WaitingClients waiting;  // too large for a stack
   waiting.Listen(listener);
-  static char greeting[kMaxKey + 1];
-  bool offered = false;
+  static ReadyClient ready;
   for (;;) {
-    if (tracker != nullptr && !offered) tracker->Offer();
-    offered = true;
-    int client = Accept(&waiting, tracker, greeting);
-    if (client < 0) return;
-    double timeout_s = 0;
-    const char* match = tracker == nullptr ? options.key : tracker->match_key();
-    if (!Answer(client, greeting, match, options.key, &timeout_s)) {
-      close(client);
-      continue;
-    }
-    RunSession(client, timeout_s, options.work, kOwner, &waiting, tracker);
-    offered = false;
+    if (tracker != nullptr) tracker->Offer();
+    if (!Accept(options, &waiting, tracker, &ready)) return;
+    RunSession(ready.fd, ready.timeout_s, options.work, kOwner, &waiting, tracker);
   }
 }
 

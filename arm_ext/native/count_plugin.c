@@ -29,6 +29,7 @@
 //
 // No distribution ships qemu-plugin.h; these are the declarations of plugin API version 1 (QEMU 6.0
 // to 8.2, docs/devel/tcg-plugins.rst) that are used here.
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -268,10 +269,14 @@ static void OnTranslate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
   pthread_mutex_unlock(&blocks_lock);
 }
 
-/*! \brief Opens the file; not where it cannot be written. */
+/*!
+ * \brief Opens the file; not where it cannot be written. The guest may put something else in its
+ * place: a named pipe would make the emulator wait.
+ */
 static void Open(void) {
   if (file != NULL) fclose(file);
-  file = fopen(out, "w");
+  int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+  file = fd < 0 ? NULL : fdopen(fd, "w");
   if (file == NULL) perror(out);
 }
 

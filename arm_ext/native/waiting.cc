@@ -11,7 +11,9 @@
 namespace arm_ext {
 namespace {
 
-constexpr double kGreetingSeconds = 5;
+// For a greeting, and again for the first request; a client on a slow network sends it a round trip
+// after the answer to its greeting.
+constexpr double kSilentSeconds = 5;
 
 }  // namespace
 
@@ -42,26 +44,35 @@ WaitingClients::Greeting WaitingClients::Read(Client* client) {
   }
 }
 
+WaitingClients::Greeting WaitingClients::Request(int fd) {
+  char first;  // which stays where the session reads it
+  ssize_t n = recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return Greeting::kPart;
+  return n == 1 ? Greeting::kWhole : Greeting::kWrong;
+}
+
 void WaitingClients::Remove(int index) {
   count_--;
   memmove(clients_ + index, clients_ + index + 1,
           static_cast<size_t>(count_ - index) * sizeof(Client));
 }
 
-void WaitingClients::Admit() {
-  int fd = accept(listener_, nullptr, nullptr);
-  if (fd < 0) return;
+void WaitingClients::Add(int fd, bool answered, double timeout_s) {
   if (count_ == kMost) {
     close(clients_[0].fd);
     Remove(0);
   }
   Client* client = &clients_[count_++];
   client->fd = fd;
-  client->deadline = Now() + kGreetingSeconds;
+  client->deadline = Now() + kSilentSeconds;
+  client->answered = answered;
+  client->timeout_s = timeout_s;
   client->got = 0;
 }
 
-int WaitingClients::Next(int owner, double until, char* key) {
+void WaitingClients::Await(int fd, double timeout_s) { Add(fd, true, timeout_s); }
+
+int WaitingClients::Next(int owner, double until, ReadyClient* ready) {
   for (;;) {
     pollfd fds[2 + kMost] = {{listener_, POLLIN, 0}, {owner, POLLIN, 0}};
     double wake = until;
@@ -76,20 +87,27 @@ int WaitingClients::Next(int owner, double until, char* key) {
     now = Now();
     for (int i = 0, polled = 2, polled_end = 2 + count_; polled < polled_end; polled++) {
       Client* client = &clients_[i];
-      Greeting greeting = fds[polled].revents == 0 ? Greeting::kPart : Read(client);
+      Greeting greeting = fds[polled].revents == 0 ? Greeting::kPart
+                          : client->answered       ? Request(client->fd)
+                                                   : Read(client);
       if (greeting == Greeting::kPart && now < client->deadline) {
         i++;
         continue;
       }
       int fd = client->fd;
-      if (greeting == Greeting::kWhole)
-        strcpy(key, client->bytes + kHeader);
-      else
+      if (greeting == Greeting::kWhole) {
+        ready->fd = fd;
+        ready->asks = client->answered;
+        ready->timeout_s = client->timeout_s;
+        strcpy(ready->key, client->answered ? "" : client->bytes + kHeader);
+      } else {
         close(fd);
+      }
       Remove(i);
       if (greeting == Greeting::kWhole) return fd;
     }
-    if (fds[0].revents != 0) Admit();
+    int fresh = fds[0].revents == 0 ? -1 : accept(listener_, nullptr, nullptr);
+    if (fresh >= 0) Add(fresh, false, 0);
     if (until != 0 && now >= until) return kNobody;
   }
 }

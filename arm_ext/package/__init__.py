@@ -2,6 +2,12 @@
 """The package: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz.
 
 A C library's folder has a manifest and a report, too, which say so.
+
+A package may come from anybody, and another program may write to it while it is open. `load_package` checks all files
+against the manifest, so that damage is told before any work. What is read later is checked again, as the bytes that
+are used: `Package.read` returns no others, and a board hashes model.so as it uploads or copies it. So nothing is held
+in memory or copied for the check alone, which matters for a model.so of hundreds of megabytes; and neither an open
+descriptor, which does not protect from a write in place, nor a private copy of each file is needed.
 """
 
 import hashlib
@@ -11,20 +17,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ValidationError
 
+from arm_ext.common.elf import machine_of
 from arm_ext.common.errors import UsageError
-from arm_ext.common.faults import why
+from arm_ext.common.json_record import JsonRecord, parsed
 from arm_ext.common.npz import DAMAGE, unpacked
+from arm_ext.common.regular_file import UnreadableError, open_regular, read_regular
 from arm_ext.package.manifest import (
     SCHEMA_VERSION,
     LibraryManifest,
     Manifest,
-    NpuFile,
     NpuRegion,
     PackageFile,
     Tensor,
@@ -46,7 +52,9 @@ _KINDS = ("input", "expected", "source", "float")
 # Limits of a self-test: bytes of an array's header and entry in the archive, runs that have outputs (expected, source,
 # floats and steps), and how many times wider a type of the source's runtime may be.
 _ARRAY_BYTES, _MOST_RUNS, _WIDEST = 1 << 12, 8, 8
-_MANIFEST_BYTES = 1 << 26
+# The most that manifests and reports get, many times over: a report takes 4 KB for a layer.
+_MANIFEST_BYTES, _REPORT_BYTES = 1 << 23, 1 << 27
+_AGAIN = "compile the model again"
 
 
 @dataclass(frozen=True)
@@ -81,15 +89,14 @@ class Selftest:
         return file.getvalue()
 
     @staticmethod
-    def load(path: Path, most: int | None = None) -> "Selftest":
-        """Read what `save` wrote; refuse it if it takes more than `most` bytes unpacked."""
-        with path.open("rb") as file:
-            return Selftest._of(unpacked(file, most))
+    def load(path: Path) -> "Selftest":
+        """Read what `save` wrote."""
+        return Selftest.from_bytes(path.read_bytes())
 
     @staticmethod
-    def from_bytes(data: bytes) -> "Selftest":
-        """Return what `to_bytes` wrote."""
-        return Selftest._of(unpacked(io.BytesIO(data)))
+    def from_bytes(data: bytes, most: int | None = None) -> "Selftest":
+        """Return what `to_bytes` wrote; refuse it if it takes more than `most` bytes unpacked."""
+        return Selftest._of(unpacked(io.BytesIO(data), most))
 
     @staticmethod
     def _of(arrays: dict[str, Any]) -> "Selftest":
@@ -131,6 +138,9 @@ class RegionValues:
             for role in ("input", "output")
         )
         return RegionValues(inputs, outputs)
+
+
+_Report = TypeVar("_Report", bound=JsonRecord)
 
 
 @dataclass(frozen=True)
@@ -183,9 +193,9 @@ class Package:
         Raises:
             UsageError: The self-test is missing or damaged, or its arrays do not fit the package's inputs and outputs.
         """
-        path = self.path / self.selftest_file
+        path, data = self.path / self.selftest_file, self.read(self.selftest_file)
         try:
-            found = Selftest.load(path, self._selftest_bytes())
+            found = Selftest.from_bytes(data, self._selftest_bytes())
         except DAMAGE as err:
             raise UsageError(f"{path}: cannot be read ({err}); compile the model again") from err
         if fault := self._selftest_fault(found):
@@ -221,8 +231,9 @@ class Package:
         Raises:
             UsageError: The values are damaged, or do not fit the region's inputs and outputs.
         """
+        data = self.read(region.values.path)
         try:
-            found = RegionValues.from_bytes(self.read(region.values))
+            found = RegionValues.from_bytes(data)
         except DAMAGE as err:
             raise UsageError(
                 f"{self.path / region.values.path}: cannot be read ({err}); compile the model again"
@@ -235,9 +246,28 @@ class Package:
                 raise UsageError(f"{self.path / region.values.path}: {fault}; compile the model again")
         return found
 
-    def read(self, file: NpuFile) -> bytes:
-        """Return the bytes of a file of a region."""
-        return (self.path / file.path).read_bytes()
+    def report(self, record: type[_Report]) -> _Report:
+        """Return report.json as a record.
+
+        Raises:
+            UsageError: As `read`; or the file holds no such report.
+        """
+        return parsed(record, self.read(REPORT_JSON), self.path / REPORT_JSON, _AGAIN)
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file of the package, which are those that the manifest has the hash of.
+
+        Raises:
+            UsageError: The manifest does not list the file, or the file was changed.
+        """
+        listed = _listed(self.path, self.manifest, name)
+        try:
+            data = read_regular(self.path / name, most=listed.bytes)
+        except UnreadableError as err:
+            raise UsageError(f"{err}; {_AGAIN}") from err
+        if hashlib.sha256(data).hexdigest() != listed.sha256:
+            raise _is_damaged(self.path / name)
+        return data
 
 
 def _mismatch(what: str, tensors: Sequence[Tensor], values: Sequence[npt.NDArray[Any]]) -> str | None:
@@ -293,8 +323,10 @@ def load_package(path: str | Path) -> Package:
         make = f"arm-ext compile {folder}" if folder.is_file() else f"arm-ext compile MODEL -o {folder}"
         raise UsageError(f"{folder}: not a package (no {MANIFEST} and {SO}); make one with: {make}")
     manifest = read_manifest(folder)
+    _listed(folder, manifest, SO)
     for file in manifest.files:
         _check_file(folder, file)
+    _check_machine(folder / SO, manifest)
     return Package(folder, manifest)
 
 
@@ -333,43 +365,68 @@ def read_files(folder: Path) -> list[PackageFile]:
 
 def _parsed(path: Path) -> Manifest | LibraryManifest:
     try:
-        if path.stat().st_size > _MANIFEST_BYTES:
-            raise UsageError(f"{path}: is larger than a manifest gets ({_MANIFEST_BYTES:,} bytes)")
-        data = path.read_bytes()
-        head = _Head.model_validate_json(data)
-        version = head.schema_version
-        if version not in (None, SCHEMA_VERSION):
-            other = "an earlier" if version < SCHEMA_VERSION else "a later"
-            raise UsageError(
-                f"{path}: was written by {other} version of arm-ext (schema_version {version}, and this one reads "
-                f"{SCHEMA_VERSION}); compile the model again"
-            )
-        return (Manifest if head.models is None else LibraryManifest).model_validate_json(data)
-    except OSError as err:
-        raise UsageError(why(err, path)) from err
-    except ValidationError as err:
-        first = err.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "document"
-        said = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{path}: {where}: {said}; compile the model again") from err
+        data = read_regular(path, most=_MANIFEST_BYTES)
+    except UnreadableError as err:
+        raise UsageError(str(err)) from err
+    head = parsed(_Head, data, path, _AGAIN)
+    version = head.schema_version
+    if version not in (None, SCHEMA_VERSION):
+        other = "an earlier" if version < SCHEMA_VERSION else "a later"
+        raise UsageError(
+            f"{path}: was written by {other} version of arm-ext (schema_version {version}, and this one reads "
+            f"{SCHEMA_VERSION}); {_AGAIN}"
+        )
+    if head.models is None:
+        return parsed(Manifest, data, path, _AGAIN)
+    return parsed(LibraryManifest, data, path, _AGAIN)
 
 
-class _Head(BaseModel):
+class _Head(JsonRecord):
     """The fields of a manifest that tell how to read it."""
 
     schema_version: int | None = None
     models: Any = None
 
 
+def _listed(folder: Path, manifest: Manifest, name: str) -> PackageFile:
+    """Return what a manifest says of a file."""
+    found = next((file for file in manifest.files if file.path == name), None)
+    if found is None:
+        raise UsageError(f"{folder / name}: is not among the files in {folder / MANIFEST}; {_AGAIN}")
+    return found
+
+
 def _check_file(folder: Path, file: PackageFile) -> None:
     path = folder / file.path
-    again = "compile the model again, with --force"
-    if not path.is_file():
+    again = f"{_AGAIN}, with --force"
+    if not path.exists():
         raise UsageError(f"{path}: is missing; {again}")
     if not path.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{path}: is a link out of the package; {again}")
-    if path.stat().st_size != file.bytes or file_sha256(path) != file.sha256:
-        raise UsageError(f"{path}: is damaged, or not the one that was compiled; {again}")
+    try:
+        with open_regular(path, most=_REPORT_BYTES if file.path == REPORT_JSON else None) as opened:
+            size = opened.seek(0, io.SEEK_END)
+            opened.seek(0)
+            is_same = size == file.bytes and hashlib.file_digest(opened, "sha256").hexdigest() == file.sha256
+    except UnreadableError as err:
+        raise UsageError(f"{err}; {again}") from err
+    if not is_same:
+        raise _is_damaged(path)
+
+
+def _is_damaged(path: Path) -> UsageError:
+    return UsageError(f"{path}: is damaged, or not the one that was compiled; {_AGAIN}, with --force")
+
+
+def _check_machine(so: Path, manifest: Manifest) -> None:
+    """Refuse a model.so that is no shared library, or one for another machine than the manifest's target."""
+    try:
+        machine = machine_of(so)
+    except UnreadableError as err:
+        raise UsageError(f"{err}; {_AGAIN}") from err
+    expected = manifest.target.triple.partition("-")[0]
+    if machine != expected:
+        raise UsageError(f"{so}: is for {machine}, and {MANIFEST} says {expected}; {_AGAIN}")
 
 
 def is_package_name(path: Path) -> bool:

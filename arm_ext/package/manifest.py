@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from arm_ext.common.json_record import JsonRecord
 from arm_ext.frontends.common.imported import TensorSpec
 
 SCHEMA_VERSION: Literal[2] = 2
@@ -71,7 +72,7 @@ ElementType = Annotated[str, AfterValidator(_known_type)]
 InnerPath = Annotated[str, AfterValidator(_inside)]
 
 
-class _Record(BaseModel):
+class _Record(JsonRecord):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from arm_ext.common.json_record import JsonRecord
 from schedules.diagnostic import Diagnostic
 
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "QUANTIZE", "DEQUANTIZE", "quantize", "dequantize")
@@ -16,7 +17,7 @@ CHECK = "check"
 """The name that reports give the code that checks indices before another kernel reads by them."""
 
 
-class OtherChoice(BaseModel):
+class OtherChoice(JsonRecord):
     """Another kernel that takes a workload, or the chosen kernel with other parameters."""
 
     model_config = ConfigDict(frozen=True)
@@ -33,7 +34,7 @@ class OtherChoice(BaseModel):
         return ", ".join(f"{name} {value}" for name, value in self.params.items())
 
 
-class KernelCall(BaseModel):
+class KernelCall(JsonRecord):
     """One kernel of model.so and the source nodes computed in it."""
 
     model_config = ConfigDict(frozen=True)
@@ -112,7 +113,7 @@ class CallSite:
         )
 
 
-class CallRow(BaseModel):
+class CallRow(JsonRecord):
     """One call of a kernel. Calls are listed in execution order."""
 
     model_config = ConfigDict(frozen=True)

@@ -4,8 +4,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from arm_ext.common.json_record import JsonRecord
 from arm_ext.common.text import columns, counted
 from schedules.diagnostic import Diagnostic
 
@@ -22,8 +23,8 @@ UNDRIVEN = (
 )
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True)
+class _Record(JsonRecord):
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class NpuLayer(_Record):

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from arm_ext.common.json_record import JsonRecord
 from arm_ext.common.text import counted
 from arm_ext.package.manifest import Calibration, Memory, json_schema
 from arm_ext.report.call_rows import call_rows
@@ -20,10 +21,10 @@ from schedules.generic.families import GENERIC
 SCHEMA_VERSION: Literal[5] = 5
 
 
-class NodeRow(BaseModel):
+class NodeRow(JsonRecord):
     """One source node. A node that the NPU computes has kernels on the CPU, too; "cpu+npu" means partly on each."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     source: str = Field(description="Name of the source node.")
     op: str = Field(description="Operator of the node, as the model's format names it.")
@@ -37,7 +38,7 @@ class NodeRow(BaseModel):
     reason: str = Field(description="Why it is computed there and by this kernel.")
 
 
-class PackageFacts(BaseModel):
+class PackageFacts(JsonRecord):
     """The package as a whole."""
 
     model_config = ConfigDict(frozen=True)
@@ -60,7 +61,7 @@ class PackageFacts(BaseModel):
     )
 
 
-class CompileReport(BaseModel):
+class CompileReport(JsonRecord):
     """report.json."""
 
     model_config = ConfigDict(frozen=True)

@@ -11,7 +11,7 @@ import tvm
 
 from arm_ext.board import BoardInfo, conditions
 from arm_ext.board.session import Session
-from arm_ext.common.trace import MODEL_IMAGE, Trace
+from arm_ext.common.trace import MODEL_IMAGE, ModelCode, Trace
 from arm_ext.measure.call_costs import LINE_BYTES
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
@@ -88,7 +88,7 @@ class Loaded:
         self.seconds(repeats=2)  # the first call between the plugin's marks only fills its caches
         with self.session.guard():
             maps = str(self.session.function("arm_ext.board.maps")())
-        return Trace.parse(self.dump, maps, self.so)
+        return Trace.parse(self.dump, maps, ModelCode.read(self.so))
 
 
 Cost = Callable[[Loaded], Result]

@@ -10,6 +10,8 @@ import numpy as np
 from arm_ext.package import MANIFEST, REPORT_TEXT, SELFTEST, SO, Selftest, list_files, write_manifest
 from arm_ext.package.manifest import Manifest
 
+# The first bytes of a shared library for aarch64.
+LIBRARY = b"\x7fELF\x02\x01" + bytes(10) + bytes([3, 0, 183, 0])
 _MEMORY = {"peak_activation_bytes": 8, "workspace_bytes": 0, "weight_bytes": 0, "widest": []}
 
 
@@ -46,7 +48,7 @@ def document(**changes: Any) -> dict[str, Any]:
 
 def fill(folder: Path, text: str = "report", **changes: Any) -> None:
     """Write the files of a package into a folder that is there."""
-    (folder / SO).write_bytes(b"\x7fELF")
+    (folder / SO).write_bytes(LIBRARY)
     (folder / REPORT_TEXT).write_text(text)
     two = np.zeros(2, np.float32)
     Selftest([two], [two], [two], "none").save(folder / SELFTEST)

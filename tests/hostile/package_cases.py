@@ -3,6 +3,7 @@
 
 import json
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -13,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.hostile.case import DONE, ENVIRONMENT, FINDING, REFUSED, USAGE, Case, asset, both, cases
+from arm_ext.target.toolchain import zig, zig_target
+from tests.arm_ext.packages import relist
+from tests.hostile.case import DONE, ENVIRONMENT, FINDING, GIB, REFUSED, USAGE, Case, asset, both, cases
 from tests.hostile.models import array, arrays, fifo, folder, link, mode, put, read_only
 
 OK = frozenset({DONE})
@@ -588,6 +591,107 @@ BOARD = cases(
     ],
 )  # fmt: skip
 
+
+def _relisted(*steps: Callable[[Path], object], of: str = "arm.armpkg") -> Callable[[Path], None]:
+    """Return a `make` of a package whose manifest agrees with what `steps` make of its files."""
+    return _with(*steps, lambda work: relist(work / "p"), of=of)
+
+
+def _library(code: str, machine: str = "aarch64") -> Callable[[Path], None]:
+    def make(work: Path) -> None:
+        (work / "model.c").write_text(code)
+        options = ["-target", zig_target(f"{machine}-linux-gnu"), "-shared", "-fPIC"]
+        zig(["cc", *options, work / "model.c", "-o", work / "p/model.so"])
+
+    return make
+
+
+def _unlist(*names: str) -> Callable[[dict[str, Any]], None]:
+    def edit(manifest: dict[str, Any]) -> None:
+        manifest["files"] = [file for file in manifest["files"] if names and file["path"] not in names]
+
+    return edit
+
+
+def _sparse(name: str, size: int) -> Callable[[Path], None]:
+    return lambda work: os.truncate(work / name, size)
+
+
+_SO = "p/model.so"
+_CRASH = "__attribute__((constructor)) static void AtLoad(void) { *(volatile int *)8 = 0; }"
+_MANY = '{"files": [' + "{}," * 1_000_000 + "{}]}"
+# What a package may be that is not what it says: how it is made, and what the message names.
+_FALSE: list[tuple[str, Callable[[Path], None], str]] = [
+    ("so-text", _relisted(put(_SO, "hello " * 100)), r"model\.so.*shared library"),
+    ("so-x86", _relisted(lambda work: shutil.copy(asset("host.armpkg/model.so"), work / _SO)), r"model\.so.*x86_64.*aarch64"),
+    ("so-unlisted", _manifest(_unlist("model.so")), r"model\.so.*manifest\.json"),
+    ("files-none", _manifest(_unlist()), r"model\.so.*manifest\.json"),
+    ("manifest-40-mb", _with(lambda work: _pad(work / "p/manifest.json", 40 << 20)), r"manifest\.json.*bytes"),
+    ("manifest-1-tb", _with(_sparse("p/manifest.json", 1 << 40)), r"manifest\.json.*bytes"),
+    ("manifest-of-faults", _with(put("p/manifest.json", _MANY)), r"manifest\.json"),
+]  # fmt: skip
+# What is seen once it is loaded.
+_FALSE_ON_BOARD: list[tuple[str, Callable[[Path], None], str]] = [
+    ("so-no-module", _relisted(_library("int f(void) { return 1; }")), r"model\.so.*TVM"),
+    ("so-crashes", _relisted(_library(_CRASH)), r"model\.so.*crashes"),
+    ("so-cut-elf", _relisted(lambda work: os.truncate(work / _SO, 3000)), r"model\.so"),
+    ("selftest-unlisted", _manifest(_unlist("selftest.npz")), r"selftest\.npz"),
+]  # fmt: skip
+_REPORTS: list[tuple[str, Callable[[Path], None], str]] = [
+    ("report-unlisted", _manifest(_unlist("report.json")), r"report\.json"),
+    ("report-text", _relisted(put("p/report.json", "hello")), r"report\.json"),
+    ("report-list", _relisted(put("p/report.json", "[]")), r"report\.json"),
+    ("report-deep", _relisted(put("p/report.json", "[" * 100_000)), r"report\.json"),
+    ("report-nan", _relisted(lambda work: _nan(work / "p/report.json")), r"report\.json.*mac_share"),
+    ("report-of-faults", _relisted(put("p/report.json", _MANY.replace("files", "nodes"))), r"report\.json"),
+    ("report-40-mb", _relisted(put("p/report.json", '{"a": "' + "x" * (40 << 20) + '"}')), r"report\.json"),
+    ("report-1-gb", _relisted(_sparse("p/report.json", 1 << 30)), r"report\.json.*bytes"),
+]  # fmt: skip
+
+
+def _pad(path: Path, size: int) -> None:
+    path.write_text(path.read_text().rstrip().removesuffix("}") + ', "x": "' + "x" * size + '"}')
+
+
+def _nan(path: Path) -> None:
+    report = json.loads(path.read_text())
+    for node in report["nodes"]:
+        node["mac_share"] = float("nan")
+    path.write_text(json.dumps(report))
+
+
+_OPENING: dict[str, tuple[str, ...]] = {
+    "run": _RUN,
+    "bench": ("bench", "p"),
+    "profile": ("profile", "p"),
+    "verify": ("verify", "p", "--npu"),
+    "export-payload": ("export-payload", "p", "-o", "o"),
+    "compare": ("bench", "p", "--against", "onnxruntime", "--onnxruntime-model", "{assets}/relu.onnx"),
+}
+FALSE = [
+    case
+    for verb, argv in _OPENING.items()
+    for case in cases(
+        f"{verb}/false",
+        [
+            (what, argv, says, {"make": make})
+            for what, make, says in [
+                *_FALSE,
+                *(_FALSE_ON_BOARD if verb in ("run", "bench", "profile") else []),
+                *(_REPORTS if verb == "profile" else []),
+            ]
+        ],
+        seconds=30,
+        memory=4 * GIB,
+    )
+] + cases(
+    "run/false",
+    [
+        ("so-crashes-here", ("run", "p", "--board", "local"), r"model\.so.*crashes", {"make": _relisted(_library(_CRASH, platform.machine()), of="host.armpkg")}),
+        ("so-no-module-here", ("run", "p", "--board", "local"), r"model\.so.*TVM", {"make": _relisted(_library("int f(void) { return 1; }", platform.machine()), of="host.armpkg")}),
+    ],
+)  # fmt: skip
+
 CASES: list[Case] = [
-    *PACKAGES, *INPUTS, *BOARDS, *BENCH_BOARDS, *DOCTOR, *BENCH, *VERIFY, *EXPORT, *DATABASES, *TUNE, *EXPLAIN, *BOARD,
+    *FALSE, *PACKAGES, *INPUTS, *BOARDS, *BENCH_BOARDS, *DOCTOR, *BENCH, *VERIFY, *EXPORT, *DATABASES, *TUNE, *EXPLAIN, *BOARD,
 ]  # fmt: skip

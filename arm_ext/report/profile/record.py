@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from arm_ext.common.json_record import JsonRecord
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.measure.call_costs import Bound
 from arm_ext.package.manifest import json_schema
 from arm_ext.report.calls import CallRow
 
 
-class _Record(BaseModel):
+class _Record(JsonRecord):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

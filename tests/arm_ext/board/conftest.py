@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from arm_ext.board import Board, open_board
-from tests.arm_ext.board.models import add_relu_model, fault_model
+from tests.arm_ext.board.models import add_relu_model, fault_model, hostile_model
 
 
 @pytest.fixture(scope="package")
@@ -29,3 +29,8 @@ def virtual() -> Iterator[Board]:
     """A virtual board whose sessions last a minute: seconds are too few for a machine under load."""
     with open_board("virtual", timeout=60) as board:
         yield board
+
+
+@pytest.fixture(scope="package")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hostile_model(tmp_path_factory.mktemp("hostile"))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import tvm
 from tvm import relax
 
@@ -122,6 +123,7 @@ static int Attempt(const char *text) {
   if (!strcmp(what, "read")) done = open(word, O_RDONLY);
   if (!strcmp(what, "list")) done = opendir(word) ? 0 : -1;
   if (!strcmp(what, "remove")) done = unlink(word);
+  if (!strcmp(what, "folder")) done = mkdir(word, 0700);
   if (!strcmp(what, "rename")) done = rename(word, other);
   if (!strcmp(what, "connect"))
     done = connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&to, sizeof(to));
@@ -189,6 +191,12 @@ def hostile_model(folder: Path, constructor: str = "") -> Path:
     return _build(builder.get(), folder, "aarch64", [*ffi_includes(), source])
 
 
+def words_for_hostile(*words: object) -> list[npt.NDArray[np.float32]]:
+    """The input of `hostile_model` that makes it try something."""
+    text = " ".join(map(str, words)).encode().ljust(_TEXT, b"\0")
+    return [np.frombuffer(text, np.uint8).astype(np.float32)]
+
+
 def attempt(board: Board, hostile: Path, what: str, *words: object) -> int:
     """What a `hostile_model` gives that tries something: 0 where it succeeds, errno where it does not."""
     return attempts(board, hostile, [" ".join(map(str, (what, *words)))])[0]
@@ -197,8 +205,7 @@ def attempt(board: Board, hostile: Path, what: str, *words: object) -> int:
 def attempts(board: Board, hostile: Path, texts: Sequence[str]) -> list[int]:
     """What a `hostile_model` gives that tries one thing after the other in one session; see `attempt`."""
     model = board.load(hostile)
-    inputs = [np.frombuffer(text.encode().ljust(_TEXT, b"\0"), np.uint8) for text in texts]
-    return [int(model.run([values.astype(np.float32)])[0][0]) for values in inputs]
+    return [int(model.run(words_for_hostile(text))[0][0]) for text in texts]
 
 
 def _build(module: tvm.IRModule, folder: Path, machine: str, extra: Sequence[str | Path]) -> Path:

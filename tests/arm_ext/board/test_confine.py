@@ -66,11 +66,6 @@ print(json.dumps(errors))
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return hostile_model(tmp_path_factory.mktemp("hostile"))
-
-
-@pytest.fixture(scope="module")
 def board() -> Iterator[Board]:
     with open_board("virtual") as opened:
         yield opened

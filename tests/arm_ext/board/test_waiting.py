@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that connect to a board and say nothing, or nothing that it understands."""
+"""Clients that connect to a board and say nothing more, or nothing that it understands."""
 
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, sleep
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from arm_ext.board.virtual import VirtualServer
 from tests.arm_ext.board.models import COPY
 
 _MAGIC = 0xFF271
+_GREETING = struct.pack("<ii", _MAGIC, 7) + b"client:"
 _IDLE = 300
 _GREETING_SECONDS = 5
 # For two sessions on a machine under load; one silent client after the other would take 25 minutes.
@@ -39,7 +40,7 @@ def _connections(port: int, count: int, said: bytes = b"") -> ExitStack:
     return held
 
 
-@pytest.mark.parametrize("said", [b"", struct.pack("<i", _MAGIC), struct.pack("<ii", _MAGIC, 9) + b"client:"])
+@pytest.mark.parametrize("said", [b"", struct.pack("<i", _MAGIC), _GREETING[:-1], _GREETING])
 def test_silent_clients_keep_nobody_waiting(server: VirtualServer, fault: Path, said: bytes) -> None:
     with _connections(server.port, _IDLE, said), open_board(f"127.0.0.1:{server.port}") as board:
         began = monotonic()
@@ -71,15 +72,50 @@ def test_what_is_no_greeting_is_hung_up_on(server: VirtualServer, said: bytes) -
         assert client.recv(1) == b""
 
 
-def test_a_silent_client_is_hung_up_on(server: VirtualServer) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=_PROMPTLY) as client:
-        assert client.recv(1) == b""
+def test_silent_clients_are_hung_up_on(server: VirtualServer) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=_PROMPTLY) as silent,
+        socket.create_connection(("127.0.0.1", server.port), timeout=_PROMPTLY) as greeted,
+    ):
+        greeted.sendall(_GREETING)
+        answer = struct.pack("<ii", _MAGIC, 7) + b"server:"
+        with greeted.makefile("rb") as said:
+            assert said.read() == answer  # and then its end
+        assert silent.recv(1) == b""
 
 
-def _forward(source: socket.socket, sink: socket.socket, stalled: Event) -> None:
+def _forward(source: socket.socket, sink: socket.socket, stalled: Event, seconds: float) -> None:
     while data := source.recv(1 << 16):
+        sleep(seconds)
         if not stalled.is_set():
             sink.sendall(data)
+
+
+@contextmanager
+def _network(port: int, stalled: Event | None = None, seconds: float = 0) -> Iterator[int]:
+    """Yield the port of a proxy for one client, which delays each message, and swallows it once `stalled` is set."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as held:
+
+        def proxy() -> None:
+            client = listening.accept()[0]
+            board = socket.create_connection(("127.0.0.1", port))
+            for each in (client, board):  # a close alone waits for the thread that reads
+                held.callback(each.close)
+                held.callback(each.shutdown, socket.SHUT_RDWR)
+            for pair in ((client, board), (board, client)):
+                Thread(target=_forward, args=(*pair, stalled or Event(), seconds), daemon=True).start()
+
+        Thread(target=proxy, daemon=True).start()
+        yield listening.getsockname()[1]
+
+
+def test_a_client_on_a_slow_network_gets_in_among_silent_ones(server: VirtualServer) -> None:
+    with (
+        _connections(server.port, 30, _GREETING),
+        _network(server.port, seconds=0.4) as port,
+        open_board(f"127.0.0.1:{port}") as board,
+    ):
+        board.connect().close()
 
 
 def test_a_board_that_hangs_after_its_greeting_is_given_up(
@@ -87,23 +123,11 @@ def test_a_board_that_hangs_after_its_greeting_is_given_up(
 ) -> None:
     monkeypatch.setattr(base, "_PROBE_SECONDS", 1)
     stalled = Event()
-    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as held:
-
-        def proxy() -> None:
-            client = listening.accept()[0]
-            board = socket.create_connection(("127.0.0.1", server.port))
-            for each in (client, board):  # a close alone waits for the thread that reads
-                held.callback(each.close)
-                held.callback(each.shutdown, socket.SHUT_RDWR)
-            for pair in ((client, board), (board, client)):
-                Thread(target=_forward, args=(*pair, stalled), daemon=True).start()
-
-        Thread(target=proxy, daemon=True).start()
-        with open_board(f"127.0.0.1:{listening.getsockname()[1]}") as board:
-            session = board.connect()
-            stalled.set()
-            with pytest.raises(BoardLostError, match="took the connection, and gave no answer in 1 s"):
-                board.ask(session)
+    with _network(server.port, stalled) as port, open_board(f"127.0.0.1:{port}") as board:
+        session = board.connect()
+        stalled.set()
+        with pytest.raises(BoardLostError, match="took the connection, and gave no answer in 1 s"):
+            board.ask(session)
 
 
 def test_a_greeting_in_pieces_is_understood(server: VirtualServer) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from arm_ext.common.errors import EnvError, InternalError
-from arm_ext.common.trace import Trace, TranslationBlock, kernel_name
+from arm_ext.common import trace
+from arm_ext.common.errors import EnvError, UsageError
+from arm_ext.common.trace import ModelCode, Trace, TranslationBlock, kernel_name
 from arm_ext.target.toolchain import zig, zig_target
 
 BASE = 0x5501000000
@@ -70,9 +71,9 @@ def test_blocks_belong_to_kernels_and_libraries(so: Path, tmp_path: Path) -> Non
         (RUNTIME + 0x20000, 4, [0xD65F03C0]),
         (0x400000, 5, [0xD65F03C0]),
     ]
-    trace = Trace.parse(dump(tmp_path / "dump", blocks), MAPS, so)
-    assert trace.base == BASE
-    assert [(block.symbol, block.image) for block in trace.blocks] == [
+    found = Trace.parse(dump(tmp_path / "dump", blocks), MAPS, ModelCode.read(so))
+    assert found.base == BASE
+    assert [(block.symbol, block.image) for block in found.blocks] == [
         ("conv", "model.so"),
         ("conv", "model.so"),
         ("relu", "model.so"),
@@ -81,15 +82,15 @@ def test_blocks_belong_to_kernels_and_libraries(so: Path, tmp_path: Path) -> Non
         ("other", "other"),
         ("other", "other"),
     ]
-    assert trace.blocks[1] == TranslationBlock(BASE + body + 4, 7, body_words[1:], "model.so", "conv")
-    assert trace.instructions == sum(count * len(words) for _, count, words in blocks)
+    assert found.blocks[1] == TranslationBlock(BASE + body + 4, 7, body_words[1:], "model.so", "conv")
+    assert found.instructions == sum(count * len(words) for _, count, words in blocks)
 
 
 def test_a_block_translated_twice_is_one(so: Path, tmp_path: Path) -> None:
     relu, words = code(so, "__tvm_ffi_relu")
     blocks = [(BASE + relu, 31, words), (BASE + relu, 8, words), (BASE + relu, 1, words[:1])]
-    trace = Trace.parse(dump(tmp_path / "dump", blocks), MAPS, so)
-    assert [(block.count, len(block.words)) for block in trace.blocks] == [(39, len(words)), (1, 1)]
+    found = Trace.parse(dump(tmp_path / "dump", blocks), MAPS, ModelCode.read(so))
+    assert [(block.count, len(block.words)) for block in found.blocks] == [(39, len(words)), (1, 1)]
 
 
 def test_threads_are_counted_apart(so: Path, tmp_path: Path) -> None:
@@ -105,30 +106,30 @@ def test_threads_are_counted_apart(so: Path, tmp_path: Path) -> None:
         text += f"#thread {thread}\n" + "".join(lines)
         total += int(last.split()[1])
     (tmp_path / "dump").write_text(f"{text}#total {total}\n")
-    trace = Trace.parse(tmp_path / "dump", MAPS, so)
-    assert trace.instructions == total
-    assert [(block.vaddr, block.count) for block in trace.blocks] == [
+    found = Trace.parse(tmp_path / "dump", MAPS, ModelCode.read(so))
+    assert found.instructions == total
+    assert [(block.vaddr, block.count) for block in found.blocks] == [
         (BASE + conv, 16),
         (BASE + relu, 2),
         (RUNTIME + 8, 32),
     ]
-    assert trace.by_thread == {
+    assert found.by_thread == {
         "conv": (7 * len(conv_words), 9 * len(conv_words)),
         "relu": (2 * len(relu_words), 0),
     }
 
 
-def test_code_that_the_file_does_not_hold_is_a_defect(so: Path, tmp_path: Path) -> None:
+def test_code_that_the_file_does_not_hold_is_refused(so: Path, tmp_path: Path) -> None:
     relu, words = code(so, "__tvm_ffi_relu")
     changed = dump(tmp_path / "dump", [(BASE + relu, 1, [words[0] ^ 1, *words[1:]])])
-    with pytest.raises(InternalError, match=f"{relu:#x}"):
-        Trace.parse(changed, MAPS, so)
+    with pytest.raises(EnvError, match=f"{relu:#x}"):
+        Trace.parse(changed, MAPS, ModelCode.read(so))
 
 
 def test_model_so_must_be_mapped(so: Path, tmp_path: Path) -> None:
     maps = "".join(line for line in MAPS.splitlines(keepends=True) if "model.so" not in line)
     with pytest.raises(EnvError, match=r"model\.so is not among"):
-        Trace.parse(dump(tmp_path / "dump", []), maps, so)
+        Trace.parse(dump(tmp_path / "dump", []), maps, ModelCode.read(so))
 
 
 @pytest.mark.parametrize(
@@ -140,13 +141,41 @@ def test_model_so_must_be_mapped(so: Path, tmp_path: Path) -> None:
         ("400000 2 d503201f\n4000\n#total 2\n", "line 2"),
         ("400000 two d503201f\n#total 2\n", "line 1"),
         ("400000 2 d503201f\n#total\n", "line 2"),
+        ("400000 2 d503201f\n#section 0 0 0 0 1:2\n#total 2\n", "names a block that is not there"),
+        ("400000 2 d503201f\n#section 0 0 0 0 -1:2\n#total 2\n", "names a block that is not there"),
+        ("400000 2 \xff\n#total 2\n", "line 1"),
         ("#thread\n400000 2 d503201f\n#total 2\n", "line 1"),
     ],
 )
 def test_a_damaged_dump_is_refused(so: Path, tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / "dump").write_text(text)
     with pytest.raises(EnvError, match=fault):
-        Trace.parse(tmp_path / "dump", MAPS, so)
+        Trace.parse(tmp_path / "dump", MAPS, ModelCode.read(so))
+
+
+def test_a_dump_of_too_many_blocks_is_not_read(
+    so: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace, "_MOST_PARTS", 100)
+    (tmp_path / "dump").write_text("0 0 0\n" * 101)
+    with pytest.raises(EnvError, match="more than 100 blocks"):
+        Trace.parse(tmp_path / "dump", MAPS, ModelCode.read(so))
+
+
+def test_a_dump_that_is_missing_or_none_is_refused(so: Path, tmp_path: Path) -> None:
+    with pytest.raises(EnvError, match="no such file"):
+        Trace.parse(tmp_path / "dump", MAPS, ModelCode.read(so))
+    (tmp_path / "dump").symlink_to("/dev/zero")
+    with pytest.raises(EnvError, match="is a symbolic link"):
+        Trace.parse(tmp_path / "dump", MAPS, ModelCode.read(so))
+
+
+@pytest.mark.parametrize("cut", [0, 10, 64, 100, 600])
+def test_a_library_whose_tables_are_damaged_is_refused(so: Path, tmp_path: Path, cut: int) -> None:
+    content = so.read_bytes()
+    (tmp_path / "model.so").write_bytes(content[:cut])
+    with pytest.raises(UsageError, match=r"model\.so: "):
+        ModelCode.read(tmp_path / "model.so")
 
 
 @pytest.mark.parametrize("symbol", ["__tvm_ffi_conv", "conv_compute_", "conv"])

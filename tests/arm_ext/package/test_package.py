@@ -9,12 +9,12 @@ import pytest
 
 import arm_ext
 from arm_ext.common.errors import UsageError
-from arm_ext.package import MANIFEST, REPORT_TEXT, SELFTEST, SO, Selftest, load_package
+from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest, load_package
 from arm_ext.package.manifest import Manifest, library_schema, manifest_schema
 from arm_ext.report.accuracy.record import accuracy_schema
 from arm_ext.report.profile.record import profile_schema
-from arm_ext.report.report import report_schema
-from tests.arm_ext.packages import fill, relist
+from arm_ext.report.report import CompileReport, report_schema
+from tests.arm_ext.packages import LIBRARY, fill, relist
 
 SCHEMAS = Path(arm_ext.__file__).parent / "report" / "schemas"
 
@@ -127,5 +127,81 @@ def test_a_manifest_that_is_too_large_is_not_read(tmp_path: Path):
     fill(tmp_path)
     with (tmp_path / MANIFEST).open("r+b") as file:
         file.truncate(1 << 40)
-    with pytest.raises(UsageError, match="larger than a manifest gets"):
+    with pytest.raises(UsageError, match="the most that such a file gets"):
+        load_package(tmp_path)
+
+
+def test_what_is_read_of_a_package_is_what_was_checked(tmp_path: Path):
+    opened = load_package(package(tmp_path, input_0=X, expected_0=X))
+    opened.selftest()
+    np.savez(tmp_path / SELFTEST, source_runtime=np.array("none"), input_0=X + 1, expected_0=X)
+    with pytest.raises(UsageError, match=f"{SELFTEST}: "):
+        opened.selftest()
+
+
+def _with_report(folder: Path, report: bytes) -> Path:
+    fill(folder)
+    (folder / REPORT_JSON).write_bytes(report)
+    relist(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("report", "says"),
+    [
+        (b"hello", "document: Invalid JSON"),
+        (b"[]", "document: Input should be an object"),
+        (b"[" * 100_000, "recursion limit"),
+        (b'{"macs": NaN}', "Field required|macs"),
+        (b'{"nodes": [' + b"{}," * 1_000_000 + b"{}]}", "Field required"),
+    ],
+    ids=["text", "list", "deep", "nan", "many faults"],
+)
+def test_a_report_of_garbage_is_refused(tmp_path: Path, report: bytes, says: str):
+    opened = load_package(_with_report(tmp_path, report))
+    with pytest.raises(UsageError, match=rf"report\.json: .*{says}"):
+        opened.report(CompileReport)
+
+
+def test_a_package_without_a_report_has_none(tmp_path: Path):
+    fill(tmp_path)
+    with pytest.raises(UsageError, match=r"report\.json: is not among the files"):
+        load_package(tmp_path).report(CompileReport)
+
+
+def test_a_report_that_is_too_large_is_not_read(tmp_path: Path):
+    fill(tmp_path)
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    manifest["files"].append({"path": REPORT_JSON, "bytes": 1 << 40, "sha256": "0" * 64})
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    with (tmp_path / REPORT_JSON).open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError, match=r"report\.json: has .* the most that such a file gets"):
+        load_package(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"hello", "is no shared library"),
+        (LIBRARY[:16] + bytes([2, 0, 183, 0]), "is no shared library"),
+        (LIBRARY[:16] + bytes([3, 0, 62, 0]), "is for x86_64, and manifest.json says aarch64"),
+    ],
+    ids=["text", "program", "other machine"],
+)
+def test_a_model_so_that_is_something_else_is_refused(tmp_path: Path, content: bytes, says: str):
+    fill(tmp_path)
+    (tmp_path / SO).write_bytes(content)
+    relist(tmp_path)
+    with pytest.raises(UsageError, match=rf"model\.so: {says}"):
+        load_package(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [[], [SELFTEST, REPORT_TEXT]])
+def test_a_manifest_without_model_so_is_refused(tmp_path: Path, keep: list[str]):
+    fill(tmp_path)
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    manifest["files"] = [file for file in manifest["files"] if file["path"] in keep]
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match=r"model\.so: is not among the files in .*manifest\.json"):
         load_package(tmp_path)
