@@ -14,6 +14,7 @@ from arm_ext.frontends.common.limits import MOST_ROUNDS
 from arm_ext.frontends.onnx.cut import captures
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, ints, stack
+from arm_ext.frontends.onnx.rounds import rounds_of
 from arm_ext.frontends.onnx.subgraphs import adopt_graph
 
 _MOST_STEPS, _MOST_NODES = 1024, 2048
@@ -41,12 +42,19 @@ def loop(e: Expansion) -> None:
     if begins is not None and not begins.all():
         count = np.array(0)
     scanned = list(e.node.output[len(states) :])
-    if begins is not None and begins.all() and not _may_end(e, body):
+    may_end = _may_end(e, body)
+    if may_end and begins is not None and (count is not None or not trips):
+        limit = None if count is None else int(count.reshape(-1)[0])
+        rounds = 0 if limit == 0 else rounds_of(e, body, limit)
+        if rounds is not None:
+            count, may_end = np.array(rounds), False
+            trips = ""  # for a long loop, which becomes one of so many rounds
+    if begins is not None and begins.all() and not may_end:
         if count is None and not trips:
             raise ModelError("it has no number of rounds, and its condition is always true: it has no end")
         if count is not None and count.reshape(-1)[0] > MOST_ROUNDS:
             raise ModelError(f"it has {count.reshape(-1)[0]} rounds, and {MOST_ROUNDS} can be compiled")
-    if count is None or begins is None or _may_end(e, body):
+    if count is None or begins is None or may_end:
         if scanned:
             raise ModelError(
                 f"'{scanned[0]}' has a row of each iteration, and their number is decided at run time; "
@@ -55,6 +63,8 @@ def loop(e: Expansion) -> None:
         return
     steps = int(count.reshape(-1)[0])
     if _is_long(steps, body):
+        if not trips:
+            _loop_of_rounds(e, body, steps, states)
         return
     rows: list[list[str]] = []
     true = e.constant(np.array(True))
@@ -69,6 +79,16 @@ def loop(e: Expansion) -> None:
     _name(e, states)
     for output, column in zip(scanned, zip(*rows, strict=True), strict=True):
         stack(e, column, output=output)
+
+
+def _loop_of_rounds(e: Expansion, body: GraphProto, steps: int, states: list[str]) -> None:
+    """Replace a Loop that ends by its condition by one of a constant number of rounds."""
+    counted = GraphProto.FromString(body.SerializeToString())
+    name = e.fresh("on")
+    counted.node.append(helper.make_node("Identity", [counted.input[1].name], [name]))
+    counted.output[0].CopyFrom(helper.make_tensor_value_info(name, TensorProto.BOOL, []))
+    trips = e.constant(np.array(steps, np.int64))
+    e.adopt(helper.make_node("Loop", [trips, "", *states], list(e.node.output), body=counted))
 
 
 def _is_long(steps: int, body: GraphProto) -> bool:

@@ -217,3 +217,36 @@ def test_an_operator_in_a_branch_that_is_not_known_is_named():
     proto = model(body, other=1)
     with pytest.raises(ModelError, match="strange"):
         import_onnx(proto)
+
+
+def _counting(count: int, step: int, trips: int | None) -> ModelProto:
+    """y = x; i = 0; do y = 2 y + i while i + step < count, as Keras' recurrent layers count in tf2onnx's files."""
+    body = graph(
+        [
+            node("Add", ["i", "step"], ["i_next"]),
+            node("Less", ["i_next", "count"], ["goes_on"]),
+            node("Cast", ["i"], ["i_float"], to=models.FLOAT),
+            node("Mul", ["y_in", "half"], ["less"]),
+            node("Add", ["less", "i_float"], ["y_out"]),
+            node("Identity", ["y_out"], ["row"]),
+        ],
+        [number("round"), number("go", models.BOOL), number("i"), value("y_in")],
+        [number("goes_on", models.BOOL), number("i_next"), value("y_out"), value("row")],
+    )
+    arrays = {"step": np.int64(step), "count": np.int64(count), "zero": np.int64(0), "half": np.float32(0.5)}
+    arrays |= {"true": np.array(True)} | ({} if trips is None else {"trips": np.int64(trips)})
+    begin = "" if trips is None else "trips"
+    loop = node("Loop", [begin, "true", "zero", "x"], ["last", "y", "rows"], body=body)
+    outputs = [number("last"), value("y"), value("rows", ("r", 4))]
+    return model(graph([loop], [value("x")], outputs, **arrays))
+
+
+@pytest.mark.parametrize(
+    ("count", "step", "trips", "rounds"),
+    [(7, 1, None, 7), (8, 3, None, 3), (1, 1, None, 1), (9, 1, 4, 4), (1100, 1, None, 1100)],
+)
+def test_a_condition_that_constants_decide_is_a_number_of_rounds(
+    count: int, step: int, trips: int | None, rounds: int
+):
+    *_, rows = Compiled.of(_counting(count, step, trips)).check(np.array([1, 0, -1, 2], np.float32))
+    assert rows.shape == (rounds, 4)
