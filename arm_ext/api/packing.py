@@ -15,6 +15,7 @@ from arm_ext import package
 from arm_ext.clibrary.library import Entry, Planned, Weights, selftest_file, write_library, write_selftest
 from arm_ext.clibrary.memory import MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion, NpuTensor
+from arm_ext.common.errors import InternalError, KernelError
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.free_memory import free_memory
 from arm_ext.common.timings import section
@@ -352,7 +353,17 @@ def _made(
         pending = [
             [beside.submit(copy_context().run, selftest) for selftest in each.selftests()] for each in models
         ]
-        made = make()
+        try:
+            made = make()
+        except KernelError as err:
+            nodes = [
+                name
+                for each in models
+                for kernel in each.merged.result.kernels
+                if err.symbol.endswith(kernel.symbol)
+                for name in kernel.sources
+            ]
+            raise InternalError(f"{err}; it computes {', '.join(nodes)}") from err
         progress("self-test")
         expected = [[each.result() for each in of_model] for of_model in pending]
         for each in models:

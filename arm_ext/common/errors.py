@@ -30,3 +30,19 @@ class InternalError(ArmExtError):
     """A defect of the compiler itself, found by its own checks."""
 
     exit_code = 4
+
+
+class KernelError(InternalError):
+    """A kernel for which no machine code could be generated.
+
+    Attributes:
+        symbol: Name of the kernel's function.
+    """
+
+    def __init__(self, symbol: str, reason: str) -> None:
+        """Describe the failure of a kernel by the code generator's words."""
+        super().__init__(
+            f"the code generator fails at the kernel {symbol}: {reason}. This is a defect of arm-ext; "
+            "`arm-ext compile MODEL --save-node NAME` writes a node for a report of it"
+        )
+        self.symbol = symbol

@@ -20,10 +20,13 @@ import tvm
 from tvm import relax, tirx
 
 from arm_ext import native
+from arm_ext.common.errors import ArmExtError, KernelError
+from arm_ext.common.faults import is_out_of_memory
 from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
 from arm_ext.common.workers import threads
 from arm_ext.frontends.common import loops
+from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.pipeline import codegen, fingerprint, kernel_cache
 from arm_ext.pipeline.caches import KERNEL_ENTRIES
 from arm_ext.pipeline.kernel_cache import BODY, KernelCache
@@ -182,10 +185,17 @@ def _objects(
     def object_of(symbol: str, func: tirx.PrimFunc) -> bytes:
         with section("kernels"):
             named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
-            return KERNEL_ENTRIES.get(
-                lambda: code_key(build.__name__, named, target),
-                lambda: _compiled(build(completed(named), target)),
-            )
+            try:
+                return KERNEL_ENTRIES.get(
+                    lambda: code_key(build.__name__, named, target),
+                    lambda: _compiled(build(completed(named), target)),
+                )
+            except (ArmExtError, OSError):
+                raise
+            except Exception as err:
+                if is_out_of_memory(err):
+                    raise
+                raise KernelError(symbol, reason_of(err)) from err
 
     try:
         with threads(len(os.sched_getaffinity(0))) as pool:

@@ -143,6 +143,10 @@ def _apply(expr: ir.Expr, operands: list[ir.Expr], lanes: int, place: VectorPosi
     if name in quotient.ROUNDINGS and place.neon:
         return _rounded(operands[0])
     if isinstance(expr, prim.Cast):
+        if lanes > 1 and element(operands[0]) == "bool":
+            # TVM's analysis of a variable fails at a cast of compared vectors, one of which is a broadcast.
+            one, zero = (splat(tirx.const(number, dtype), lanes) for number in (1, 0))
+            return tirx.Select(operands[0], one, zero)
         return tirx.Cast(wide, operands[0])
     if isinstance(expr, ir.Call):
         return tirx.call_intrin(wide, expr.op, *operands)

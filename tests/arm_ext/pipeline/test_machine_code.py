@@ -6,11 +6,15 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.api import digits
 from arm_ext.cli import invoke
 from arm_ext.common.cache import cache_folder
+from arm_ext.common.errors import KernelError
 from arm_ext.pipeline.caches import KERNEL_ENTRIES, SELFTEST_ENTRIES
+from arm_ext.pipeline.machine_code import packed_objects
+from arm_ext.target.profiles import baseline_host
 
 _COMPILE = ["compile", "--target", "arm", "-o"]
 _RUN = "import sys; from arm_ext.cli import invoke; sys.exit(invoke(sys.argv[1:]))"
@@ -99,3 +103,15 @@ def test_show_and_clear(empty: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
         assert invoke(["cache", verb]) == 0
         assert capsys.readouterr().out.splitlines() == shown
         assert len([*empty.iterdir(), *SELFTEST_ENTRIES.folder().iterdir()]) == left
+
+
+def test_a_kernel_that_cannot_be_generated_is_named() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def broken(x: T.Buffer((16,), "float32")):
+        with T.sblock("root"):
+            x[0] = T.call_llvm_pure_intrin("float32", "llvm.fabs", x[0], x[1])
+
+    with pytest.raises(KernelError, match=r"at the kernel broken_kernel: .*a defect of arm-ext") as caught:
+        packed_objects({"broken_kernel": broken}, baseline_host().tvm_target())
+    assert caught.value.symbol == "broken_kernel"
+    assert caught.value.exit_code == 4

@@ -199,4 +199,9 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Shapes]] = {
         [((5, 31), "int32")] * 2,
     ),
     "quantize": (lambda x: quantize(x, 0.0371, -7), [((5, 31), F32)]),
+    # A row's class against all classes: one operand of the comparison is the same in all lanes.
+    "one hot": (
+        lambda x, k: quantize(op.astype(op.equal(op.expand_dims(x, 1), k), F32), 1 / 255, -128),
+        [((31,), "int32"), ((16,), "int32")],
+    ),
 }

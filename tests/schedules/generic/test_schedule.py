@@ -54,7 +54,18 @@ ON_BOARD = (
         "max pool",
         "transpose of bytes",
     ),
-    *("transpose heads", "image", "image out", "concat rows", "pad", "gather", "resize", "conv", "quantize"),
+    *(
+        "transpose heads",
+        "image",
+        "image out",
+        "concat rows",
+        "pad",
+        "gather",
+        "resize",
+        "conv",
+        "quantize",
+        "one hot",
+    ),
     *("every second of bytes", "maxima of pairs", "reversed 31", "reversed bytes"),
 )
 
