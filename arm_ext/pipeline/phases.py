@@ -42,7 +42,7 @@ from relay_passes.memory.pointer_calls import call_by_pointers
 from relay_passes.programs.control_flow import Decision, SplitModule, split
 from relay_passes.programs.merge_modules import MAIN
 from relay_passes.rewriter.record import Record
-from relay_passes.rules.registry import PRODUCT_RULES
+from relay_passes.rules.registry import GATHER_RULES, PRODUCT_RULES
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
 from schedules.generic.schedule import FIRST
@@ -210,7 +210,9 @@ def precision(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute products in 16 bits, with their sums in binary32, where that was asked for."""
     if options.precision == "fp32":
         return result
-    mod = relay_passes.to_half_precision(result.mod, "float16" if options.precision == "fp16" else "bfloat16")
+    # Before products are in 16 bits: their sums of 32 have another dtype than the table.
+    mod = relay_passes.apply_rules(result.mod, GATHER_RULES, record=options.record)
+    mod = relay_passes.to_half_precision(mod, "float16" if options.precision == "fp16" else "bfloat16")
     return replace(result, mod=mod)
 
 

@@ -111,6 +111,7 @@ NOT_IF_QUANTIZED: tuple[Rule, ...] = (*FLOAT, recognize_hard_sigmoid.RULE)
 RULES: tuple[Rule, ...] = (*TIDY, *RECOGNIZE, *FOLD, divide_by_power_of_two.RULE, *FLOAT)
 # Applied to products before composites are formed: those that are gathers, in 16 bits with sums of 32, and with int8
 # weights that stay int8.
-PRODUCT_RULES: tuple[Rule, ...] = (gather_one_hot.RULE, sum_halves_in_full.RULE, scale_after_product.RULE)
+GATHER_RULES: tuple[Rule, ...] = (gather_one_hot.RULE,)
+PRODUCT_RULES: tuple[Rule, ...] = (*GATHER_RULES, sum_halves_in_full.RULE, scale_after_product.RULE)
 # After operators were moved to 16 bits.
 HALF_PRECISION_RULES: tuple[Rule, ...] = (round_before_move.RULE,)

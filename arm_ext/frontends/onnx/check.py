@@ -252,8 +252,7 @@ def no_tensor(what: str, name: str) -> ModelError:
 
 def _fit(proto: onnx.ModelProto, shapes: Shapes) -> bool:
     """Whether no shape contradicts another where inputs have these."""
-    model = onnx.ModelProto()
-    model.CopyFrom(proto)
+    model = without_weights(proto)
     try:
         set_input_shapes(model, shapes)
         fold_shapes(model, "")

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.custom import converter_for
 from arm_ext.frontends.common.refuse import reason_of
-from arm_ext.frontends.onnx.weights import without_weights
+from arm_ext.frontends.onnx.weights import shortened, without_weights
 
 Expand = Callable[["Expansion"], None]
 
@@ -77,9 +77,10 @@ class Expansion:
             brought = converter_for(qualified(node)) is not None
             expand = None if brought else table.get((domain_of(node), node.op_type))
             self._done += self._replacement(node, expand)
-        done = onnx.GraphProto(node=self._done)
-        self._model.graph.ClearField("node")
-        self._model.graph.node.extend(done.node)
+        if self.sources:
+            done = onnx.GraphProto(node=self._done)
+            self._model.graph.ClearField("node")
+            self._model.graph.node.extend(done.node)
 
     def _replacement(self, node: onnx.NodeProto, expand: Expand | None) -> list[onnx.NodeProto]:
         if expand is None:
@@ -227,7 +228,7 @@ class Expansion:
         if name not in self._types:
             model = without_weights(self._model)
             model.graph.ClearField("node")
-            model.graph.node.extend([*self._done, *self.nodes])
+            model.graph.node.extend(map(shortened, (*self._done, *self.nodes)))
             graph = onnx.shape_inference.infer_shapes(model).graph
             self._types |= {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info)}
         if name not in self._types or not self._types[name].elem_type:

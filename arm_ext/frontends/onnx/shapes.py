@@ -99,18 +99,20 @@ class _Folding:
         held = (*graph.input, *graph.value_info, *graph.output)
         self._types = {value.name: value.type.tensor_type for value in held}
         nodes: list[NodeProto] = []
-        found = False
+        found = is_changed = False
         for node in graph.node:
             # The importer knows Constant nodes that hold a tensor, but none with a bare number or a list.
             is_constant = node.op_type == "Constant"
             values = self._computed(node, []) if is_constant else self._values(node)
             found = found or (bool(values) and not is_constant)
             nodes += _constant_nodes(node, values) if values else [node]
+            is_changed = is_changed or bool(values)
             self._constants.update((tensor.name, tensor) for tensor in values)
-        # The new list holds nodes of the graph, which clearing it would empty.
-        kept = onnx.GraphProto(node=nodes)
-        graph.ClearField("node")
-        graph.node.extend(kept.node)
+        if is_changed:
+            # The new list holds nodes of the graph, which clearing it would empty.
+            kept = onnx.GraphProto(node=nodes)
+            graph.ClearField("node")
+            graph.node.extend(kept.node)
         return found
 
     def decided(self, node: NodeProto) -> bool:
@@ -256,8 +258,10 @@ def _try_infer(
             found.graph.node[index].CopyFrom(node)
         return found
 
+    # The types of a subgraph's values stand in its node.
+    keeps_nodes = not any(subgraph for node in proto.graph.node for subgraph in subgraphs(node))
     try:
-        change_without_weights(proto, inferred)
+        change_without_weights(proto, inferred, keeps_nodes=keeps_nodes)
     except _INCONSISTENT as err:
         return err
     return None

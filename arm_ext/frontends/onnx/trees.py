@@ -20,6 +20,7 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
+from arm_ext.common.text import shown
 from arm_ext.frontends.common.trees import EQ, LEAF, MODES, Ensemble, Nodes, Weights, ensemble
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import part
@@ -241,7 +242,9 @@ def _numbers(e: Expansion, name: str) -> Array:
             if attribute.HasField("t"):
                 tensor: Array = numpy_helper.to_array(attribute.t)
                 return tensor.ravel()
-            return np.array([*attribute.floats, *attribute.ints])
+            if attribute.floats and not attribute.ints:
+                return np.fromiter(attribute.floats, np.float64, len(attribute.floats))
+            return np.fromiter(attribute.ints, np.int64, len(attribute.ints))
     return np.zeros(0, np.int64)
 
 
@@ -319,12 +322,12 @@ def _read(e: Expansion, kind: str, targets: int) -> _Read:
 def _modes(e: Expansion) -> Array:
     """Return the index in `MODES` of each node's mode."""
     texts = next((a.strings for a in e.node.attribute if a.name == "nodes_modes"), ())
-    distinct, index = np.unique(
-        np.array([text.decode() for text in texts], dtype=object), return_inverse=True
-    )
-    if unknown := [name for name in distinct if name not in MODES]:
-        raise ModelError(f"its nodes have the mode '{unknown[0]}', which is none of {', '.join(MODES)}")
-    return np.array([MODES.index(name) for name in distinct], np.int64)[index] if len(texts) else index
+    numbers = {name.encode(): number for number, name in enumerate(MODES)}
+    found = np.fromiter((numbers.get(text, -1) for text in texts), np.int64, len(texts))
+    if len(unknown := np.flatnonzero(found < 0)):
+        name = shown(texts[int(unknown[0])].decode(errors="replace"))
+        raise ModelError(f"its nodes have the mode '{name}', which is none of {', '.join(MODES)}")
+    return found
 
 
 def _index(tree: Array, node: Array) -> Callable[[Array, Array], Array]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from google.protobuf.message import EncodeError
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from tvm import IRModule
 from tvm.ir import GenericConst
 from tvm.runtime import Tensor
@@ -27,6 +27,9 @@ from relay_passes.ir.sources import relax_functions
 
 SMALL_ELEMENTS = 1024
 """Tensors with fewer elements may hold sizes, axes or starts, so their values are kept."""
+
+_LONG_LIST = 4096
+"""Most numbers of an attribute that every copy of a model has."""
 
 PROTOBUF_BYTES = 2**31
 """Largest size of a protobuf message in bytes."""
@@ -124,10 +127,12 @@ def sha256(model: ModelProto) -> str:
 
 
 def without_weights(model: ModelProto) -> ModelProto:
-    """Return a copy whose large initialisers are inputs."""
+    """Return a copy whose large initialisers are inputs, and whose nodes have the first number of each long list."""
     light = ModelProto()
     _merge(light, model, "graph")
-    _merge(light.graph, model.graph, "initializer")
+    _merge(light.graph, model.graph, "initializer", "node")
+    for node in model.graph.node:
+        light.graph.node.append(shortened(node))
     declared = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
         if _is_small(tensor):
@@ -139,16 +144,55 @@ def without_weights(model: ModelProto) -> ModelProto:
     return light
 
 
-def change_without_weights(model: ModelProto, change: Callable[[ModelProto], ModelProto]) -> None:
-    """Apply a change to a copy of a model without weights; the change must keep inputs and initialisers."""
+def change_without_weights(
+    model: ModelProto, change: Callable[[ModelProto], ModelProto], *, keeps_nodes: bool = False
+) -> None:
+    """Apply a change to a copy of a model without weights.
+
+    Args:
+        model: The model, which is changed.
+        change: Returns the changed copy, with the same inputs and initialisers.
+        keeps_nodes: Whether the change keeps all nodes as they are: then they are not copied.
+    """
     changed = change(without_weights(model))
+    long = {
+        node.output[0]: NodeProto.FromString(node.SerializeToString())
+        for node in model.graph.node
+        if not keeps_nodes and node.output and any(map(_is_long, node.attribute))
+    }
     for target, source, names in (
-        (model.graph, changed.graph, ("node", "value_info", "output")),
+        (model.graph, changed.graph, (*(() if keeps_nodes else ("node",)), "value_info", "output")),
         (model, changed, ("functions", "opset_import")),
     ):
         for name in names:
             target.ClearField(name)
             getattr(target, name).extend(getattr(source, name))
+    for node in model.graph.node if long else ():
+        if node.output and node.output[0] in long:
+            node.ClearField("attribute")
+            node.attribute.extend(long[node.output[0]].attribute)
+
+
+def _is_long(attribute: AttributeProto) -> bool:
+    """Whether an attribute is a list as long as only the nodes of large decision trees have."""
+    return max(len(attribute.ints), len(attribute.floats), len(attribute.strings)) > _LONG_LIST
+
+
+def shortened(node: NodeProto) -> NodeProto:
+    """Return a node with the first number alone of each long list, which checker and shape inference do not read."""
+    if not any(map(_is_long, node.attribute)):
+        return node
+    fields = {name: getattr(node, name) for name in ("name", "op_type", "domain", "overload")}
+    short = NodeProto(input=node.input, output=node.output, **fields)
+    for attribute in node.attribute:
+        if not _is_long(attribute):
+            short.attribute.append(attribute)
+            continue
+        kept = short.attribute.add(name=attribute.name, type=attribute.type)
+        kept.ints.extend(attribute.ints[:1])
+        kept.floats.extend(attribute.floats[:1])
+        kept.strings.extend(attribute.strings[:1])
+    return short
 
 
 # onnxruntime takes arrays of numpy's own types; bfloat16, shorter floats and 4-bit integers are none of them.
@@ -179,10 +223,12 @@ def _beginning(value: npt.NDArray[Any]) -> _Beginning:
     return value.dtype.str, value.shape, value.reshape(-1)[:16].tobytes()
 
 
-def _merge(target: ModelProto | onnx.GraphProto, source: ModelProto | onnx.GraphProto, left_out: str) -> None:
-    """Copy all fields but one."""
+def _merge(
+    target: ModelProto | onnx.GraphProto, source: ModelProto | onnx.GraphProto, *left_out: str
+) -> None:
+    """Copy all fields but some."""
     for descriptor, value in source.ListFields():
-        if descriptor.name == left_out:
+        if descriptor.name in left_out:
             continue
         if descriptor.is_repeated:
             getattr(target, descriptor.name).extend(value)
