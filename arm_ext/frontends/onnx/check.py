@@ -221,19 +221,24 @@ def runtime_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
     """Write static shapes into the model's inputs.
 
+    Sizes that the model declares may be given others if it computes with them, as exporters declare those of their
+    sample.
+
     Raises:
         UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
     """
     inputs = {value.name: value for value in runtime_inputs(proto.graph)}
     refuse_unknown_inputs(shapes, inputs)
     dynamic: dict[str, list[int | str]] = {}
+    other: list[UsageError] = []
     for name, value in inputs.items():
         if value.type.WhichOneof("value") not in (None, "tensor_type"):
             raise no_tensor("input", name)
         dims = value.type.tensor_type.shape.dim
         known = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
         if name in shapes:
-            _check_shape(name, shapes[name], known, value.type.tensor_type.HasField("shape"))
+            if value.type.tensor_type.HasField("shape"):
+                other += _misfits(name, shapes[name], known)
             value.type.tensor_type.shape.CopyFrom(
                 helper.make_tensor_type_proto(1, shapes[name]).tensor_type.shape
             )
@@ -243,6 +248,10 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
                 dim.dim_param or "?" if n is None else n for dim, n in zip(dims, known, strict=True)
             ]
     refuse_dynamic_inputs(dynamic, partial(_fit, proto))
+    if other and (reason := _contradiction(proto)):
+        raise UsageError(
+            f"{other[0]}, which it declares itself, and it does not compute with other sizes: {reason}"
+        )
 
 
 def no_tensor(what: str, name: str) -> ModelError:
@@ -255,20 +264,33 @@ def _fit(proto: onnx.ModelProto, shapes: Shapes) -> bool:
     model = without_weights(proto)
     try:
         set_input_shapes(model, shapes)
-        fold_shapes(model, "")
     except ArmExtError:
         return False
-    return True
+    return not _contradiction(model)
 
 
-def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has_rank: bool) -> None:
-    fits = len(shape) == len(known) and all(k in (None, n) for k, n in zip(known, shape, strict=False))
+def _contradiction(proto: onnx.ModelProto) -> str:
+    """Return how the shapes of a model contradict each other; "" if they do not."""
+    try:
+        fold_shapes(without_weights(proto), proto.graph.name)
+    except ArmExtError as err:
+        return str(err).partition("; if onnxruntime")[0]
+    return ""
+
+
+def _misfits(name: str, shape: tuple[int, ...], known: list[int | None]) -> list[UsageError]:
+    """Return the error for a shape with other sizes than the model declares; none for one with the same.
+
+    Raises:
+        UsageError: The shape has another number of sizes, or one below 1.
+    """
     refusal = misfit(name, shape, ",".join("?" if n is None else str(n) for n in known))
     # A model may say itself that a tensor is empty.
     if any(n < 1 and n not in known for n in shape):
         raise UsageError(f"{refusal}: sizes are 1 and more")
-    if has_rank and not fits:
+    if len(shape) != len(known):
         raise refusal
+    return [] if all(k in (None, n) for k, n in zip(known, shape, strict=True)) else [refusal]
 
 
 def unsupported_within(graph: onnx.GraphProto) -> list[onnx.NodeProto]:

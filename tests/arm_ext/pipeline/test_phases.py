@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper, parser
+from onnx import TensorProto, helper, numpy_helper, parser
 from tvm.ir import Call, Op
 
 from arm_ext.api import digits
@@ -100,3 +100,18 @@ def test_products_of_a_model_of_halves_have_kernels():
     proto.graph.initializer.append(numpy_helper.from_array(np.ones((31, 7), np.float16), "w"))
     planned = last(run_phases(PhaseResult(import_onnx(proto).mod), PhaseOptions(resolve("cortex-a76"))))
     assert [kernel.kernel for kernel in planned.kernels] == ["gemm_f16"]
+
+
+def test_one_hot_rows_are_gathered_in_16_bits_too():
+    nodes = [
+        helper.make_node("Equal", ["x", "classes"], ["equal"]),
+        helper.make_node("Cast", ["equal"], ["hot"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["hot", "table"], ["y"]),
+    ]
+    table = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
+    weights = {"classes": np.arange(16, dtype=np.int32), "table": table}
+    proto = model(nodes, {"x": [31, 1]}, ["y"], weights)
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.INT32
+    options = PhaseOptions(resolve("cortex-a76"), "fp16")
+    planned = last(run_phases(PhaseResult(import_onnx(proto).mod), options))
+    assert not [kernel.kernel for kernel in planned.kernels if "gemm" in kernel.kernel]

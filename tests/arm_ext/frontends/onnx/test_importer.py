@@ -78,6 +78,31 @@ def test_shape_that_does_not_fit_is_refused(shape: tuple[int, ...]):
         import_onnx(mlp("n"), {"x": shape})
 
 
+def _detector(*tail: onnx.NodeProto) -> onnx.ModelProto:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1, 1, 1, 1]), *tail]
+    weights = {
+        "w": np.ones((8, 3, 3, 3), np.float32),
+        "s": np.array([1, -1]),
+        "m": np.ones((512, 4), np.float32),
+    }
+    return model(nodes, {"x": [1, 3, 8, 8]}, [nodes[-1].output[0]], weights)
+
+
+def test_sizes_that_a_model_declares_are_others_where_it_computes_with_them():
+    imported = import_onnx(_detector(helper.make_node("Relu", ["c"], ["y"])), {"x": (2, 3, 24, 40)})
+    assert [spec.shape for spec in (*imported.inputs, *imported.outputs)] == [(2, 3, 24, 40), (2, 8, 24, 40)]
+    flat = [
+        helper.make_node("Reshape", ["c", "s"], ["r"]),
+        helper.make_node("MatMul", ["r", "m"], ["y"], name="fc"),
+    ]
+    with pytest.raises(
+        UsageError, match=r"does not fit .*\[1,3,8,8\], which it declares itself, .* at MatMul 'fc'"
+    ):
+        import_onnx(_detector(*flat), {"x": (1, 3, 24, 40)})
+    with pytest.raises(UsageError, match=r"other sizes: Conv node 'conv' .*input channels is 4"):
+        import_onnx(_detector(), {"x": (1, 4, 8, 8)})
+
+
 def test_all_unsupported_operators_at_once():
     nodes = [
         helper.make_node("Frobnicate", ["x"], ["a"], name="f1", domain="acme"),
