@@ -88,6 +88,7 @@ def compile(
     mattr: str | None = None,
     shapes: Given | None = None,
     values: Mapping[str, npt.ArrayLike] | None = None,
+    random: str | None = None,
     preprocess: Preprocess | str | Path | None = None,
     state: Mapping[str, str] | None = None,
     state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None,
@@ -131,6 +132,8 @@ def compile(
             to choose from at run time; lists go together position by position. A name in the place of the first size
             is any number of samples, computed one by one; "n<=512" in the place of any size is each up to 512.
         values: Input name → its numbers, of an ONNX model: the package is for these alone, and has no such input.
+        random: What replaces random numbers of an ONNX model: "zeros", "seed=N" for numbers that are the same at each
+            run, or "input" for inputs with the names of the nodes' outputs.
         preprocess: Steps before and after the model that the package computes too, or a YAML file of them.
         state: Input name → name of the output that is its value in the next `step`; buffers that a PyTorch program
             changes are such states too.
@@ -203,7 +206,7 @@ def compile(
     uses = nullcontext() if cache else without_entries()
     with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
-        given = prepared(model, values, trust=trust)
+        given = prepared(model, values, trust=trust, random=random)
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )

@@ -18,6 +18,7 @@ from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.several_models import by_model, check_several
+from arm_ext.common.errors import UsageError
 from arm_ext.common.timings import Section, whole_process
 from arm_ext.package.manifest import Manifest, Method, Precision
 from arm_ext.quantization.accuracy import describe
@@ -99,6 +100,11 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     help="Fail if activations need more memory than this.",
 )
 @click.option(
+    "--random",
+    metavar="seed=N|zeros|input",
+    help="What an ONNX model has in the place of random numbers: the same ones at each run, zeros, or inputs.",
+)
+@click.option(
     "--inputs",
     type=PATH,
     metavar="FILE.npz",
@@ -155,6 +161,7 @@ def compile(
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
     values: tuple[tuple[str, str], ...],
+    random: str | None,
     states: tuple[tuple[str, str], ...],
     state_init: Path | None,
     quantize: Path | None,
@@ -223,6 +230,8 @@ def compile(
         "cache": cache,
     }
     if len(models) > 1:
+        if random is not None:
+            raise UsageError("--random is for one model; replace the random numbers of several before")
         parts = _library_models(models, shapes, values, states)
         with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
             library = compile_library(parts, target, folder, progress=step, **of_each)
@@ -237,6 +246,7 @@ def compile(
             emit=emit,
             shapes=given_shapes(shapes),
             values=given_values(values),
+            random=random,
             preprocess=preprocess,
             state=given_states(states),
             state_init=state_init,

@@ -19,7 +19,7 @@ from arm_ext.common.text import shown
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, reason_of
-from arm_ext.frontends.onnx.fixed_inputs import fix_inputs
+from arm_ext.frontends.onnx.fixed_inputs import fix_inputs, with_random
 from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
 from arm_ext.frontends.tflite.file import IDENTIFIER
@@ -77,18 +77,26 @@ def with_values(model: _T, values: Mapping[str, npt.ArrayLike]) -> _T | onnx.Mod
     raise UsageError("--value makes inputs of ONNX models constants, and this is another model")
 
 
-def prepared(model: _T, values: Mapping[str, npt.ArrayLike] | None, *, trust: bool) -> Any:
+def prepared(
+    model: _T, values: Mapping[str, npt.ArrayLike] | None, *, trust: bool, random: str | None = None
+) -> Any:
     """Return a model as `import_model` takes it, some of whose inputs are constants.
 
     Args:
         model: As for `import_model`.
         values: As for `with_values`.
         trust: Whether a .pt2 file may run code of its own when it is opened.
+        random: What replaces random numbers of an ONNX model, as for `choose_random`.
 
     Raises:
-        UsageError, ModelError: As `with_values`.
+        UsageError, ModelError: As `with_values` and `with_random`; or random numbers of another model are replaced.
     """
-    return with_values(trusted(model) if trust else model, values or {})
+    fixed = with_values(trusted(model) if trust else model, values or {})
+    if random is None:
+        return fixed
+    if isinstance(fixed, onnx.ModelProto) or (isinstance(fixed, str | Path) and is_onnx(Path(fixed))):
+        return with_random(fixed, random)
+    raise UsageError("--random replaces random numbers of ONNX models, and this is another model")
 
 
 @ending_blocks_on_error()

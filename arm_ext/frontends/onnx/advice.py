@@ -15,7 +15,7 @@ _DOMAINS = {
     "save its optimised model with ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL",
 }
 
-_NO_RANDOM = "a package computes no random numbers: pass them as an input"
+_NO_RANDOM = "a package draws no random numbers: choose by `compile --random seed=N`, zeros or input"
 _NO_TEXT = "texts are no tensors of numbers: run it before the package"
 _SEARCH = "a search around a decoder: compile the decoder alone, and search in the program that calls it"
 
@@ -23,7 +23,7 @@ _SEARCH = "a search around a decoder: compile the decoder alone, and search in t
 _OPERATORS = {
     ("", "BitCast"): "no decomposition: write Cast, if the value is what is meant",
     ("", "DeformConv"): "decomposition: GridSample and MatMul",
-    ("", "Multinomial"): _NO_RANDOM,
+    ("", "Multinomial"): "a package draws no random numbers: end the model before it",
     ("", "RandomNormal"): _NO_RANDOM,
     ("", "RandomNormalLike"): _NO_RANDOM,
     ("", "RandomUniform"): _NO_RANDOM,

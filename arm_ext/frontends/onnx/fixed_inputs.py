@@ -14,6 +14,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.refuse import refuse_unknown_inputs
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.importer import read_onnx
+from arm_ext.frontends.onnx.random import choose_random
 
 
 def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
@@ -37,6 +38,18 @@ def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.Arr
     kept = [value for value in proto.graph.input if value.name not in values]
     del proto.graph.input[:]
     proto.graph.input.extend(kept)
+    return proto
+
+
+def with_random(model: str | Path | onnx.ModelProto, choice: str) -> onnx.ModelProto:
+    """Return an ONNX model in which random numbers are replaced as `choose_random` says.
+
+    Raises:
+        UsageError, ModelError: As `choose_random` and `read_onnx`.
+    """
+    proto, name, _ = read_onnx(model)
+    proto.graph.name = name
+    choose_random(proto, name, choice)
     return proto
 
 

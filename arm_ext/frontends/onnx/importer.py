@@ -31,6 +31,7 @@ from arm_ext.frontends.onnx.labels import labels_of
 from arm_ext.frontends.onnx.limits import check_attributes, check_required
 from arm_ext.frontends.onnx.nesting import check_depth, check_nesting, refusing_deep_messages
 from arm_ext.frontends.onnx.program import import_program, name_nodes
+from arm_ext.frontends.onnx.random import draw_random
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
 from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES, refuse_heavy, serialise, sha256, with_constants_of
@@ -55,6 +56,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     check_valid(proto, name)
     set_input_shapes(proto, shapes or {})
     inline_model_functions(proto)
+    draw_random(proto)
     check_required(proto)  # a function's call may leave out what its body requires
     check_attributes(proto.graph)
     name_nodes(proto.graph)
