@@ -4,6 +4,7 @@
 With a = h R, column blocks of x and R a gate each in the order below, s and t the first activations and u the last:
 
     lstm   i, o, f = s(x + a) each; g = t(x + a); c' = f c + i g; h' = o u(c')
+           with peepholes i, f = s(x + a + p c) and o = s(x + a + p c'); with coupled gates f = 1 - i
     gru    z, r = s(x + a) each; n = t(x + (r h) R), or with linear_before_reset t(x + r (a + b)); h' = n + z (h - n)
     rnn    h' = s(x + a)
 
@@ -47,6 +48,9 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
     "hard_sigmoid": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
+    "leaky_relu": lambda x, alpha: np.where(x < 0, alpha * x, x),
+    "thresholded_relu": lambda x, alpha: np.where(x > alpha, x, 0),
+    "softsign": lambda x: x / (1 + np.abs(x)),
 }
 
 _EMITTED: dict[str, Callable[..., ir.Expr]] = {
@@ -60,6 +64,11 @@ _EMITTED: dict[str, Callable[..., ir.Expr]] = {
         ),
         tirx.FloatImm("float32", 0.0),
     ),
+    "leaky_relu": lambda x, alpha: tirx.Select(x < 0, x * tirx.FloatImm("float32", alpha), x),
+    "thresholded_relu": lambda x, alpha: tirx.Select(
+        x > tirx.FloatImm("float32", alpha), x, tirx.FloatImm("float32", 0.0)
+    ),
+    "softsign": lambda x: x / (tirx.FloatImm("float32", 1.0) + tirx.abs(x)),
 }
 
 
@@ -69,7 +78,7 @@ class Activation:
 
     Attributes:
         name: Name of the function.
-        numbers: Alpha and beta of a hard sigmoid.
+        numbers: Alpha, and beta of a hard sigmoid.
     """
 
     name: str
@@ -90,6 +99,8 @@ class Cell:
         reverse: Whether the last step comes first.
         linear_before_reset: Whether a GRU multiplies by the reset gate after its product.
         clip: Limit of the activations' arguments; 0 for none.
+        peepholes: Whether an LSTM's input, output and forget gates see the cell.
+        coupled: Whether an LSTM's forget gate is 1 minus its input gate.
     """
 
     kind: str
@@ -97,6 +108,8 @@ class Cell:
     reverse: bool = False
     linear_before_reset: bool = False
     clip: float = 0.0
+    peepholes: bool = False
+    coupled: bool = False
 
     def __post_init__(self) -> None:
         if len(self.activations) != ACTIVATIONS[self.kind]:
@@ -121,6 +134,8 @@ class Cell:
             "reverse": int(self.reverse),
             "linear_before_reset": int(self.linear_before_reset),
             "clip": float(self.clip),
+            "peepholes": int(self.peepholes),
+            "coupled": int(self.coupled),
         }
 
     @classmethod
@@ -133,6 +148,8 @@ class Cell:
             attributes["reverse"] != "0",
             attributes["linear_before_reset"] != "0",
             float(attributes["clip"]),
+            attributes["peepholes"] != "0",
+            attributes["coupled"] != "0",
         )
 
 
@@ -144,6 +161,7 @@ def sequence(
     bias: Array | None = None,
     lengths: Array | None = None,
     product: Product | None = None,
+    peepholes: Array | None = None,
 ) -> Array:
     """Compute the definition in the type of the data.
 
@@ -155,6 +173,7 @@ def sequence(
         bias: Bias of the last gate's recurrent product, [hidden], if it is linear before the reset.
         lengths: Lengths of the sequences, [batch]; None if all have all steps.
         product: Product with the state; by default with r.
+        peepholes: Weights of the cell in the input, output and forget gates, [3 * hidden], if there are any.
     """
     by_gate = np.split(r, cell.gates, -1)
     of_state: Product = (lambda h, k: h @ by_gate[k]) if product is None else product
@@ -164,9 +183,12 @@ def sequence(
         h, cut = states[0], (len(r) * k for k in range(1, cell.gates))
         xs = np.split(x[t], list(cut), -1)
         if cell.kind == "lstm":
-            i, o, f = (first(xs[k] + of_state(h, k)) for k in range(3))
-            c = f * states[1] + i * more[0](xs[3] + of_state(h, 3))
-            after: tuple[Array, ...] = (o * more[1](c), c)
+            to_i, to_o, to_f = (0, 0, 0) if peepholes is None else np.split(peepholes, 3)
+            sums, old = [xs[k] + of_state(h, k) for k in range(4)], states[1]
+            i = first(sums[0] + to_i * old)
+            f = 1 - i if cell.coupled else first(sums[2] + to_f * old)
+            c = f * old + i * more[0](sums[3])
+            after: tuple[Array, ...] = (first(sums[1] + to_o * c) * more[1](c), c)
         elif cell.kind == "gru":
             z, reset = (first(xs[k] + of_state(h, k)) for k in range(2))
             late = cell.linear_before_reset
@@ -192,7 +214,8 @@ def _given(cell: Cell, activation: Activation) -> Callable[[Array], Array]:
 def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, lengths: bool) -> Routine:
     """Return the routine of `sequence` in float32, in loops as they are written above.
 
-    Its arguments are x, r, the states, the bias if it is linear before the reset, and lengths (int32) if there are any.
+    Its arguments are x, r, the states, the bias if it is linear before the reset, and peepholes and lengths (int32) if
+    there are any.
     """
     sizes, width = (steps, batch, hidden), cell.gates * hidden
     weights: list[TensorSpec] = [((steps, batch, width), "float32"), ((hidden, width), "float32")]
@@ -205,7 +228,7 @@ def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, length
 
 
 def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -> list[TensorSpec]:
-    """Return shape and dtype of a routine's arguments after the weights: states, bias, lengths, output.
+    """Return shape and dtype of a routine's arguments after the weights: states, bias, peepholes, lengths, output.
 
     Args:
         cell: Cell that each step computes.
@@ -214,7 +237,8 @@ def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -
     """
     steps, batch, hidden = sizes
     arguments: list[TensorSpec] = [((batch, hidden), "float32")] * cell.states
-    arguments += [((hidden,), "float32")] * cell.linear_before_reset + [((batch,), "int32")] * lengths
+    arguments += [((hidden,), "float32")] * cell.linear_before_reset
+    arguments += [((3 * hidden,), "float32")] * cell.peepholes + [((batch,), "int32")] * lengths
     return [*arguments, ((steps + cell.states, batch, hidden), "float32")]
 
 
@@ -289,9 +313,13 @@ class Emitter:
     def new(self, t: ir.Expr, b: ir.Expr, u: ir.Expr) -> list[ir.Expr]:
         """Emit the states after a step."""
         if self.cell.kind == "lstm":
-            i, o, f = (self.gate(0, self.total(t, b, u, k)) for k in range(3))
-            c = T.Bind(f * self.state(1, b, u) + i * self.gate(1, self.total(t, b, u, 3)))
-            return [T.Bind(o * self.gate(2, c)), c]
+            old = self.state(1, b, u)
+            i = self.gate(0, self.total(t, b, u, 0) + self.seen(0, u, old))
+            f = tirx.FloatImm("float32", 1.0) - i
+            if not self.cell.coupled:
+                f = self.gate(0, self.total(t, b, u, 2) + self.seen(2, u, old))
+            c = T.Bind(f * old + i * self.gate(1, self.total(t, b, u, 3)))
+            return [T.Bind(self.gate(0, self.total(t, b, u, 1) + self.seen(1, u, c)) * self.gate(2, c)), c]
         if self.cell.kind == "gru":
             z, column = self.gate(0, self.total(t, b, u, 0)), i64(2 * self.hidden) + u
             inner = self.sums[b, column]
@@ -305,6 +333,12 @@ class Emitter:
         """Return a gate's argument: its product with the state plus that with the data."""
         column = i64(gate * self.hidden) + u
         return self.x[t, b, column] + self.sums[b, column]
+
+    def seen(self, gate: int, u: ir.Expr, cell: ir.Expr) -> ir.Expr:
+        """Return what a gate sees of the cell: its product with a peephole, or 0."""
+        if not self.cell.peepholes:
+            return tirx.FloatImm("float32", 0.0)
+        return self.rest[0][i64(gate * self.hidden) + u] * cell
 
     def gate(self, number: int, x: ir.Expr) -> ir.Var:
         """Emit an activation."""

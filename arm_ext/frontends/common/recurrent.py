@@ -84,6 +84,7 @@ def run_sequence(
     weights: Weights,
     states: Sequence[relax.Expr | None],
     lengths: relax.Expr | None = None,
+    peepholes: Array | None = None,
 ) -> Walked:
     """Emit one direction of a recurrent layer.
 
@@ -94,6 +95,7 @@ def run_sequence(
         weights: Constant weights and biases.
         states: Initial states, [batch, hidden] each; zeros for one that is not given.
         lengths: Lengths of the sequences, int32 [batch]; without them every step counts.
+        peepholes: Weights of the cell in the input, output and forget gates, [3 * hidden], if the cell has any.
     """
     steps, batch = (int(dim) for dim in list(x.ty.shape)[:2])
     hidden, bias, late = weights.hidden, weights.data_bias + weights.state_bias, []
@@ -105,7 +107,8 @@ def run_sequence(
         product = builder.emit(_R.add(product, relax.const(bias)))
     routine = recurrent_routine(cell, steps, batch, hidden, lengths=lengths is not None)
     held = [product, relax.const(weights.state)]
-    return _walked(builder, cell, routine, held, states, [*late, *([] if lengths is None else [lengths])])
+    others = [*late, *([] if peepholes is None else [relax.const(peepholes)])]
+    return _walked(builder, cell, routine, held, states, [*others, *([] if lengths is None else [lengths])])
 
 
 def run_sequence_of_integers(

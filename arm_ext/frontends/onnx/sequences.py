@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of LSTM, GRU and RNN nodes to one call for all steps, without replacing them in ONNX.
 
-It takes nodes with constant float32 weights and biases, supported activations, no peepholes, and no coupled input and
-forget gates. `recurrent` expands all others.
+It takes nodes with constant float32 weights, biases and peepholes, and supported activations. `recurrent` expands all
+others.
 
 `recurrent` replaces a DynamicQuantizeLSTM by an LSTM with the attribute `OF_INTEGERS`. Its inputs have other meanings:
 X is the product with the data of all directions, biases included, [steps, batch, directions * 4 * hidden]; R are
@@ -37,9 +37,20 @@ BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, Tr
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """The activations of a node that names none."""
 
-_ACTIVATIONS = {"Sigmoid": "sigmoid", "Tanh": "tanh", "Relu": "relu", "HardSigmoid": "hard_sigmoid"}
+_ACTIVATIONS = {
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "Relu": "relu",
+    "HardSigmoid": "hard_sigmoid",
+    "LeakyRelu": "leaky_relu",
+    "ThresholdedRelu": "thresholded_relu",
+    "Softsign": "softsign",
+}
 
 OF_INTEGERS = "of_integers"
+
+_PEEPHOLES = 7
+"""Index of the input P of an LSTM."""
 
 _R = relax.op
 
@@ -54,9 +65,9 @@ def is_loop(e: Expansion) -> bool:
     if of_integers(e.node):
         return True
     x, w, r, b, lengths, _, *others = e.inputs("X W R B? lengths? h? c? P?")
-    if others[1] or e.attribute("input_forget", 0) or cells_of(e.node) is None:
+    if cells_of(e.node) is None:
         return False
-    constants = [e.value(value) for value in (w, r, b) if value]
+    constants = [e.value(value) for value in (w, r, b, others[1]) if value]
     if any(value is None or value.dtype != np.float32 for value in constants):
         return False
     if lengths and e.value(lengths) is not None:
@@ -95,7 +106,9 @@ def cells_of(node: onnx.NodeProto) -> tuple[Cell, ...] | None:
             return None
         functions = (Activation(_ACTIVATIONS[each.name], tuple(each.numbers.values())) for each in chosen)
         linear, clip = bool(given.get("linear_before_reset", 0)), float(given.get("clip", 0.0))
-        cells.append(Cell(kind.lower(), tuple(functions), backward, linear, clip))
+        peepholes = kind == "LSTM" and any(node.input[_PEEPHOLES : _PEEPHOLES + 1])
+        coupled = kind == "LSTM" and bool(given.get("input_forget", 0))
+        cells.append(Cell(kind.lower(), tuple(functions), backward, linear, clip, peepholes, coupled))
     return tuple(cells)
 
 
@@ -109,7 +122,7 @@ def sequences(
         node: An LSTM, GRU or RNN.
         inputs: Inputs of the node.
     """
-    x, w, r, b, lengths, *initial = cast("list[Any]", [*inputs, *[None] * 7][:7])
+    x, w, r, b, lengths, *initial, p = cast("list[Any]", [*inputs, *[None] * 8][:8])
     cells = cells_of(node) or ()
     batch_first = bool(_steps_axis(node))
     initial = initial[: cells[0].states]
@@ -126,7 +139,9 @@ def sequences(
             product, integers = _integers(builder, x, d, w, r)
             ways.append(run_sequence_of_integers(builder, cell, product, integers, states, lengths))
         else:
-            ways.append(run_sequence(builder, cell, x, _weights(cell, d, w, r, b), states, lengths))
+            peepholes = None if p is None or not cell.peepholes else np.ascontiguousarray(_array(p)[d])
+            weights = _weights(cell, d, w, r, b)
+            ways.append(run_sequence(builder, cell, x, weights, states, lengths, peepholes))
     return relax.Tuple(_outputs(builder, ways, batch_first=batch_first))
 
 

@@ -148,7 +148,7 @@ def layer_of(workload: Workload, name: str, composites: Sequence[str], first: in
         return declined(name, "a dimension is 0", "1 or more", str(x.shape))
     kind = workload.composite.removeprefix("arm.").removesuffix("_dynamic")
     cell = Cell.of(kind, dict(workload.attributes))
-    lengths = len(workload.operands) - first > cell.states + cell.linear_before_reset
+    lengths = len(workload.operands) - first > cell.states + cell.linear_before_reset + cell.peepholes
     return Layer(cell, x.shape[0], x.shape[1], r.shape[0], lengths)
 
 
@@ -346,15 +346,27 @@ class _Gates:
 
     def lstm(self, totals: Sequence[ir.Expr]) -> None:
         """Emit c' = f c + i g and h' = o u(c')."""
-        i, o, f = (self.activated(0, total) for total in totals[:3])
         old = self.state(1)
+        if self.cell.peepholes:  # the output gate waits for the new cell
+            i, f = (self.activated(0, self.seeing(totals[gate], gate, old)) for gate in (0, 2))
+        else:
+            i, o, f = (self.activated(0, total) for total in totals[:3])
+        if self.cell.coupled:
+            f = T.Bind(self.v.const(1) - i)
         c = self.v.fma(f, old, T.Bind(i * self.activated(1, totals[3])))
+        if self.cell.peepholes:
+            o = self.activated(0, self.seeing(totals[1], 1, c))
         self.put(T.Bind(o * self.activated(2, c)))
         if self.of.layer.lengths:
             goes_on = self.of.goes_on[self.row]
             goes_on = goes_on if self.lanes == 1 else tirx.Broadcast(goes_on, self.lanes)
             c = T.Bind(tirx.Select(goes_on, c, old))
         store(self.of.output, c, self.of.state(1, self.row) + self.unit, self.lanes)
+
+    def seeing(self, total: ir.Expr, gate: int, cell: ir.Expr) -> ir.Var:
+        """Return a gate's sum plus its product of the cell and a peephole."""
+        at = i64(gate * self.of.layer.hidden) + self.unit
+        return self.v.fma(load(self.of.rest[0], at, self.lanes), cell, total)
 
     def gru(self, z: ir.Expr, total: ir.Expr) -> None:
         """Emit h' = n + z (h - n)."""
@@ -382,9 +394,20 @@ def _hard_sigmoid(v: Vector, x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
     return v.minimum(v.maximum(v.fma(x, v.const(alpha), v.const(beta)), 0), 1)
 
 
+def _leaky_relu(v: Vector, x: ir.Expr, alpha: float) -> ir.Expr:
+    return tirx.Select(x < v.const(0), x * v.const(alpha), x)
+
+
+def _thresholded_relu(v: Vector, x: ir.Expr, alpha: float) -> ir.Expr:
+    return tirx.Select(x > v.const(alpha), x, v.const(0))
+
+
 _FUNCTIONS: dict[str, Callable[..., ir.Expr]] = {
     "sigmoid": activation_f32.sigmoid,
     "tanh": activation_f32.tanh,
     "relu": lambda v, x: v.maximum(x, 0),
     "hard_sigmoid": _hard_sigmoid,
+    "leaky_relu": _leaky_relu,
+    "thresholded_relu": _thresholded_relu,
+    "softsign": lambda v, x: x / (v.const(1) + v.absolute(x)),
 }
