@@ -8,7 +8,7 @@ from arm_ext.frontends.onnx.expansion import CONTRIB
 # Domain → what its operators are, and what to do about them.
 _DOMAINS = {
     "ai.onnx.contrib": "of onnxruntime-extensions: run it before or after the package",
-    "ai.onnx.ml": "of strings, maps or support vectors: run it before or after the package",
+    "ai.onnx.ml": "of strings or maps: run it before or after the package",
     "ai.onnx.preview.training": "of training: export the model for inference",
     "com.microsoft.extensions": "of onnxruntime-extensions: run it before or after the package",
     "com.microsoft.nchwc": "onnxruntime's layout for the machine that it ran on: "

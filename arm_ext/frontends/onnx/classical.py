@@ -12,7 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.onnx import trees
+from arm_ext.frontends.onnx import svm, trees
 from arm_ext.frontends.onnx.expansion import Expand, Expansion
 from arm_ext.frontends.onnx.forms import like, reduce, reshape
 from arm_ext.frontends.onnx.scores import (
@@ -212,6 +212,8 @@ _STANDARD: dict[str, Expand] = {
     "LinearClassifier": _linear_classifier,
     "LinearRegressor": _linear_regressor,
     "Normalizer": _normalizer,
+    "SVMClassifier": svm.classifier,
+    "SVMRegressor": svm.regressor,
     "Scaler": _scaler,
     "TreeEnsemble": trees.tree_ensemble,
     "TreeEnsembleClassifier": trees.classifier,

@@ -14,8 +14,8 @@ from skl2onnx import to_onnx
 from skl2onnx._supported_operators import build_sklearn_operator_name_map
 from sklearn.base import is_regressor
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.svm import SVC, SVR, NuSVR, OneClassSVM
 
-from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.selftest import run_on_host
 
@@ -34,11 +34,16 @@ QUICK = (
         "KNeighborsClassifier",
         "MinMaxScaler",
     ),
-    *("LogisticRegression", "MLPRegressor", "PCA", "PolynomialFeatures", "RandomForestClassifier", "Ridge"),
+    *(
+        "LogisticRegression",
+        "MLPRegressor",
+        "PCA",
+        "PolynomialFeatures",
+        "RandomForestClassifier",
+        "Ridge",
+        "SVC",
+    ),
 )
-# What the converter cannot write of these data, or onnxruntime not run; support vectors and functions of a domain that
-# the model does not define are refused.
-SUPPORT_VECTORS = ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR")
 # Distances of a point to itself, and products that cancel, are rounding errors alone.
 OF_ROUNDING = ("KNeighborsTransformer", "KernelPCA", "KMeans", "MiniBatchKMeans")
 
@@ -80,10 +85,6 @@ def same(model: onnx.ModelProto, x: np.ndarray, bound: float = 1e-6) -> None:
 )
 def test_every_estimator_as_its_converter_writes_it(name: str):
     model, x = exported(name, SPECIES)
-    if name in SUPPORT_VECTORS:
-        with pytest.raises(ModelError, match="support vectors"):
-            import_onnx(model, {"X": x.shape})
-        return
     if name in ("RadiusNeighborsClassifier", "_ConstantPredictor", "KNNImputer"):
         pytest.xfail("onnxruntime does not run the model, or it calls functions that it does not define")
     same(model, x, 0.7 if name in OF_ROUNDING else 1e-6)
@@ -114,3 +115,19 @@ def test_xgboost(classifies: bool):
     x = (FLOWERS if classifies else PATIENTS).astype(np.float32)
     made = kind(n_estimators=7).fit(x, SPECIES if classifies else PROGRESS)
     same(convert_xgboost(made, initial_types=[("x", FloatTensorType([None, x.shape[1]]))]), x[:ROWS])
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_support_vectors(kernel: str, classes: int):
+    x = FLOWERS.astype(np.float32)
+    made = SVC(kernel=kernel).fit(x, np.minimum(SPECIES, classes - 1))
+    # Of polynomials of degree 3, onnxruntime has its own rounding.
+    same(to_onnx(made, x[:1], target_opset={"": 18, "ai.onnx.ml": 3}), x[:ROWS], 2e-5)
+
+
+@pytest.mark.parametrize("made", [SVR(), NuSVR(kernel="poly"), OneClassSVM()], ids=["svr", "nu", "one class"])
+def test_support_vectors_of_regressions(made: Any):
+    x = PATIENTS.astype(np.float32)
+    made.fit(x, PROGRESS)
+    same(to_onnx(made, x[:1], target_opset={"": 18, "ai.onnx.ml": 3}), x[:ROWS], 2e-6)
