@@ -19,8 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, create_calibrator
-from onnxruntime.quantization.calibrate import TensorsData
+from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType
+from onnxruntime.quantization.calibrate import (
+    EntropyCalibrater,
+    MinMaxCalibrater,
+    PercentileCalibrater,
+    TensorsData,
+)
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 from arm_ext.common.errors import ArmExtError, ModelError, UsageError
@@ -29,7 +34,7 @@ from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.frontends.onnx.reference import LimitedSession
+from arm_ext.frontends.onnx.reference import open_file, write_optimised
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.onnx.values import values_read
@@ -50,14 +55,14 @@ from arm_ext.quantization.steps import Feed, Steps
 from arm_ext.quantization.weight_only import OPSETS, WeightOnly, quantize_weights
 
 _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
-    "minmax": (CalibrationMethod.MinMax, {}),
-    "percentile": (CalibrationMethod.Percentile, {}),
+    "minmax": (MinMaxCalibrater, {}),
+    "percentile": (PercentileCalibrater, {"symmetric": True}),
     # The histogram's bins as in TensorRT's calibrator, whose algorithm this is. onnxruntime's default, one bin for
     # each of the 128 levels, leaves nothing to choose and gives the ranges of min-max; its quantize_static takes no
     # other number, which is why its two halves are called here one by one.
-    "entropy": (CalibrationMethod.Entropy, {"num_bins": 2048}),
+    "entropy": (EntropyCalibrater, {"num_bins": 2048}),
     # Its histograms alone; the ranges are of `mse_ranges`.
-    "mse": (CalibrationMethod.Percentile, {"num_bins": 2048}),
+    "mse": (PercentileCalibrater, {"symmetric": True, "num_bins": 2048}),
 }
 
 _OPERATORS = sorted({*QLinearOpsRegistry, *QDQRegistry})
@@ -363,18 +368,15 @@ def _ranges(
     operators: Sequence[str] = _OPERATORS,
 ) -> Any:
     """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
-    calibration, options = _METHODS[method]
+    make, options = _METHODS[method]
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "model.onnx"
         onnx.save(proto, source)
-        calibrator = create_calibrator(
-            source,
-            operators,
-            augmented_model_path=str(Path(scratch) / "augmented.onnx"),
-            calibrate_method=calibration,
-            extra_options=options,
-        )
-        calibrator.infer_session = LimitedSession(calibrator.infer_session, source.read_bytes())
+        augmented = Path(scratch) / "augmented.onnx"
+        # Not create_calibrator: it opens a session in this process, which the model may end.
+        calibrator = make(source, operators, str(augmented), **options)
+        calibrator.augment_graph()
+        calibrator.infer_session = open_file(augmented, optimised=False)
         calibrator.collect_data(_Reader(feeds(source)))
         if method == "mse":
             return TensorsData(CalibrationMethod.MinMax, mse_ranges(calibrator.collector.histogram_dict))
@@ -453,15 +455,10 @@ def fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model with batch norms in its convolutions: between the two a quantised value would cost accuracy."""
     if not any(node.op_type == "BatchNormalization" for node in proto.graph.node):
         return proto
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.log_severity_level = 4
     with tempfile.TemporaryDirectory() as scratch:
-        options.optimized_model_filepath = str(Path(scratch) / "folded.onnx")
-        onnxruntime.InferenceSession(
-            proto.SerializeToString(), options, ["CPUExecutionProvider"], disabled_optimizers=_RENAMING
-        )
-        return onnx.load(options.optimized_model_filepath)
+        path = Path(scratch) / "folded.onnx"
+        write_optimised(proto.SerializeToString(), path, _RENAMING)
+        return onnx.load(path)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,6 @@ from onnx import helper
 from tvm import relax
 
 from arm_ext.common.errors import ModelError, UsageError
-from arm_ext.frontends.common.apart import run_apart
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_values, size_text
@@ -33,7 +32,6 @@ from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
 from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES, refuse_heavy, serialise, sha256, with_constants_of
-from relay_passes.canonicalize.define_division import divides_integers
 
 
 @ending_blocks_on_error()
@@ -75,10 +73,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         outputs=outputs,
         nodes=program.nodes,
         quantized=program.quantized,
-        # On x86 onnxruntime ends the process at a division that has no quotient.
-        reference=partial(run_apart, partial(reference, source), "onnxruntime")
-        if divides_integers(program.mod)
-        else partial(reference, source),
+        reference=partial(reference, source),
     )
 
 
