@@ -106,6 +106,11 @@ VARIABLES = cases(
         _env("cache-empty", ARM_EXT_CACHE="", exits=frozenset({0, 2, 3}), writes=(*_P, "../home/.cache", "../home/.cache/*"), seconds=240),
         _env("cache-dangling", "cache|c", ARM_EXT_CACHE="{work}/c", make=link("c", "/nope/x"), exits=frozenset({0, 2, 3})),
         _env("cache-full", "space", ARM_EXT_CACHE="{work}/mounted", make=lambda work: mount(work, "64k"), needs="root", exits=frozenset({0, 3}), writes=(*_P, "mounted/*"), seconds=120),
+        *(
+            _env(f"cache-{what}", "ARM_EXT_CACHE|", _MLP, ARM_EXT_CACHE=f"{{work}}/{name}", exits=frozenset({0, 3}), writes=(*_P, f"{name}*"), seconds=120)
+            for what, name in (("colon", "a:b"), ("comma", "a,b"), ("percent", "a%b"), ("quotes", "a'b\"c"), ("newline", "a\nb"), ("dash", "-o"), ("semicolon", "a;b"), ("backslash", "a\\b"), ("space", "a b"), ("hash", "a#b"))
+        ),
+        _env("cache-dash-relative", "", _MLP, ARM_EXT_CACHE="-o", exits=frozenset({0, 3}), writes=(*_P, "-o*"), seconds=120),
         _env("tmp-missing", TMPDIR="/nope", exits=frozenset({0, 3}), says="TMPDIR|/nope"),
         _env("tmp-is-file", TMPDIR="{assets}/relu.onnx", exits=frozenset({0, 3}), says="TMPDIR|relu"),
         _env("tmp-read-only", TMPDIR="{work}/t", exits=frozenset({0, 3}), says="TMPDIR|t", make=read_only("t")),
@@ -172,6 +177,11 @@ LIMITS = cases(
         _limit("file-size-1k", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit"),
         _limit("file-size-1k-arm", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit", _MLP),
         _limit("file-size-8k", resource.RLIMIT_FSIZE, 8192, "large|space|limit|ulimit"),
+        _limit("stack-64k", resource.RLIMIT_STACK, 64 << 10, "stack|memory"),
+        _limit("files-12-arm", resource.RLIMIT_NOFILE, 12, "files|open", _MLP),
+        _limit("run-files-12", resource.RLIMIT_NOFILE, 12, "files|open", _RUN),
+        _limit("run-file-size-0", resource.RLIMIT_FSIZE, 0, "", _RUN, terse=True),
+        _limit("targets-files-5", resource.RLIMIT_NOFILE, 5, "files|open", ("targets",)),
         _limit("stack-256k", resource.RLIMIT_STACK, 256 << 10, "stack|memory"),
         _limit("stack-1m", resource.RLIMIT_STACK, 1 << 20, "stack|memory"),
         _limit("memory-600m", resource.RLIMIT_AS, 600 << 20, "memory|addresses"),
