@@ -5,6 +5,7 @@ import errno
 import os
 import resource
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -40,6 +41,9 @@ _OUT_OF_MEMORY = (
 )
 # Bytes of address space that Python needs to load a library: with less it ends while loading, or hangs.
 _LEAST_ADDRESSES = {"TVM with LLVM": 1 << 30, "numpy": 150 << 20}
+# Files that are open while modules and libraries load, and bytes of stack of threads that run LLVM.
+_LEAST_FILES = 12
+_LEAST_STACK = 256 << 10
 
 
 def why(error: OSError, place: Path | str) -> str:
@@ -92,6 +96,27 @@ def require_addresses(library: Literal["TVM with LLVM", "numpy"]) -> None:
             f"this shell allows a process {limit / 1e6:,.0f} MB of addresses, and {library} takes "
             f"{least / 1e6:,.0f} MB: raise the limit (ulimit -v)"
         )
+
+
+def require_surroundings() -> None:
+    """Raise EnvError if a command cannot even load what it needs: few open files, a short stack, a far clock.
+
+    With a short stack native code ends the process; Python counts nanoseconds in 64 bits.
+    """
+    for number, option, what, least in (
+        (resource.RLIMIT_NOFILE, "-n", "open files", _LEAST_FILES),
+        (resource.RLIMIT_STACK, "-s", "bytes of stack", _LEAST_STACK),
+    ):
+        limit, _ = resource.getrlimit(number)
+        if limit != resource.RLIM_INFINITY and limit < least:
+            raise EnvError(
+                f"this shell allows a process {limit:,} {what}, and loading takes {least:,}: raise the limit "
+                f"(ulimit {option})"
+            )
+    try:
+        time.time()
+    except OverflowError as error:
+        raise EnvError("the clock of this machine is beyond the year 2262; set it (date -s)") from error
 
 
 def out_of_memory(why: str = "") -> EnvError:

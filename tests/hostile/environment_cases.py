@@ -145,6 +145,8 @@ VARIABLES = cases(
         _env("debug-nonsense", ARM_EXT_DEBUG="maybe"),
         _env("cc-variables", CC="/nope", CXX="/nope", LD="/nope", CFLAGS="-nope", LDFLAGS="-nope"),
         _env("ld-library-path", LD_LIBRARY_PATH="/nope:"),
+        _env("run-cache-colon", "cache folder .*ARM_EXT_CACHE", _RUN, ARM_EXT_CACHE="{work}/a:b", exits=ENV, writes=("a:b",), seconds=30),
+        _env("run-cache-comma", "cache folder .*ARM_EXT_CACHE", _RUN, ARM_EXT_CACHE="{work}/a,b", exits=ENV, writes=("a,b",), seconds=30),
         _env("run-no-qemu", "qemu", _RUN, PATH="/nope", exits=ENV),
         _env("run-tmp-missing", "TMPDIR|/nope|", _RUN, TMPDIR="/nope", exits=frozenset({0, 3})),
         _env("run-tmp-full", "space", _RUN, TMPDIR="{work}/mounted", make=lambda work: mount(work, "4k"), needs="root", exits=frozenset({0, 3})),
