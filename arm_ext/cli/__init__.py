@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -93,6 +94,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except EnvError as err:  # before the first thread, which a short stack would end
         click.echo(f"error: {err}", err=True)
         sys.exit(err.exit_code)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # those of libraries say nothing of the model
     process.prepare()
     try:
         Path.cwd()

@@ -34,7 +34,7 @@ from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.frontends.onnx.reference import open_file, write_optimised
+from arm_ext.frontends.onnx.reference import IsolatedSession, open_file, write_optimised
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.onnx.values import values_read
@@ -74,6 +74,9 @@ _MIN_OPSET = 13
 _RENAMING = ["MatMulAddFusion"]
 
 _NO_STEPS = Steps()
+
+# From here on, bounds of a histogram's bins may overflow float32.
+_LARGEST = 1e34
 
 # Levels of onnxruntime's logger: its default, and one that is never reached.
 _WARNING, _FATAL = 2, 4
@@ -376,8 +379,15 @@ def _ranges(
         # Not create_calibrator: it opens a session in this process, which the model may end.
         calibrator = make(source, operators, str(augmented), **options)
         calibrator.augment_graph()
-        calibrator.infer_session = open_file(augmented, optimised=False)
-        calibrator.collect_data(_Reader(feeds(source)))
+        calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False))
+        try:
+            calibrator.collect_data(_Reader(feeds(source)))
+        except (ValueError, IndexError) as err:  # of histograms whose bins have no finite bounds
+            if not watched.large:
+                raise
+            raise ValueError(
+                f"{watched.large}, which is too large for a histogram: scale the samples, or calibrate by minmax"
+            ) from err
         if method == "mse":
             return TensorsData(CalibrationMethod.MinMax, mse_ranges(calibrator.collector.histogram_dict))
         return calibrator.compute_data()
@@ -441,6 +451,29 @@ def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequ
         return _insert_qdq(model, ranges, keep_float, operators)
 
 
+class _Watched:
+    """A session that notes the first value that is too large for a histogram.
+
+    Attributes:
+        large: The value, with its tensor and sample; "" while there is none.
+    """
+
+    def __init__(self, session: IsolatedSession) -> None:
+        self._session, self._sample, self.large = session, -1, ""
+        self.get_inputs, self.get_outputs = session.get_inputs, session.get_outputs
+
+    def run(self, names: Sequence[str] | None, feed: Feed) -> list[npt.NDArray[Any]]:
+        found = self._session.run(names, feed)
+        self._sample += 1
+        for output, value in zip(self.get_outputs(), found, strict=True):
+            if self.large or not np.issubdtype(value.dtype, np.floating):
+                continue
+            most = float(np.max(np.abs(value), initial=0))
+            if not most < _LARGEST:
+                self.large = f"'{output.name}' has a value of {most:.3g} in sample {self._sample} (from 0)"
+        return found
+
+
 class _Reader:
     """Samples in the form of onnxruntime's CalibrationDataReader."""
 
@@ -468,7 +501,8 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.WARNING)
     onnxruntime.set_default_logger_severity(_FATAL)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        # What overflows is told of by an error.
+        with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
             yield
     finally:
         logging.disable(before)
