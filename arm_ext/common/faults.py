@@ -31,9 +31,13 @@ _NO_SPACE = 1 << 16
 # Messages of libc, LLVM and zig when the disk is full.
 _SAID = ("No space left on device", "NoSpaceLeft", "Disk quota exceeded")
 
-# Messages of C++'s std::bad_alloc, of Python's threads, and of the loader of libraries.
+_NO_MEMORY = "there is not enough memory here"
+# Messages of C++'s std::bad_alloc, of onnxruntime, of protobuf, of Python's threads, and of the loader of libraries.
 _OUT_OF_MEMORY = (
+    _NO_MEMORY,
     "std::bad_alloc",
+    "Failed to allocate memory for requested buffer",
+    "Arena alloc failed",
     "can't start new thread",
     "Cannot allocate memory",
     "cannot allocate memory",
@@ -77,7 +81,7 @@ def environment(error: OSError, *folders: Path) -> EnvError:
     return EnvError(f"{why(error, place)}; make room, or name another folder" if full else why(error, place))
 
 
-def is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory, or a limit on it, is exhausted.
 
     C++ reports that in other words, and starting a thread needs memory for its stack.
@@ -121,7 +125,7 @@ def require_surroundings() -> None:
 
 def out_of_memory(why: str = "") -> EnvError:
     """Return the EnvError for a lack of memory."""
-    return EnvError(f"there is not enough memory here{f': {why}' if why else ''}")
+    return EnvError(f"{_NO_MEMORY}{f': {why}' if why else ''}")
 
 
 def full_disk(*folders: Path) -> Path | None:

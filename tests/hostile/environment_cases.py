@@ -6,8 +6,10 @@ import resource
 import signal
 from pathlib import Path
 
+import numpy as np
+
 from tests.hostile.case import DONE, ENVIRONMENT, USAGE, Case, both, cases
-from tests.hostile.models import folder, link, put, read_only, relu, saved
+from tests.hostile.models import constant, folder, link, node, put, read_only, relu, saved
 from tests.hostile.package_cases import copy, mount
 
 OK = frozenset({DONE})
@@ -158,6 +160,15 @@ VARIABLES = cases(
 )  # fmt: skip
 
 
+def _heavy(work: Path) -> None:
+    """Write a model with half a GiB of weights."""
+    side = 8192
+    names = ("x", "m", "y")
+    nodes = [node("MatMul", [names[k], f"w{k}"], [names[k + 1]], f"mm{k}") for k in range(2)]
+    weights = [constant(f"w{k}", np.ones((side, side)), "float32") for k in range(2)]
+    saved(relu(nodes, (1, side), weights=weights))(work)
+
+
 def _limit(
     what: str, number: int, value: int, says: str = "", run: tuple[str, ...] = _COMPILE, **more: object
 ) -> tuple[object, ...]:
@@ -189,6 +200,10 @@ LIMITS = cases(
         _limit("memory-600m", resource.RLIMIT_AS, 600 << 20, "memory|addresses"),
         # 127: glibc aborts where a thread's memory cannot be had.
         _limit("memory-1200m", resource.RLIMIT_AS, 1200 << 20, "memory", exits=frozenset({0, 3, 127}), terse=True),
+        *(
+            _limit(f"memory-{megabytes}m-for-weights", resource.RLIMIT_AS, megabytes << 20, r"^error: there is not enough memory here", ("compile", "m.onnx", "--target", "host", "-o", "p"), make=_heavy, exits=frozenset({0, 3, 127}))
+            for megabytes in (1800, 2200)
+        ),
         _limit("cpu-3s", resource.RLIMIT_CPU, 3, "", exits=frozenset({0, 3, 152, 137}), writes=(*_P, ".arm-ext-*", ".arm-ext-*/*", *_TMP)),
         _limit("locked-0", resource.RLIMIT_MEMLOCK, 0, ""),
         _limit("run-file-size-1k", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit|", _RUN, exits=frozenset({0, 3, 4})),

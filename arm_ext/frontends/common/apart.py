@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Generic, NoReturn, TypeVar
 
 from arm_ext.common.errors import EnvError
-from arm_ext.common.faults import is_out_of_memory
+from arm_ext.common.faults import is_out_of_memory, out_of_memory
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -108,7 +108,7 @@ class Apart(Generic[Job, Answer]):
         if code == -signal.SIGKILL:
             return "it was killed, as the system does when memory ends"
         if is_out_of_memory(RuntimeError(last)):
-            return "there is not enough memory here"
+            return str(out_of_memory())
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return f"it ended its process with {how}{f' ({last})' if last else ''}"
 

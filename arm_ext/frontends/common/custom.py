@@ -183,6 +183,8 @@ def what_users_raised(error: BaseException) -> str:
         return "it calls itself without end"
     try:
         reason = reason_of(error)
+    except ArmExtError:  # memory ended
+        raise
     except Exception:  # the message is code of the user, too
         reason = ""
     kind = type(error).__name__

@@ -23,7 +23,7 @@ from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_values, size_text
 from arm_ext.frontends.common.open_sizes import refuse_open_sizes
-from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.limits import check_attributes, check_required
@@ -110,7 +110,7 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
         refuse_heavy(proto, path.name)
         onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
     except DecodeError as err:
-        raise UsageError(f"{path}: not an ONNX model, or a truncated one ({err})") from err
+        raise UsageError(f"{path}: not an ONNX model, or a truncated one ({reason_of(err)})") from err
     except (onnx.checker.ValidationError, OSError) as err:
         raise UsageError(f"{path}: its external weights cannot be read: {err}") from err
     check_nesting(proto)
