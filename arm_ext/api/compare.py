@@ -26,7 +26,7 @@ from arm_ext.frontends.load import import_model, with_values
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.peers import empty
-from arm_ext.measure.peers.catalog import Peer, parse_peers
+from arm_ext.measure.peers.catalog import PEERS, Peer, parse_peers
 from arm_ext.measure.peers.comparison import Absent, Comparison, Counts, Row, row
 from arm_ext.measure.peers.count import Guest, PeerRun, fetch
 from arm_ext.measure.peers.files import model_format, weight_bytes
@@ -157,6 +157,17 @@ def _given(peers: Sequence[Peer], source: Path, models: Mapping[str, Path]) -> d
             raise UsageError(f"{own}: {peer.name} takes {peer.format} files, and this is {model_format(own)}")
         if own is not None or (source.is_file() and model_format(source) == peer.format):
             files[peer.name] = own or source
+    if (
+        not files
+        and source.is_file()
+        and model_format(source) not in {known.format for known in PEERS.values()}
+    ):
+        takes = " and ".join(f"{peer.name} takes {peer.format} files" for peer in peers)
+        options = " or ".join(f"--{peer.name}-model FILE.{peer.format}" for peer in peers)
+        raise UsageError(
+            f"{source}: {takes}, and this is {model_format(source)}: convert the same network, and name the result by "
+            f"{options}"
+        )
     return files
 
 

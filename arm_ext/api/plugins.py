@@ -21,7 +21,7 @@ import tvm
 
 from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.stdout import importing_code_of_users
-from arm_ext.frontends.common.custom import Convert, blaming, converters
+from arm_ext.frontends.common.custom import Convert, blaming, converters, is_ours, what_users_raised
 from relay_passes import Rule
 from relay_passes.rewriter.rule import Match
 from schedules.diagnostic import Diagnostic
@@ -133,17 +133,18 @@ def _module(path: Path) -> Any:
     try:
         with importing_code_of_users():
             spec.loader.exec_module(module)
-    except ArmExtError:
-        raise
-    except (Exception, SystemExit) as err:  # plugin code can raise any type
-        raise UsageError(f"plugin {path}, line {_line(err, path)}: {type(err).__name__}: {err}") from err
+    except BaseException as err:  # plugin code can raise any type
+        if is_ours(err):
+            raise
+        raise UsageError(f"plugin {path}, line {_line(err, path)}: {what_users_raised(err)}") from err
     return module
 
 
 def _line(err: BaseException, path: Path) -> int:
     if isinstance(err, SyntaxError) and err.lineno is not None:
         return err.lineno
-    own = [f.lineno for f in traceback.extract_tb(err.__traceback__) if Path(f.filename) == path]
+    frames = traceback.extract_tb(err.__traceback__)
+    own = [f.lineno for f in frames if Path(f.filename) == path.absolute()]
     return own[-1] if own and own[-1] is not None else 1
 
 

@@ -12,6 +12,7 @@ from arm_ext.board.base import Board
 from arm_ext.board.confine import confined
 from arm_ext.board.process import ServerProcess
 from arm_ext.board.session import Address, BoardLostError, Session
+from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.native.build import board_server, qemu_plugin, runtime_libs
 from arm_ext.target.profiles import PROFILES
@@ -79,6 +80,7 @@ class VirtualServer:
             UsageError: QEMU has no such CPU.
         """
         qemu, root = emulator()
+        _check_cache()
         server, libs = board_server(), runtime_libs()
         plugin = qemu_plugin() if counting else None
 
@@ -91,7 +93,7 @@ class VirtualServer:
             line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
             options = ",by_thread=on" * (threads > 1) + ",calls=on" * calls
             options += ",l1={},l2={}".format(*caches) if caches else ""
-            line += ["-plugin", f"{plugin},out={dump}{options}"] if plugin else []
+            line += ["-plugin", f"{counting_to(plugin, dump)}{options}"] if plugin else []
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
             line += ["--tracker", tracker, "--key", key] if tracker else []
@@ -222,6 +224,22 @@ def _address(host: str) -> str:
 def _ready(log: str) -> str | None:
     match = re.search(r"^READY (\d+)$", log, re.MULTILINE)
     return match and match[1]
+
+
+def counting_to(plugin: Path, dump: Path) -> str:
+    """Return the value of QEMU's option -plugin, in which commas separate, for a plugin that writes to a file."""
+    file, out = (str(path).replace(",", ",,") for path in (plugin, dump))
+    return f"file={file},out={out}"
+
+
+def _check_cache() -> None:
+    """Refuse a cache folder whose libraries neither QEMU's option -E nor the loader's library path can name."""
+    folder = cache_folder()
+    if found := [each for each in ":;," if each in str(folder)]:
+        raise EnvError(
+            f"the virtual board cannot load libraries from the cache folder {folder}, whose path has a {found[0]!r}: "
+            "name another by ARM_EXT_CACHE"
+        )
 
 
 def _explain(log: str, cpu: str, qemu: str) -> EnvError | UsageError:

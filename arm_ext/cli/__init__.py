@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from arm_ext.common.faults import (
     is_out_of_memory,
     out_of_memory,
     require_addresses,
+    require_surroundings,
     why,
 )
 from arm_ext.common.scratch import temporary_files
@@ -87,6 +89,13 @@ def group() -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line and exit with its code; an error becomes a message, never a traceback."""
     os.environ["PYTHONSAFEPATH"] = "1"  # processes of ours import nothing from the working folder
+    try:
+        require_surroundings()
+    except EnvError as err:  # before the first thread, which a short stack would end
+        click.echo(f"error: {err}", err=True)
+        sys.exit(err.exit_code)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # those of libraries say nothing of the model
     process.prepare()
     try:
         Path.cwd()

@@ -5,6 +5,7 @@ import errno
 import os
 import resource
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -30,9 +31,13 @@ _NO_SPACE = 1 << 16
 # Messages of libc, LLVM and zig when the disk is full.
 _SAID = ("No space left on device", "NoSpaceLeft", "Disk quota exceeded")
 
-# Messages of C++'s std::bad_alloc, of Python's threads, and of the loader of libraries.
+_NO_MEMORY = "there is not enough memory here"
+# Messages of C++'s std::bad_alloc, of onnxruntime, of protobuf, of Python's threads, and of the loader of libraries.
 _OUT_OF_MEMORY = (
+    _NO_MEMORY,
     "std::bad_alloc",
+    "Failed to allocate memory for requested buffer",
+    "Arena alloc failed",
     "can't start new thread",
     "Cannot allocate memory",
     "cannot allocate memory",
@@ -40,6 +45,9 @@ _OUT_OF_MEMORY = (
 )
 # Bytes of address space that Python needs to load a library: with less it ends while loading, or hangs.
 _LEAST_ADDRESSES = {"TVM with LLVM": 1 << 30, "numpy": 150 << 20}
+# Files that are open while modules and libraries load, and bytes of stack of threads that run LLVM.
+_LEAST_FILES = 12
+_LEAST_STACK = 256 << 10
 
 
 def why(error: OSError, place: Path | str) -> str:
@@ -73,7 +81,7 @@ def environment(error: OSError, *folders: Path) -> EnvError:
     return EnvError(f"{why(error, place)}; make room, or name another folder" if full else why(error, place))
 
 
-def is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory, or a limit on it, is exhausted.
 
     C++ reports that in other words, and starting a thread needs memory for its stack.
@@ -94,9 +102,30 @@ def require_addresses(library: Literal["TVM with LLVM", "numpy"]) -> None:
         )
 
 
+def require_surroundings() -> None:
+    """Raise EnvError if a command cannot even load what it needs: few open files, a short stack, a far clock.
+
+    With a short stack native code ends the process; Python counts nanoseconds in 64 bits.
+    """
+    for number, option, what, least in (
+        (resource.RLIMIT_NOFILE, "-n", "open files", _LEAST_FILES),
+        (resource.RLIMIT_STACK, "-s", "bytes of stack", _LEAST_STACK),
+    ):
+        limit, _ = resource.getrlimit(number)
+        if limit != resource.RLIM_INFINITY and limit < least:
+            raise EnvError(
+                f"this shell allows a process {limit:,} {what}, and loading takes {least:,}: raise the limit "
+                f"(ulimit {option})"
+            )
+    try:
+        time.time()
+    except OverflowError as error:
+        raise EnvError("the clock of this machine is beyond the year 2262; set it (date -s)") from error
+
+
 def out_of_memory(why: str = "") -> EnvError:
     """Return the EnvError for a lack of memory."""
-    return EnvError(f"there is not enough memory here{f': {why}' if why else ''}")
+    return EnvError(f"{_NO_MEMORY}{f': {why}' if why else ''}")
 
 
 def full_disk(*folders: Path) -> Path | None:

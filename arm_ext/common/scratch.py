@@ -6,6 +6,7 @@ folder is made, those in the same place whose lock is free are removed, so that 
 left.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -242,7 +243,8 @@ def _tmpdir() -> Path:
             probe.write(_PAGE)
             probe.flush()
     except OSError as error:
-        raise EnvError(
-            f"temporary files: {why(error, folder)}; name another folder in the environment variable TMPDIR"
-        ) from error
+        mend = (
+            "" if error.errno == errno.EFBIG else "; name another folder in the environment variable TMPDIR"
+        )
+        raise EnvError(f"temporary files: {why(error, folder)}{mend}") from error
     return folder

@@ -15,6 +15,7 @@ import onnx
 
 from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import ArmExtError, EnvError, UsageError
+from arm_ext.common.faults import is_out_of_memory, out_of_memory
 from arm_ext.common.text import shown
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel
@@ -145,6 +146,8 @@ def import_model(
         raise UsageError(f"{path}: the file may be damaged: a name in it is no text ({err})") from err
     # What the libraries that read the formats raise of contents that they do not expect has no common class.
     except Exception as err:
+        if is_out_of_memory(err):
+            raise out_of_memory() from err
         reason = f"{type(err).__name__}: {err}".splitlines()[0]
         raise UsageError(
             f"{path}: the file may be damaged: reading it failed with {reason}. "

@@ -87,7 +87,7 @@ def board_server() -> Path:
         libs = runtime_libs()
         sources = [_HERE / name for name in _SERVER_SOURCES]
         link = [f"-L{libs}", "-ltvm_ffi", "-ldl"]
-        zig(["c++", *flags, *ffi_includes(), *sources, *link, "-o", folder / "board_server"])
+        zig(["c++", *flags, *ffi_includes(), *sources, *link, "-o", "board_server"], cwd=folder)
 
     return _built("board_server", (*_SERVER_SOURCES, *_SERVER_HEADERS), flags, build) / "board_server"
 
@@ -131,7 +131,7 @@ def _npu_object(entries: str, triple: str, system: Path | None) -> Path:
 
     def build(folder: Path) -> None:
         inputs = [_HERE / name for name in sources]
-        zig(["c++", *flags, *ffi_includes(), f"-I{_HERE}", *inputs, "-o", folder / "npu_runtime.o"])
+        zig(["c++", *flags, *ffi_includes(), f"-I{_HERE}", *inputs, "-o", "npu_runtime.o"], cwd=folder)
 
     return _built("npu_runtime", (*sources, *_NPU_HEADERS), flags, build) / "npu_runtime.o"
 
@@ -189,7 +189,7 @@ def _shared_library(name: str, machine: str) -> Path:
     flags = [*_C_FLAGS, "-std=gnu11", "-shared", "-fPIC", "-target", zig_target(f"{machine}-linux-gnu")]
 
     def build(folder: Path) -> None:
-        zig(["cc", *flags, *ffi_includes(), _HERE / f"{name}.c", "-o", folder / f"{name}.so"])
+        zig(["cc", *flags, *ffi_includes(), _HERE / f"{name}.c", "-o", f"{name}.so"], cwd=folder)
 
     return _built(name, (f"{name}.c",), flags, build) / f"{name}.so"
 

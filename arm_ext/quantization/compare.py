@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import onnx
 
-from arm_ext.frontends.onnx.reference import REFUSALS, LimitedSession, open_session
+from arm_ext.frontends.onnx.reference import REFUSALS, IsolatedSession, open_session
 from arm_ext.frontends.onnx.weights import serialise
 from arm_ext.quantization.accuracy import Accuracy
 from arm_ext.quantization.steps import Feed
@@ -37,7 +37,7 @@ def compare_on(
     return accuracy
 
 
-def _session(model: onnx.ModelProto) -> LimitedSession | None:
+def _session(model: onnx.ModelProto) -> IsolatedSession | None:
     for integers in (True, False):
         try:
             return open_session(serialise(model), integers=integers)

@@ -178,7 +178,8 @@ def _labels(folder: Path, files: Sequence[Path]) -> Array | None:
     if left := [file for file in files if file not in given]:
         where = LABELS_CSV if table.exists() else "a sub-folder, which names the class of its images"
         raise UsageError(f"{left[0]}: {counted(len(left), 'image')} not in {where}")
-    if absent := [file for file in given if file not in set(files)]:
+    known = set(files)
+    if absent := [file for file in given if file not in known]:
         raise UsageError(f"{table}: {absent[0].relative_to(folder)}: no such image in {folder}")
     numbers = _numbers(sorted(set(given.values())), folder)
     return np.array([numbers[given[file]] for file in files], np.int64)

@@ -19,8 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, create_calibrator
-from onnxruntime.quantization.calibrate import TensorsData
+from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType
+from onnxruntime.quantization.calibrate import (
+    EntropyCalibrater,
+    MinMaxCalibrater,
+    PercentileCalibrater,
+    TensorsData,
+)
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 from arm_ext.common.errors import ArmExtError, ModelError, UsageError
@@ -29,7 +34,7 @@ from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.frontends.onnx.reference import LimitedSession
+from arm_ext.frontends.onnx.reference import IsolatedSession, open_file, write_optimised
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.onnx.values import values_read
@@ -50,14 +55,14 @@ from arm_ext.quantization.steps import Feed, Steps
 from arm_ext.quantization.weight_only import OPSETS, WeightOnly, quantize_weights
 
 _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
-    "minmax": (CalibrationMethod.MinMax, {}),
-    "percentile": (CalibrationMethod.Percentile, {}),
+    "minmax": (MinMaxCalibrater, {}),
+    "percentile": (PercentileCalibrater, {"symmetric": True}),
     # The histogram's bins as in TensorRT's calibrator, whose algorithm this is. onnxruntime's default, one bin for
     # each of the 128 levels, leaves nothing to choose and gives the ranges of min-max; its quantize_static takes no
     # other number, which is why its two halves are called here one by one.
-    "entropy": (CalibrationMethod.Entropy, {"num_bins": 2048}),
+    "entropy": (EntropyCalibrater, {"num_bins": 2048}),
     # Its histograms alone; the ranges are of `mse_ranges`.
-    "mse": (CalibrationMethod.Percentile, {"num_bins": 2048}),
+    "mse": (PercentileCalibrater, {"symmetric": True, "num_bins": 2048}),
 }
 
 _OPERATORS = sorted({*QLinearOpsRegistry, *QDQRegistry})
@@ -69,6 +74,9 @@ _MIN_OPSET = 13
 _RENAMING = ["MatMulAddFusion"]
 
 _NO_STEPS = Steps()
+
+# From here on, bounds of a histogram's bins may overflow float32.
+_LARGEST = 1e34
 
 # Levels of onnxruntime's logger: its default, and one that is never reached.
 _WARNING, _FATAL = 2, 4
@@ -363,19 +371,23 @@ def _ranges(
     operators: Sequence[str] = _OPERATORS,
 ) -> Any:
     """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
-    calibration, options = _METHODS[method]
+    make, options = _METHODS[method]
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "model.onnx"
         onnx.save(proto, source)
-        calibrator = create_calibrator(
-            source,
-            operators,
-            augmented_model_path=str(Path(scratch) / "augmented.onnx"),
-            calibrate_method=calibration,
-            extra_options=options,
-        )
-        calibrator.infer_session = LimitedSession(calibrator.infer_session, source.read_bytes())
-        calibrator.collect_data(_Reader(feeds(source)))
+        augmented = Path(scratch) / "augmented.onnx"
+        # Not create_calibrator: it opens a session in this process, which the model may end.
+        calibrator = make(source, operators, str(augmented), **options)
+        calibrator.augment_graph()
+        calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False))
+        try:
+            calibrator.collect_data(_Reader(feeds(source)))
+        except (ValueError, IndexError) as err:  # of histograms whose bins have no finite bounds
+            if not watched.large:
+                raise
+            raise ValueError(
+                f"{watched.large}, which is too large for a histogram: scale the samples, or calibrate by minmax"
+            ) from err
         if method == "mse":
             return TensorsData(CalibrationMethod.MinMax, mse_ranges(calibrator.collector.histogram_dict))
         return calibrator.compute_data()
@@ -439,6 +451,29 @@ def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequ
         return _insert_qdq(model, ranges, keep_float, operators)
 
 
+class _Watched:
+    """A session that notes the first value that is too large for a histogram.
+
+    Attributes:
+        large: The value, with its tensor and sample; "" while there is none.
+    """
+
+    def __init__(self, session: IsolatedSession) -> None:
+        self._session, self._sample, self.large = session, -1, ""
+        self.get_inputs, self.get_outputs = session.get_inputs, session.get_outputs
+
+    def run(self, names: Sequence[str] | None, feed: Feed) -> list[npt.NDArray[Any]]:
+        found = self._session.run(names, feed)
+        self._sample += 1
+        for output, value in zip(self.get_outputs(), found, strict=True):
+            if self.large or not np.issubdtype(value.dtype, np.floating):
+                continue
+            most = float(np.max(np.abs(value), initial=0))
+            if not most < _LARGEST:
+                self.large = f"'{output.name}' has a value of {most:.3g} in sample {self._sample} (from 0)"
+        return found
+
+
 class _Reader:
     """Samples in the form of onnxruntime's CalibrationDataReader."""
 
@@ -453,15 +488,10 @@ def fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model with batch norms in its convolutions: between the two a quantised value would cost accuracy."""
     if not any(node.op_type == "BatchNormalization" for node in proto.graph.node):
         return proto
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.log_severity_level = 4
     with tempfile.TemporaryDirectory() as scratch:
-        options.optimized_model_filepath = str(Path(scratch) / "folded.onnx")
-        onnxruntime.InferenceSession(
-            proto.SerializeToString(), options, ["CPUExecutionProvider"], disabled_optimizers=_RENAMING
-        )
-        return onnx.load(options.optimized_model_filepath)
+        path = Path(scratch) / "folded.onnx"
+        write_optimised(proto.SerializeToString(), path, _RENAMING)
+        return onnx.load(path)
 
 
 @contextlib.contextmanager
@@ -471,7 +501,8 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.WARNING)
     onnxruntime.set_default_logger_severity(_FATAL)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        # What overflows is told of by an error.
+        with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
             yield
     finally:
         logging.disable(before)

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.onnx.importer import input_specs
-from arm_ext.frontends.onnx.reference import LimitedSession
+from arm_ext.frontends.onnx.reference import IsolatedSession, open_file
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
@@ -45,7 +44,7 @@ class Steps:
         proto = onnx.load(path, load_external_data=False)
         specs = {spec.name: spec for spec in input_specs(proto.graph)}
         known = {value.name for value in proto.graph.output}
-        session: LimitedSession | None = None
+        session: IsolatedSession | None = None
         states: Feed = {}
         for feed in feeds:
             open_states = [name for name in self.pairs if name in specs and name not in feed]
@@ -57,7 +56,7 @@ class Steps:
             followed = {name: self.pairs[name] for name in open_states if self.pairs[name] in known}
             if not followed:
                 continue
-            session = session or _session(path)
+            session = session or open_file(path)
             values = session.run(list(followed.values()), feed | found)
             results = dict(zip(followed, values, strict=True))
             states = {name: value for name, value in results.items() if not specs[name].check(value)}
@@ -66,11 +65,3 @@ class Steps:
 def _first(spec: TensorSpec, initial: Mapping[str, Array]) -> Array:
     given = initial.get(spec.name)
     return np.zeros(spec.shape, spec.dtype) if given is None or spec.check(given) else given
-
-
-def _session(path: Path) -> LimitedSession:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what fails is raised, and need not be logged too
-    return LimitedSession(
-        onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"]), path.read_bytes()
-    )

@@ -184,6 +184,11 @@ def zig(
     return done
 
 
+# ld.lld, which links zig's libraries in its cache, takes % for the wildcard of a temporary name; zig's lists of
+# dependencies end names at colons and line breaks.
+_NO_NAME = re.compile(r"[%:\x00-\x1f\x7f]")
+
+
 @functools.cache
 def _program() -> str:
     """Return the path of zig; starting it by its wheel's Python wrapper would take as long as a link."""
@@ -198,8 +203,7 @@ def _environment(cache: Path) -> Iterator[dict[str, str]]:
     """Yield the environment in which zig keeps its cache in a folder."""
     with ExitStack() as stack:
         folder = cache
-        if "%" in str(cache):
-            # ld.lld, which links zig's libraries there, takes it for the wildcard of a temporary name.
+        if _NO_NAME.search(str(cache)):
             cache.mkdir(exist_ok=True)
             place = os.open(cache, os.O_PATH | os.O_DIRECTORY)
             stack.callback(os.close, place)

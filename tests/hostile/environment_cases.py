@@ -6,8 +6,10 @@ import resource
 import signal
 from pathlib import Path
 
+import numpy as np
+
 from tests.hostile.case import DONE, ENVIRONMENT, USAGE, Case, both, cases
-from tests.hostile.models import folder, link, put, read_only, relu, saved
+from tests.hostile.models import constant, folder, link, node, put, read_only, relu, saved
 from tests.hostile.package_cases import copy, mount
 
 OK = frozenset({DONE})
@@ -106,6 +108,11 @@ VARIABLES = cases(
         _env("cache-empty", ARM_EXT_CACHE="", exits=frozenset({0, 2, 3}), writes=(*_P, "../home/.cache", "../home/.cache/*"), seconds=240),
         _env("cache-dangling", "cache|c", ARM_EXT_CACHE="{work}/c", make=link("c", "/nope/x"), exits=frozenset({0, 2, 3})),
         _env("cache-full", "space", ARM_EXT_CACHE="{work}/mounted", make=lambda work: mount(work, "64k"), needs="root", exits=frozenset({0, 3}), writes=(*_P, "mounted/*"), seconds=120),
+        *(
+            _env(f"cache-{what}", "ARM_EXT_CACHE|", _MLP, ARM_EXT_CACHE=f"{{work}}/{name}", exits=frozenset({0, 3}), writes=(*_P, f"{name}*"), seconds=120)
+            for what, name in (("colon", "a:b"), ("comma", "a,b"), ("percent", "a%b"), ("quotes", "a'b\"c"), ("newline", "a\nb"), ("dash", "-o"), ("semicolon", "a;b"), ("backslash", "a\\b"), ("space", "a b"), ("hash", "a#b"))
+        ),
+        _env("cache-dash-relative", "", _MLP, ARM_EXT_CACHE="-o", exits=frozenset({0, 3}), writes=(*_P, "-o*"), seconds=120),
         _env("tmp-missing", TMPDIR="/nope", exits=frozenset({0, 3}), says="TMPDIR|/nope"),
         _env("tmp-is-file", TMPDIR="{assets}/relu.onnx", exits=frozenset({0, 3}), says="TMPDIR|relu"),
         _env("tmp-read-only", TMPDIR="{work}/t", exits=frozenset({0, 3}), says="TMPDIR|t", make=read_only("t")),
@@ -140,6 +147,8 @@ VARIABLES = cases(
         _env("debug-nonsense", ARM_EXT_DEBUG="maybe"),
         _env("cc-variables", CC="/nope", CXX="/nope", LD="/nope", CFLAGS="-nope", LDFLAGS="-nope"),
         _env("ld-library-path", LD_LIBRARY_PATH="/nope:"),
+        _env("run-cache-colon", "cache folder .*ARM_EXT_CACHE", _RUN, ARM_EXT_CACHE="{work}/a:b", exits=ENV, writes=("a:b",), seconds=30),
+        _env("run-cache-comma", "cache folder .*ARM_EXT_CACHE", _RUN, ARM_EXT_CACHE="{work}/a,b", exits=ENV, writes=("a,b",), seconds=30),
         _env("run-no-qemu", "qemu", _RUN, PATH="/nope", exits=ENV),
         _env("run-tmp-missing", "TMPDIR|/nope|", _RUN, TMPDIR="/nope", exits=frozenset({0, 3})),
         _env("run-tmp-full", "space", _RUN, TMPDIR="{work}/mounted", make=lambda work: mount(work, "4k"), needs="root", exits=frozenset({0, 3})),
@@ -149,6 +158,15 @@ VARIABLES = cases(
     ],
     seconds=90,
 )  # fmt: skip
+
+
+def _heavy(work: Path) -> None:
+    """Write a model with half a GiB of weights."""
+    side = 8192
+    names = ("x", "m", "y")
+    nodes = [node("MatMul", [names[k], f"w{k}"], [names[k + 1]], f"mm{k}") for k in range(2)]
+    weights = [constant(f"w{k}", np.ones((side, side)), "float32") for k in range(2)]
+    saved(relu(nodes, (1, side), weights=weights))(work)
 
 
 def _limit(
@@ -172,11 +190,20 @@ LIMITS = cases(
         _limit("file-size-1k", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit"),
         _limit("file-size-1k-arm", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit", _MLP),
         _limit("file-size-8k", resource.RLIMIT_FSIZE, 8192, "large|space|limit|ulimit"),
+        _limit("stack-64k", resource.RLIMIT_STACK, 64 << 10, "stack|memory"),
+        _limit("files-12-arm", resource.RLIMIT_NOFILE, 12, "files|open", _MLP),
+        _limit("run-files-12", resource.RLIMIT_NOFILE, 12, "files|open", _RUN),
+        _limit("run-file-size-0", resource.RLIMIT_FSIZE, 0, "", _RUN, terse=True),
+        _limit("targets-files-5", resource.RLIMIT_NOFILE, 5, "files|open", ("targets",)),
         _limit("stack-256k", resource.RLIMIT_STACK, 256 << 10, "stack|memory"),
         _limit("stack-1m", resource.RLIMIT_STACK, 1 << 20, "stack|memory"),
         _limit("memory-600m", resource.RLIMIT_AS, 600 << 20, "memory|addresses"),
         # 127: glibc aborts where a thread's memory cannot be had.
         _limit("memory-1200m", resource.RLIMIT_AS, 1200 << 20, "memory", exits=frozenset({0, 3, 127}), terse=True),
+        *(
+            _limit(f"memory-{megabytes}m-for-weights", resource.RLIMIT_AS, megabytes << 20, r"^error: there is not enough memory here", ("compile", "m.onnx", "--target", "host", "-o", "p"), make=_heavy, exits=frozenset({0, 3, 127}))
+            for megabytes in (1800, 2200)
+        ),
         _limit("cpu-3s", resource.RLIMIT_CPU, 3, "", exits=frozenset({0, 3, 152, 137}), writes=(*_P, ".arm-ext-*", ".arm-ext-*/*", *_TMP)),
         _limit("locked-0", resource.RLIMIT_MEMLOCK, 0, ""),
         _limit("run-file-size-1k", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit|", _RUN, exits=frozenset({0, 3, 4})),

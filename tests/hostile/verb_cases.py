@@ -17,7 +17,7 @@ import onnx
 
 from tests.hostile.case import DONE, ENVIRONMENT, FINDING, REFUSED, USAGE, Case, asset, both, cases
 from tests.hostile.environment_cases import fill
-from tests.hostile.models import arrays, fifo, folder, link, mode, node, put, read_only, relu, saved
+from tests.hostile.models import arrays, constant, fifo, folder, link, mode, node, put, read_only, relu, saved
 from tests.hostile.package_cases import copy, mount
 
 OK = frozenset({DONE})
@@ -595,16 +595,56 @@ def _custom() -> onnx.ModelProto:
     return model
 
 
-def _converter(what: str, does: str) -> tuple[object, ...]:
+def _converter(what: str, does: str, says: str = "") -> tuple[object, ...]:
     run = ("compile", "m.onnx", *HOST, "--plugin", "g.py", "-o", "p", "--json")
     make = both(saved(_custom), put("g.py", _CONVERTER.replace("DOES", does)))
-    return what, run, "hello", {"make": make, "exits": OK, "writes": _P}
+    outcome = {} if says else {"exits": OK, "writes": _P}
+    return what, run, says or "hello", {"make": make, **outcome}
 
 
 def _rule(what: str, says: str, made: str, found: str = "match") -> tuple[object, ...]:
     run = ("compile", "m.onnx", *HOST, "--plugin", "g.py", "-o", "p")
     text = _RULE.replace("MADE", made).replace("FOUND", found)
     return what, run, says, {"make": both(saved(relu()), put("g.py", text))}
+
+
+def _dividing(work: Path) -> None:
+    """Write a model of which x86 ends onnxruntime with SIGFPE: it divides the least integer by -1. And its samples."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node("Cast", ["m"], ["i"], to=onnx.TensorProto.INT32),
+        node("Sub", ["i", "i"], ["zero"]),
+        node("Add", ["zero", "least"], ["a"], "least"),
+        node("Add", ["zero", "minus"], ["b"], "minus"),
+        node("Div", ["a", "b"], ["d"]),
+        node("Cast", ["d"], ["f"], "back", to=onnx.TensorProto.FLOAT),
+        node("Add", ["f", "m"], ["y"], "sum"),
+    ]
+    weights = [
+        constant("w", np.eye(7), "float32"),
+        constant("least", -(2**31), "int32"),
+        constant("minus", -1, "int32"),
+    ]
+    saved(relu(nodes, (1, 7), weights=weights))(work)
+    arrays("q.npz", x=np.ones((4, 1, 7), "f"))(work)
+
+
+def _runtime(what: str, *run: str, exits: frozenset[int] = OK, **more: object) -> tuple[object, ...]:
+    return what, run, r"divides an integer by 0|^$", {"exits": exits, **more}
+
+
+# A process of its own is ended where the division traps; elsewhere, the model is nothing special.
+RUNTIMES = cases(
+    "compile/runtime",
+    [
+        _runtime("self-test", "compile", "m.onnx", *HOST, "-o", "p", writes=_P),
+        _runtime("calibration", "compile", "m.onnx", *HOST, "--quantize", "q.npz", "-o", "p", writes=_P, exits=frozenset({DONE, FINDING})),
+        _runtime("quantize", "quantize", "m.onnx", "--data", "q.npz", "-o", "n.onnx", writes=("n.onnx",), exits=frozenset({DONE, FINDING})),
+        _runtime("advise", "advise", "m.onnx", "--quantize", "q.npz", prints="int8", seconds=240),
+    ],
+    make=_dividing,
+    seconds=90,
+)  # fmt: skip
 
 
 def _plugin(what: str, text: str, says: str, **more: object) -> tuple[object, ...]:
@@ -630,6 +670,19 @@ PLUGINS = cases(
         _plugin("leaves", "import os; os.chdir('/')\n", r"g\.py", exits=frozenset({DONE, USAGE}), writes=_P),
         _plugin("prints-beside-json", "print('hello')\n", r"g\.py", exits=frozenset({DONE, USAGE}), writes=_P),
         _plugin("replaces-stdout", "import sys, io; sys.stdout = io.StringIO()\n", r"g\.py", exits=frozenset({DONE, USAGE}), writes=_P),
+        _plugin("recurses", "def f():\n    f()\nf()\n", r"g\.py, line 2: it calls itself without end"),
+        _plugin("exits", "import sys; sys.exit()\n", r"g\.py, line 1.*SystemExit"),
+        _plugin("exits-with-text", "raise SystemExit('bye')\n", r"g\.py, line 1.*bye"),
+        _plugin("ends-as-no-exception", "class E(BaseException): pass\nraise E('x')\n", r"g\.py, line 2.*E: x"),
+        _plugin("of-no-message", "raise RuntimeError\n", r"g\.py, line 1: RuntimeError$"),
+        _plugin("message-raises", "class E(Exception):\n    def __str__(self): return 1 / 0\nraise E\n", r"g\.py, line 3: E"),
+        _converter("converter-raises", "raise RuntimeError('of the user')", r"g\.py.*of the user"),
+        _converter("converter-recurses", "return convert(op)", r"g\.py"),
+        _converter("converter-exits", "raise SystemExit('of the user')", r"g\.py.*of the user"),
+        _converter("converter-no-exception", "raise BaseException('of the user')", r"g\.py.*of the user"),
+        _rule("rule-raises", r"g\.py.*ValueError", "int('x')"),
+        _rule("rule-exits", r"g\.py.*of the user", "exec('raise SystemExit(\"of the user\")')"),
+        _rule("rule-recurses", r"g\.py", "(lambda f: f(f))(lambda f: f(f))"),
         _plugin("interrupts", "raise KeyboardInterrupt\n", r"g\.py|aborted", exits=frozenset({USAGE, 130})),
         _plugin("shadows", "import json\njson.loads = None\n", r"", exits=frozenset({DONE, USAGE, 4}), writes=_P),
         _plugin("nul", "x = '\0'\n", r"g\.py"),
@@ -706,5 +759,5 @@ MORE = cases(
 
 CASES: list[Case] = [
     *C_LIBRARIES, *CONFIGS, *QUANTIZE, *ACCURACY, *PROFILE, *ADVISE, *CACHE, *PLUGINS, *MANIFESTS, *MORE,
-    *QUANTIZE_OPTIONS, *ACCURACY_OPTIONS, *ADVISE_OPTIONS, *VALUES,
+    *QUANTIZE_OPTIONS, *ACCURACY_OPTIONS, *ADVISE_OPTIONS, *VALUES, *RUNTIMES,
 ]  # fmt: skip

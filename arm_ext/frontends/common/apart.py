@@ -1,53 +1,200 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running of a reference runtime in a separate process: an integer division by 0 on x86 ends the process."""
+"""Running of other runtimes in processes of their own, which a model may end.
 
+onnxruntime, LiteRT and torch end their process at some models: at an integer division by 0 on x86, at an input that is
+left out, where memory ends. A fork shares the model's weights with its parent and has the runtime loaded already.
+"""
+
+import faulthandler
+import gc
 import os
 import pickle
+import resource
+import select
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+import threading
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, Generic, NoReturn, TypeVar
 
-import numpy.typing as npt
+from arm_ext.common.errors import EnvError
+from arm_ext.common.faults import is_out_of_memory, out_of_memory
 
-Outputs = tuple[list[npt.NDArray[Any]], str]
-Reference = Callable[[Sequence[npt.NDArray[Any]]], Outputs]
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-
-def run_apart(reference: Reference, runtime: str, inputs: Sequence[npt.NDArray[Any]]) -> Outputs:
-    """Return a reference's outputs; if it fails, no outputs and the reason.
-
-    Args:
-        reference: The reference; a function that can be pickled.
-        runtime: Name of the runtime, for the reason.
-        inputs: Inputs in the model's order.
-    """
-    # Not multiprocessing: its child begins with the caller's script.
-    command = [sys.executable, "-P", "-m", __name__]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        command, input=pickle.dumps((reference, inputs)), capture_output=True, check=False, env=environment
-    )
-    if done.returncode == -signal.SIGFPE:
-        return [], f"{runtime} does not survive it: it divides an integer by 0, or the least one by -1"
-    if done.returncode:
-        last = (
-            done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        )[-1]
-        return [], f"{runtime} cannot run it: {last}"
-    outputs: Outputs = pickle.loads(done.stdout)
-    return outputs
+_PROTOCOL = 5  # copies an array once
+_SAID_BYTES = 4096
 
 
-def _serve() -> None:
-    reference, inputs = pickle.load(sys.stdin.buffer)
-    # What a library prints must not stand among the outputs.
-    answer = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    with answer:
-        pickle.dump(reference(inputs), answer)
+class DiedError(Exception):
+    """A model ended the process of the runtime; the message says how."""
 
 
-if __name__ == "__main__":
-    _serve()
+class Apart(Generic[Job, Answer]):
+    """A function in a forked process, which is ended with this object."""
+
+    def __init__(self, make: Callable[[], Callable[[Job], Answer]], runtime: str) -> None:
+        """Start the process.
+
+        Args:
+            make: Called in the process; returns the function that does the jobs. Jobs and answers can be pickled.
+            runtime: Name of the runtime that the function calls, for messages.
+
+        Raises:
+            DiedError: The process ended.
+            EnvError: No process can be started.
+            Exception: What `make` raises.
+        """
+        self._died = ""
+        self._pipe, theirs = Pipe()
+        self._said = os.memfd_create("said")
+        try:
+            with warnings.catch_warnings():
+                # Python and jax warn of forks of a process with threads. The child calls nothing that these may hold.
+                warnings.simplefilter("ignore")
+                self._pid = os.fork()
+        except OSError as err:
+            os.close(self._said)
+            raise EnvError(
+                f"{runtime} needs a process of its own, and none can be started: {err.strerror}"
+            ) from err
+        if not self._pid:
+            _serve(make, theirs, self._said)
+        theirs.close()
+        self._end = weakref.finalize(self, _end, os.getpid(), self._pid, self._pipe, self._said)
+        self._answer()
+
+    def __call__(self, job: Job) -> Answer:
+        """Return the function's answer for a job.
+
+        Raises:
+            DiedError: The process ended.
+            Exception: What the function raises.
+        """
+        if self._died:
+            raise DiedError(self._died)
+        with suppress(OSError):  # it died before; the answer says so
+            self._pipe.send_bytes(pickle.dumps(job, _PROTOCOL))
+        answer: Answer = self._answer()
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+
+    def _answer(self) -> Any:
+        try:
+            answer, error = pickle.loads(self._pipe.recv_bytes())
+        except (EOFError, OSError):
+            self._died = self._reason()
+            raise DiedError(self._died) from None
+        if error is not None:
+            raise error
+        return answer
+
+    def _reason(self) -> str:
+        said = os.pread(self._said, _SAID_BYTES, max(0, os.fstat(self._said).st_size - _SAID_BYTES))
+        last = (said.decode(errors="replace").strip().splitlines() or [""])[-1].strip()
+        code = self._end() or 0
+        if code == -signal.SIGFPE:
+            return "it divides an integer by 0, or the least one by -1"
+        if code == -signal.SIGKILL:
+            return "it was killed, as the system does when memory ends"
+        if is_out_of_memory(RuntimeError(last)):
+            return str(out_of_memory())
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return f"it ended its process with {how}{f' ({last})' if last else ''}"
+
+
+def call_apart(function: Callable[[], Result], runtime: str) -> Result:
+    """Return what a function returns that is called once in a process of its own; the arguments are as for `Apart`."""
+
+    def make() -> Callable[[None], Result]:
+        return lambda _: function()
+
+    apart = Apart(make, runtime)
+    try:
+        return apart(None)
+    finally:
+        apart.close()
+
+
+def _end(owner: int, pid: int, pipe: Connection, said: int) -> int | None:
+    """End a process, and return its exit code, or minus the signal that ended it."""
+    if os.getpid() != owner:  # a fork has this object, too
+        return None
+    pipe.close()
+    os.close(said)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)  # the status of one that died stays
+    with suppress(ChildProcessError):
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return None
+
+
+def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, said: int) -> NoReturn:
+    """Run the child until the parent closes the pipe or ends."""
+    code = 1
+    try:
+        _detach(pipe.fileno(), said)
+        threading.Thread(target=_end_with_parent, args=(pipe.fileno(),), daemon=True).start()
+        made: list[Callable[[Any], Any]] = []
+        _send(pipe, lambda: made.append(make()))
+        while made:
+            _send(pipe, lambda: made[0](pickle.loads(pipe.recv_bytes())))
+        code = 0
+    except BaseException:
+        traceback.print_exc()  # to the file whose last line the parent tells
+    finally:
+        os._exit(code)  # what the parent has open, and would do at its end, is left to it
+
+
+def _send(pipe: Connection, function: Callable[[], Any]) -> None:
+    """Send a function's result, or the exception that it raises."""
+    try:
+        answer = pickle.dumps((function(), None), _PROTOCOL)
+    except Exception as err:
+        answer = pickle.dumps((None, _portable(err)), _PROTOCOL)
+    pipe.send_bytes(answer)
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an exception, or one of the same message where it cannot be pickled and read back."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # of many types
+        return RuntimeError(str(error))
+    return error
+
+
+def _detach(pipe: int, said: int) -> None:
+    """Leave to the parent its output, its signals and its files."""
+    faulthandler.disable()
+    gc.freeze()  # objects of the parent may have finalizers
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    # Locks and sockets that the parent closes must be closed.
+    first, second = sorted((pipe, said))
+    os.closerange(3, first)
+    os.closerange(first + 1, second)
+    os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _end_with_parent(pipe: int) -> None:
+    """Wait until the parent's end of the pipe is closed, and end the process."""
+    poll = select.poll()
+    poll.register(pipe, 0)  # an end that is closed is always told
+    poll.poll()
+    os._exit(0)

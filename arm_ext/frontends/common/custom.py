@@ -156,15 +156,36 @@ def blaming(function: Any, doing: str) -> Iterator[None]:
     try:
         with stdout_as_stderr():
             yield
-    except ArmExtError:
-        raise
-    except (Exception, SystemExit) as err:  # plugin code can raise any type
+    except BaseException as err:  # plugin code can raise any type
+        if is_ours(err):
+            raise
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         path = code.co_filename if code is not None else ""
         lines = [frame.lineno for frame in traceback.extract_tb(err.__traceback__) if frame.filename == path]
         line = lines[-1] if lines else getattr(code, "co_firstlineno", 0)
         text = linecache.getline(path, line).strip() if lines and line else ""
         shown = f" ({text})" if text else ""
-        what = f"{type(err).__name__}: {reason_of(err)}"
         name = getattr(function, "__qualname__", type(function).__name__)
-        raise UsageError(f"plugin {path}, line {line}{shown}: {name} fails at {doing}: {what}") from err
+        raise UsageError(
+            f"plugin {path}, line {line}{shown}: {name} fails at {doing}: {what_users_raised(err)}"
+        ) from err
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an exception that passes through code of a user is ours, or ends the process for the user or a signal."""
+    ours = type(error).__module__.partition(".")[0] == "arm_ext"
+    return ours or isinstance(error, ArmExtError | KeyboardInterrupt | GeneratorExit)
+
+
+def what_users_raised(error: BaseException) -> str:
+    """Return the type and the message of an exception that code of a user raised."""
+    if isinstance(error, RecursionError):
+        return "it calls itself without end"
+    try:
+        reason = reason_of(error)
+    except ArmExtError:  # memory ended
+        raise
+    except Exception:  # the message is code of the user, too
+        reason = ""
+    kind = type(error).__name__
+    return f"{kind}: {reason}" if reason and reason != kind else kind

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from arm_ext.common.errors import ArmExtError, ModelError, UsageError
+from arm_ext.common.faults import is_out_of_memory, out_of_memory
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -78,7 +79,13 @@ def failure_of(err: Exception) -> str:
 
 
 def reason_of(err: BaseException, line: int = -1) -> str:
-    """Return a line of an exception's message, the last by default; the exception's type if it has no message."""
+    """Return a line of an exception's message, the last by default; the exception's type if it has no message.
+
+    Raises:
+        EnvError: The exception says that memory is exhausted, which no reason of a model is.
+    """
+    if is_out_of_memory(err):
+        raise out_of_memory() from err
     lines = str(err).strip().splitlines()
     return lines[line] if lines else type(err).__name__
 

@@ -19,12 +19,11 @@ from onnx import helper
 from tvm import relax
 
 from arm_ext.common.errors import ModelError, UsageError
-from arm_ext.frontends.common.apart import run_apart
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_values, size_text
 from arm_ext.frontends.common.open_sizes import refuse_open_sizes
-from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.labels import labels_of
@@ -35,7 +34,6 @@ from arm_ext.frontends.onnx.random import draw_random
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
 from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES, refuse_heavy, serialise, sha256, with_constants_of
-from relay_passes.canonicalize.define_division import divides_integers
 
 
 @ending_blocks_on_error()
@@ -78,10 +76,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         outputs=outputs,
         nodes=program.nodes,
         quantized=program.quantized,
-        # On x86 onnxruntime ends the process at a division that has no quotient.
-        reference=partial(run_apart, partial(reference, source), "onnxruntime")
-        if divides_integers(program.mod)
-        else partial(reference, source),
+        reference=partial(reference, source),
     )
 
 
@@ -118,7 +113,7 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
         refuse_heavy(proto, path.name)
         onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
     except DecodeError as err:
-        raise UsageError(f"{path}: not an ONNX model, or a truncated one ({err})") from err
+        raise UsageError(f"{path}: not an ONNX model, or a truncated one ({reason_of(err)})") from err
     except (onnx.checker.ValidationError, OSError) as err:
         raise UsageError(f"{path}: its external weights cannot be read: {err}") from err
     check_nesting(proto)

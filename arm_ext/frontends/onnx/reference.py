@@ -4,7 +4,9 @@
 import platform
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,20 +23,70 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 )
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.apart import Apart, DiedError, call_apart
 from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.weights import Serialised
 
 _NONE: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
 _FATAL = 4
 
-REFUSALS = (Fail, InvalidArgument, InvalidGraph, NotImplemented, RuntimeException)
-"""Exceptions that onnxruntime raises for a model that it cannot run."""
+_RAISED = (Fail, InvalidArgument, InvalidGraph, NotImplemented, RuntimeException)
+REFUSALS = (*_RAISED, DiedError)
+"""Exceptions that a session raises for a model that onnxruntime cannot run."""
 
 RUN_SECONDS = 600.0
 """Longest run in onnxruntime of a model with loops: as long as a session with a board may last."""
 
 
-class LimitedSession:
+@dataclass(frozen=True)
+class Argument:
+    """An input or output of a session."""
+
+    name: str
+
+
+class IsolatedSession:
+    """A session of onnxruntime in a process of its own, which a model may end."""
+
+    def __init__(self, make: Callable[[], "_LimitedSession"]) -> None:
+        """Open the session.
+
+        Args:
+            make: Opens it; called in the process.
+
+        Raises:
+            REFUSALS: onnxruntime cannot open the model.
+        """
+
+        def serve() -> Callable[[_Job], Any]:
+            session = make()
+            return lambda job: session.arguments if job is None else session.run(*job)
+
+        self._apart: Apart[_Job, Any] = Apart(serve, "onnxruntime")
+        self._inputs, self._outputs = self._apart(None)
+
+    def get_inputs(self) -> list[Argument]:
+        """Return the inputs."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[Argument]:
+        """Return the outputs."""
+        return list(self._outputs)
+
+    def run(
+        self, names: Sequence[str] | None, feed: Mapping[str, npt.NDArray[Any]]
+    ) -> list[npt.NDArray[Any]]:
+        """Return the outputs of these names, or all.
+
+        Raises:
+            ModelError: A loop did not end in time.
+            REFUSALS: onnxruntime cannot run the model.
+        """
+        found: list[npt.NDArray[Any]] = self._apart((names, feed))
+        return found
+
+
+class _LimitedSession:
     """A session of onnxruntime that stops a run after RUN_SECONDS if the model has loops.
 
     Args:
@@ -46,7 +98,11 @@ class LimitedSession:
         self._session = session
         # A weight or a name with these letters only gives the model a limit, too.
         self._may_loop = b"Loop" in model
-        self.get_inputs, self.get_outputs = session.get_inputs, session.get_outputs
+        self.arguments = tuple(
+            tuple(Argument(value.name) for value in values)
+            for values in (session.get_inputs(), session.get_outputs())
+        )
+        """The inputs, and the outputs."""
 
     def run(
         self, names: Sequence[str] | None, feed: Mapping[str, npt.NDArray[Any]]
@@ -64,7 +120,7 @@ class LimitedSession:
             watchdog.start()
         try:
             return [np.asarray(value) for value in self._session.run(names, feed, options)]
-        except REFUSALS as err:
+        except _RAISED as err:
             if not options.terminate:
                 raise
             at = re.search(r"running (\w+) node\. Name:'(.*?)'", str(err))
@@ -89,11 +145,13 @@ def reference(model: Serialised, inputs: Sequence[npt.NDArray[Any]]) -> tuple[li
             return run_onnxruntime(
                 model.model, inputs, integers=integers, weights=model.weights
             ), name + settings
-        except REFUSALS as err:
-            refusal = str(err).strip().splitlines()[0]
+        except DiedError as err:
+            refusal = f"{name} does not survive it: {err}"
+        except _RAISED as err:
+            refusal = f"{name} cannot run it: {str(err).strip().splitlines()[0]}"
         except ModelError as err:
             return [], f"{name} cannot run it: {err}"
-    return [], f"{name} cannot run it: {refusal}"
+    return [], refusal
 
 
 def run_onnxruntime(
@@ -117,8 +175,50 @@ def run_onnxruntime(
     return session.run(None, feed)
 
 
-def open_session(model: Serialised, *, integers: bool) -> LimitedSession:
+def open_session(model: Serialised, *, integers: bool) -> IsolatedSession:
     """Return a session on one thread; `integers` as for `run_onnxruntime`."""
+    return IsolatedSession(partial(_open, model, integers))
+
+
+def open_file(path: Path, *, optimised: bool = True) -> IsolatedSession:
+    """Return a session of a model's file with as many threads as there are cores."""
+
+    def make() -> _LimitedSession:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _FATAL
+        if not optimised:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+        return _LimitedSession(session, path.read_bytes())
+
+    return IsolatedSession(make)
+
+
+def write_optimised(model: bytes, path: Path, without: Sequence[str]) -> None:
+    """Write a model as onnxruntime's basic optimisations leave it.
+
+    Args:
+        model: The serialised model.
+        path: File to write.
+        without: Optimisations that are left out.
+
+    Raises:
+        REFUSALS: onnxruntime cannot open the model.
+    """
+
+    def write() -> None:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.log_severity_level = _FATAL
+        options.optimized_model_filepath = str(path)
+        onnxruntime.InferenceSession(
+            model, options, ["CPUExecutionProvider"], disabled_optimizers=list(without)
+        )
+
+    call_apart(write, "onnxruntime")
+
+
+def _open(model: Serialised, integers: bool) -> _LimitedSession:
     if not integers:
         return _session(model, None)
     if platform.machine() == "x86_64" and not _has_vnni():
@@ -139,7 +239,7 @@ _UNSIGNED_WEIGHTS = {"session.x64quantprecision": "1"}
 _FLOAT32 = {"session.qdq_matmulnbits_accuracy_level": "1"}
 
 
-def _session(model: Serialised, settings: Mapping[str, str] | None) -> LimitedSession:
+def _session(model: Serialised, settings: Mapping[str, str] | None) -> _LimitedSession:
     """Return a session with these settings and all optimisations, or without both."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -151,7 +251,7 @@ def _session(model: Serialised, settings: Mapping[str, str] | None) -> LimitedSe
     held = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in model.weights.values()]
     options.add_external_initializers(list(model.weights), held)
     session = onnxruntime.InferenceSession(model.model, options, providers=["CPUExecutionProvider"])
-    return LimitedSession(session, model.model)
+    return _LimitedSession(session, model.model)
 
 
 Job = tuple[bytes, list[npt.NDArray[Any]]]
@@ -161,8 +261,12 @@ Shown = tuple[str, tuple[int, ...]] | None
 """Dtype and shape of the output, or None where onnxruntime cannot run the model."""
 
 
+_Job = tuple[Sequence[str] | None, Mapping[str, npt.NDArray[Any]]] | None
+"""Names of the outputs to compute, with the inputs; None asks for the names of the arguments."""
+
+
 class OneOutput:
-    """Runs models in a separate process, which an invalid model may end."""
+    """Runs models in a worker process, which is ended where one takes too long."""
 
     def __call__(self, job: Job, /) -> Shown:
         """Return dtype and shape of a model's output."""

@@ -22,7 +22,6 @@ import tvm
 from tvm import relax
 
 from arm_ext.common.errors import UsageError
-from arm_ext.frontends.common.apart import Reference, run_apart
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_tensor, check_values
 from arm_ext.frontends.common.naming import name_calls
@@ -39,7 +38,6 @@ from arm_ext.frontends.tflite.specs import as_computed, check_shapes, is_quantiz
 from arm_ext.frontends.tflite.supported import check_supported, named_operators
 from arm_ext.frontends.tflite.tensors import constant, signature_of
 from arm_ext.frontends.tflite.variables import Variable, numbers_of, variables_of
-from relay_passes.canonicalize.define_division import divides_integers
 
 # What reading a damaged flatbuffer raises: it has no checksums.
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError)
@@ -106,16 +104,12 @@ def import_tflite(
         outputs=(*as_computed(mod, outputs), *(kept.next for kept in states)),
         nodes=nodes,
         quantized=quantized,
-        reference=unreachable if resources else _reference(path, variables, mod),
+        reference=unreachable
+        if resources
+        else partial(reference, path.read_bytes(), [variable.number for variable in variables]),
         states=tuple(kept.state for kept in states),
         for_npu=partial(import_tflite, path, shapes, own_integers=False) if own_integers else None,
     )
-
-
-def _reference(path: Path, variables: tuple[Variable, ...], mod: tvm.IRModule) -> Reference:
-    run = partial(reference, path.read_bytes(), [variable.number for variable in variables])
-    # On x86 LiteRT ends the process at a division that has no quotient.
-    return partial(run_apart, run, "LiteRT") if divides_integers(mod) else run
 
 
 def _read(path: Path) -> tuple[Any, str]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import tflite
 
 from arm_ext.common.errors import EnvError, ModelError
+from arm_ext.frontends.common.apart import Apart, DiedError, call_apart
 from arm_ext.frontends.tflite.codes import SVDF_STATE, operator_name
 
 _LITERT = "ai-edge-litert"
@@ -36,6 +37,8 @@ def reference(
         return [], f"{name} has no SVDF with a state of 8 bits, as it has for microcontrollers"
     try:
         return run_litert(model, inputs, variables), name
+    except DiedError as err:
+        return [], f"{name} does not survive it: {err}"
     except (RuntimeError, ValueError) as err:
         return [], f"{name} cannot run it: {str(err).strip().splitlines()[0]}"
 
@@ -60,13 +63,23 @@ def unreachable(_: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], 
 def run_litert(
     model: bytes, inputs: Sequence[npt.NDArray[Any]], variables: Sequence[int] = ()
 ) -> list[npt.NDArray[Any]]:
-    """Run a model once, on one thread, by the default kernels: XNNPACK's, where it has one.
+    """Run a model once in a process of its own, on one thread, by the default kernels: XNNPACK's, where it has one.
 
     Args:
         model: A TFLite file's bytes.
         inputs: Inputs in the model's order.
         variables: As for `reference`; without them, variables have their initial values.
+
+    Raises:
+        DiedError: The process ended.
+        RuntimeError, ValueError: LiteRT cannot run the model.
     """
+    return call_apart(lambda: _run(model, inputs, variables), "LiteRT")
+
+
+def _run(
+    model: bytes, inputs: Sequence[npt.NDArray[Any]], variables: Sequence[int]
+) -> list[npt.NDArray[Any]]:
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_content=model, num_threads=1)
@@ -84,7 +97,7 @@ def run_litert(
 
 
 class Tensors:
-    """LiteRT on a model, by its own kernels on one thread, for any tensors of its first graph.
+    """LiteRT on a model, in a process of its own, for any tensors of its first graph.
 
     Raises:
         EnvError: LiteRT is not installed.
@@ -99,20 +112,10 @@ class Tensors:
             raise EnvError(
                 f"{name}: TFLite models are compared with LiteRT, which is not installed: pip install {_LITERT}"
             ) from err
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
         if _has_narrow_svdf(model):
             raise ModelError(f"{name}: {self.runtime} has no SVDF with a state of 8 bits")
         with self._refusing():
-            self._interpreter = Interpreter(
-                model_content=model,
-                num_threads=1,
-                # XNNPACK keeps no tensors inside of what it takes.
-                experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-                experimental_preserve_all_tensors=True,
-            )
-            self._inputs = self._interpreter.get_input_details()
-            self._sized: list[tuple[int, ...]] = []
+            self._run: Apart[_Job, dict[int, npt.NDArray[Any]]] = Apart(lambda: _Interpreter(model), "LiteRT")
 
     def __call__(
         self, inputs: Sequence[npt.NDArray[Any]], numbers: Sequence[int], before: Sequence[int] = ()
@@ -127,21 +130,48 @@ class Tensors:
             before: Variables to return, too, with the values that they have before the run.
         """
         with self._refusing():
-            if (shapes := [value.shape for value in inputs]) != self._sized:
-                for detail, shape in zip(self._inputs, shapes, strict=True):
-                    self._interpreter.resize_tensor_input(detail["index"], shape)
-                self._interpreter.allocate_tensors()
-                self._sized = shapes
-            for detail, value in zip(self._inputs, inputs, strict=True):
-                self._interpreter.set_tensor(detail["index"], value)
-            kept = {number: self._interpreter.get_tensor(number) for number in before}
-            self._interpreter.invoke()
-            return {number: self._interpreter.get_tensor(number) for number in numbers} | kept
+            return self._run((inputs, numbers, before))
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
         try:
             yield
+        except DiedError as err:
+            raise ModelError(f"{self._name}: {self.runtime} does not survive it: {err}") from err
         except (RuntimeError, ValueError) as err:
             said = str(err).strip().splitlines()[0]
             raise ModelError(f"{self._name}: {self.runtime} cannot run it: {said}") from err
+
+
+_Job = tuple[Sequence[npt.NDArray[Any]], Sequence[int], Sequence[int]]
+"""Arguments of a call of `Tensors`."""
+
+
+class _Interpreter:
+    """LiteRT's interpreter of a model, by its own kernels on one thread."""
+
+    def __init__(self, model: bytes) -> None:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        self._interpreter = Interpreter(
+            model_content=model,
+            num_threads=1,
+            # XNNPACK keeps no tensors inside of what it takes.
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            experimental_preserve_all_tensors=True,
+        )
+        self._inputs = self._interpreter.get_input_details()
+        self._sized: list[tuple[int, ...]] = []
+
+    def __call__(self, job: _Job) -> dict[int, npt.NDArray[Any]]:
+        inputs, numbers, before = job
+        if (shapes := [value.shape for value in inputs]) != self._sized:
+            for detail, shape in zip(self._inputs, shapes, strict=True):
+                self._interpreter.resize_tensor_input(detail["index"], shape)
+            self._interpreter.allocate_tensors()
+            self._sized = shapes
+        for detail, value in zip(self._inputs, inputs, strict=True):
+            self._interpreter.set_tensor(detail["index"], value)
+        kept = {number: self._interpreter.get_tensor(number) for number in before}
+        self._interpreter.invoke()
+        return {number: self._interpreter.get_tensor(number) for number in numbers} | kept

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 import torch
@@ -12,9 +12,11 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.apart import DiedError, call_apart
 from arm_ext.frontends.torch.state import Buffer, put_buffers
 
 Array = npt.NDArray[Any]
+Result = TypeVar("Result")
 
 Replaced = Callable[[str, str], Array | None]
 """Names of a node and of one that it reads → value to read in its place; None to read its own."""
@@ -43,16 +45,35 @@ def reference(
     values = {name: torch.from_numpy(x.copy()) for name, x in zip(names, inputs, strict=True)}
     held = {buffer.name: values.pop(buffer.name) for buffer in buffers}
     spec = program.call_spec.in_spec
-    try:
+
+    def run() -> list[Array]:
         with torch.no_grad(), _checked_divisions(program):
             args, kwargs = torch.utils._pytree.tree_unflatten(_leaves(program, values), spec)
             module = program.module()
             put_buffers(module, held)
             result = module(*args, **kwargs)
+        leaves = [*held.values(), *torch.utils._pytree.tree_leaves(result)]
+        return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    try:
+        return _apart(run), runtime
+    except DiedError as err:
+        return [], f"{runtime} does not survive it: {err}"
     except _REFUSALS as err:
         return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
-    leaves = [*held.values(), *torch.utils._pytree.tree_leaves(result)]
-    return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)], runtime
+
+
+def _apart(function: Callable[[], Result]) -> Result:
+    """Return a function's result, computed in a process of its own on one thread.
+
+    OpenMP's other threads are not in a fork, and torch would wait for them.
+    """
+
+    def alone() -> Result:
+        torch.set_num_threads(1)
+        return function()
+
+    return call_apart(alone, "torch")
 
 
 class NodeValues:
@@ -109,23 +130,25 @@ class NodeValues:
         }
         others = [arg for arg in _user_inputs(self.program) if isinstance(arg, ConstantArgument)]
         given |= {arg.name: arg.value for arg in others}
-        values: dict[torch.fx.Node, Any] = {}
-        found: dict[str, Array] = {}
         try:
-            with torch.no_grad(), _checked_divisions(self.program):
-                for node in self.program.graph.nodes:
-                    if node.op == "output":
-                        break
-                    values[node] = self._value(node, values, given, replaced)
-                    # At once: an operator that changes its argument may follow.
-                    if node.name in wanted:
-                        found[node.name] = values[node].detach().numpy().copy()
-            by_name = {node.name: value for node, value in values.items()}
-            found |= {state: by_name[at].detach().numpy().copy() for state, at in self._next.items()}
-        except _REFUSALS as err:
+            return _apart(lambda: self._run(given, wanted, replaced))
+        except (*_REFUSALS, DiedError) as err:
             told = str(err).strip().splitlines()[0]
             raise ModelError(f"{self._name}: torch {torch.__version__} cannot run it: {told}") from err
-        return found
+
+    def _run(self, given: Mapping[str, Any], wanted: Collection[str], replaced: Replaced) -> dict[str, Array]:
+        values: dict[torch.fx.Node, Any] = {}
+        found: dict[str, Array] = {}
+        with torch.no_grad(), _checked_divisions(self.program):
+            for node in self.program.graph.nodes:
+                if node.op == "output":
+                    break
+                values[node] = self._value(node, values, given, replaced)
+                # At once: an operator that changes its argument may follow.
+                if node.name in wanted:
+                    found[node.name] = values[node].detach().numpy().copy()
+        by_name = {node.name: value for node, value in values.items()}
+        return found | {state: by_name[at].detach().numpy().copy() for state, at in self._next.items()}
 
     def _value(
         self,

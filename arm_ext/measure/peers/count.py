@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.board.virtual import emulator
+from arm_ext.board.virtual import counting_to, emulator
 from arm_ext.common.errors import ModelError
 from arm_ext.common.trace import Dump, Images, TranslationBlock
 from arm_ext.measure.peers import guest
@@ -91,7 +91,7 @@ class Guest:
         qemu, _ = emulator()
         view = guest_view(self.root, work, core)
         python = self.root / "usr/bin" / f"python{python_version(self.root)}"
-        emulated = [qemu, "-cpu", cpu, "-L", str(view), "-plugin", f"{qemu_plugin()},out={work / 'dump'}"]
+        emulated = [qemu, "-cpu", cpu, "-L", str(view), "-plugin", counting_to(qemu_plugin(), work / "dump")]
         return [*emulated, str(python), "-sP", guest.__file__, self.peer.name, str(model), str(work), counted]
 
     def _run(self, command: Sequence[str]) -> None:

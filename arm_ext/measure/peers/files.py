@@ -7,23 +7,25 @@ import onnx
 import tflite
 
 from arm_ext.common.errors import UsageError
-from arm_ext.frontends.tflite.file import IDENTIFIER
-
-_IDENTIFIER_AT = slice(4, 8)
+from arm_ext.frontends.load import is_exported_program, is_tflite
+from arm_ext.frontends.stablehlo.file import is_stablehlo
 
 
 def model_format(path: Path) -> str:
-    """Return "tflite" for a file with TFLite's identifier or suffix, else "onnx"; as the front ends decide.
+    """Return a file's format: "tflite", "PyTorch", "StableHLO", or else "onnx"; as the front ends decide.
 
     Raises:
         UsageError: There is no such file.
     """
     try:
-        with path.open("rb") as file:
-            start = file.read(_IDENTIFIER_AT.stop)
+        path.open("rb").close()
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
-    return "tflite" if start[_IDENTIFIER_AT] == IDENTIFIER or path.suffix == ".tflite" else "onnx"
+    if is_tflite(path):
+        return "tflite"
+    if is_exported_program(path):
+        return "PyTorch"
+    return "StableHLO" if path.suffix == ".mlir" or is_stablehlo(path) else "onnx"
 
 
 def weight_bytes(path: Path) -> int:

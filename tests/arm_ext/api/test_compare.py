@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,6 +81,14 @@ def test_a_runtime_without_a_file_is_listed_with_the_reason(digits_package: Path
     assert compared.rows[0].libraries["model.so"] > 0
     assert [absent.runtime for absent in compared.absent] == ["onnxruntime", "litert"]
     assert "--litert-model FILE" in compared.absent[1].reason
+
+
+def test_a_model_that_no_runtime_takes_is_told_before_anything_is_downloaded(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "m.pt2", "w") as archive:
+        archive.writestr("m/archive_format", "pt2")
+    said = r"m\.pt2: onnxruntime takes onnx files, and this is PyTorch: .*--onnxruntime-model FILE\.onnx"
+    with pytest.raises(UsageError, match=said):
+        compare(tmp_path / "m.pt2", "onnxruntime")
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arm_ext.board import conditions, open_board
-from arm_ext.board.virtual import DEFAULT_CPU, VirtualServer, emulated_cpu
+from arm_ext.board.virtual import DEFAULT_CPU, VirtualServer, counting_to, emulated_cpu
 from arm_ext.common.errors import EnvError, UsageError
 from tests.arm_ext.board.models import COLUMNS, ILLEGAL, ROWS, SPIN
 from tests.arm_ext.board.processes import eventually, group, processes_of
@@ -130,6 +130,20 @@ def test_the_name_of_a_profile_is_its_emulator(name: str, own: str, own_cpu: str
 def test_an_unknown_cpu_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="has no CPU 'z80'"):
         open_board("virtual:z80")
+
+
+@pytest.mark.parametrize("name", ["a:b", "a;b", "a,b"])
+def test_a_cache_folder_that_no_library_path_can_name_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / name))
+    with pytest.raises(EnvError, match=rf"cache folder .*{name}, whose path has a '.': .*ARM_EXT_CACHE"):
+        VirtualServer("max")
+    assert not list((tmp_path / name).iterdir())
+
+
+def test_options_of_the_counting_plugin_are_separated_by_single_commas() -> None:
+    assert counting_to(Path("/a=b/c,d.so"), Path("/t,u")) == "file=/a=b/c,,d.so,out=/t,,u"
 
 
 def test_missing_qemu_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import re
 import subprocess
 import sys
 
@@ -34,3 +35,25 @@ def test_a_limit_on_addresses_is_told_before_libraries_are_loaded(megabytes, sai
     )
     assert ended.returncode == 3, ended.stderr
     assert f"this shell allows a process {said} MB" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("surroundings", "said"),
+    [
+        ("resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))", "a process 8 open files, .*ulimit -n"),
+        ("resource.setrlimit(resource.RLIMIT_STACK, (1 << 16,) * 2)", "65,536 bytes of stack, .*ulimit -s"),
+        ("time.time = far", "clock of this machine is beyond"),
+    ],
+)
+def test_surroundings_in_which_nothing_loads_are_told(surroundings: str, said: str):
+    code = f"""
+import resource, time
+from arm_ext.cli import main
+def far():
+    raise OverflowError("timestamp too large to convert to C _PyTime_t")  # as in the year 9999
+{surroundings}
+main(["compile", "nope.onnx"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert re.fullmatch(f"error: .*{said}.*\n", done.stderr)

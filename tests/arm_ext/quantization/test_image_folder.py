@@ -4,7 +4,7 @@
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PosixPath
 
 import numpy as np
 import onnx
@@ -18,7 +18,7 @@ from arm_ext.common.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.quantization import image_folder
-from arm_ext.quantization.image_folder import read_images
+from arm_ext.quantization.image_folder import _labels, read_images
 from arm_ext.quantization.samples import read_samples
 
 GREY = (TensorSpec("image", (1, 1, 8, 8), "float32"),)
@@ -239,3 +239,18 @@ def test_more_images_than_memory_holds_are_refused_before_they_are_read(
     monkeypatch.setattr(image_folder, "machine_bytes", lambda: 2000)
     with pytest.raises(UsageError, match=r"3 images are .* as image float32\[1, 1, 8, 8\]"):
         read_images(classes, GREY, None)
+
+
+def test_labels_take_time_in_proportion_to_the_images():
+    hashed = []
+
+    class Counted(PosixPath):
+        def __hash__(self) -> int:
+            hashed.append(self)
+            return super().__hash__()
+
+    files = [Counted(f"/d/{k % 2}/{k}.png") for k in range(500)]
+    labels = _labels(Path("/d"), files)
+    assert labels is not None
+    assert labels.tolist() == [0, 1] * 250
+    assert len(hashed) < 20 * len(files)

@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import onnx
@@ -54,6 +55,18 @@ def test_methods_find_ranges_of_their_own():
     assert scales["entropy"] < scales["minmax"] / 2
     assert scales["percentile"] < scales["minmax"]
     assert scales["entropy"] < scales["mse"] <= scales["minmax"]
+
+
+@pytest.mark.parametrize("method", ["percentile", "mse"])
+def test_values_too_large_for_a_histogram_are_told_without_warnings(method: Method):
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    source = model([node], {"x": [1, 8]}, ["y"], {"w": np.eye(8, dtype=np.float32)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            ModelError, match=r"'[xy]' has a value of 1e\+38 in sample 0 .*, which is too large"
+        ):
+            quantize(source, {"x": np.full((4, 1, 8), 1e38, np.float32)}, method=method)
 
 
 def initializer(proto: onnx.ModelProto, name: str) -> np.ndarray:

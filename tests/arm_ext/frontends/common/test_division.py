@@ -64,7 +64,8 @@ def test_onnxruntime_is_asked_in_a_process_of_its_own():
     if outputs:  # on a machine whose division does not trap
         np.testing.assert_array_equal(outputs[0], quotient(a, b))
     else:
-        assert why == "onnxruntime does not survive it: it divides an integer by 0, or the least one by -1"
+        assert why.startswith("onnxruntime 1.")
+        assert why.endswith("does not survive it: it divides an integer by 0, or the least one by -1")
     assert "cannot run it: " in onnx_model("Mod", "int32").reference([a, a * 0])[1]
     (found,), name = onnx_model("Div", "int32").reference([a, a * 0 + 3])
     assert name.startswith("onnxruntime 1.")

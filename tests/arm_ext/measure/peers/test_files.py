@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,11 @@ def test_the_format_is_told_by_content_before_the_name(tmp_path: Path) -> None:
     renamed.write_bytes(write_empty("tflite", tmp_path).read_bytes())
     assert model_format(renamed) == "tflite"
     assert model_format(write_empty("onnx", tmp_path)) == "onnx"
+    (tmp_path / "m.mlir").write_text("module {}")
+    assert model_format(tmp_path / "m.mlir") == "StableHLO"
+    with zipfile.ZipFile(tmp_path / "m.pt2", "w") as archive:
+        archive.writestr("m/archive_format", "pt2")
+    assert model_format(tmp_path / "m.pt2") == "PyTorch"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

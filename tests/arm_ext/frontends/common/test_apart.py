@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions in processes of their own: answers, exceptions, and deaths that the caller survives."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.apart import Apart, DiedError, call_apart
+from arm_ext.frontends.onnx.reference import reference
+from arm_ext.frontends.onnx.weights import Serialised
+from arm_ext.quantization.session import Session
+
+
+def counting() -> Callable[[int], int]:
+    total = [0]
+
+    def add(number: int) -> int:
+        total[0] += number
+        return total[0]
+
+    return add
+
+
+def test_a_function_keeps_its_state_and_its_process():
+    apart = Apart(counting, "a runtime")
+    assert [apart(1), apart(2)] == [1, 3]
+    process = Path(f"/proc/{apart._pid}")
+    assert process.exists()
+    del apart
+    assert not process.exists()
+
+
+def test_arrays_are_shared_and_not_sent():
+    held = np.arange(1 << 20)
+    assert call_apart(lambda: int(held.sum()), "a runtime") == held.sum()
+
+
+def test_exceptions_are_the_functions():
+    class Local(Exception):  # noqa: N818
+        """One that cannot be pickled."""
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(ModelError, match="no such layer"):
+        call_apart(lambda: fail(ModelError("no such layer")), "a runtime")
+    with pytest.raises(RuntimeError, match="of a kind of its own"):
+        call_apart(lambda: fail(Local("of a kind of its own")), "a runtime")
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "it ended its process with SIGSEGV"),
+        (lambda: os.kill(os.getpid(), signal.SIGFPE), "it divides an integer by 0, or the least one by -1"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "it was killed, as the system does when memory ends"),
+        (
+            lambda: (os.write(2, b"\nIt says why\n"), os.abort()),
+            r"it ended its process with SIGABRT \(It says why\)",
+        ),
+        (
+            lambda: (os.write(2, b"terminate called\n  what():  std::bad_alloc\n"), os.abort()),
+            "there is not enough memory here",
+        ),
+        (lambda: os._exit(3), "it ended its process with exit code 3"),
+    ],
+)
+def test_how_a_process_ended_is_told(end: Callable[[], object], why: str, capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(DiedError, match=f"^{why}$"):
+        call_apart(end, "a runtime")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_one_that_died_says_so_again():
+    apart: Apart[int, int] = Apart(lambda: os._exit, "a runtime")
+    for _ in range(2):
+        with pytest.raises(DiedError):
+            apart(3)
+
+
+def test_no_process_outlives_a_parent_that_is_killed():
+    def start() -> int:
+        inner = Apart(lambda: time.sleep, "a runtime")
+        inner._pipe.send_bytes(b"\x80\x05K\x3c.")  # pickled: 60 s
+        return inner._pid
+
+    outer = Apart(lambda: lambda _: start(), "a runtime")
+    process = Path(f"/proc/{outer(None)}")
+    outer.close()
+    deadline = time.monotonic() + 5
+    while process.exists() and "\nState:\tZ" not in (process / "status").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def fatal() -> onnx.ModelProto:
+    """Return a model whose DFT's axis is left out by an empty name, at which onnxruntime reads address 0."""
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, last])
+        for name, last in (("x", 1), ("y", 2))
+    )
+    length = helper.make_tensor("length", TensorProto.INT64, [], [8])
+    node = helper.make_node("DFT", ["x", "length", ""], ["y"], name="dft")
+    graph = helper.make_graph([node], "fatal", [x], [y], [length])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def test_a_model_that_ends_onnxruntime():
+    x = np.ones((1, 8, 1), np.float32)
+    outputs, why = reference(Serialised(fatal().SerializeToString()), [x])
+    if outputs:  # by an onnxruntime without this fault
+        return
+    assert why.endswith(" does not survive it: it ended its process with SIGSEGV")
+    with pytest.raises(ModelError, match="m: onnxruntime cannot run it: it ended its process with SIGSEGV"):
+        Session(fatal(), "m", ["y"])({"x": x})
