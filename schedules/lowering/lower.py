@@ -14,7 +14,7 @@ from schedules.composites.vocabulary import VOCABULARY
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Array, Kernel
+from schedules.kernels.common.contract import Array, Kernel, declined
 from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select
 from schedules.tir.emit import in_root_block
@@ -78,6 +78,8 @@ def lower(
     parsed = read(composite, routines)
     if isinstance(parsed, Diagnostic):
         return Rejected((parsed,))
+    if not parsed.workload.inputs:
+        return Rejected((declined("any", "all operands are constants", "an operand of the run", "none"),))
     wide = widened(parsed)
     if cached is None or choose is not None or more:
         choice = select(wide.workload, core, choose, without, more)

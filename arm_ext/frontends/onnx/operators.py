@@ -65,6 +65,7 @@ _STANDARD: dict[str, Expand] = {
     "Celu": elementwise.celu,
     "Col2Im": rearrange.col2im,
     "Compress": rearrange.compress,
+    "Concat": rearrange.concat,
     "ConvTranspose": rearrange.transposed_to_shape,
     "CumProd": rearrange.cumulative_product,
     "DFT": fourier.dft,

@@ -67,6 +67,21 @@ def compress(e: Expansion) -> None:
     e.emit("Gather", [rows, index], e.node.output[0], axis=0 if flat else int(e.attribute("axis", 0)))
 
 
+def concat(e: Expansion) -> None:
+    """Leave out operands of Concat without elements, such as the rest of a pad by 0: TVM stores none as constants."""
+    kept = [name for name in e.node.input if not _is_empty(e, name)]
+    if 0 < len(kept) < len(e.node.input):
+        e.emit("Concat", kept, e.node.output[0], e.attributes())
+
+
+def _is_empty(e: Expansion, name: str) -> bool:
+    """Whether a value is known to have no elements."""
+    try:
+        return 0 in e.dims(name)
+    except ModelError:
+        return False
+
+
 def reverse_sequence(e: Expansion) -> None:
     """Replace ReverseSequence by a gather: the first `length` steps of each batch are reversed."""
     x, lengths = e.inputs("input sequence_lens")

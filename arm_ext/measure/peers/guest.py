@@ -66,6 +66,15 @@ def _mark(number: int) -> None:
         pass
 
 
+def _array(value: Any) -> Any:
+    """Return an output as an array: of a list of maps from classes to scores, a row a map; of texts, texts."""
+    if isinstance(value, list):
+        return np.array(
+            [list(each.values()) if isinstance(each, dict) else each for each in value], np.float32
+        )
+    return value.astype(str) if value.dtype == object else value
+
+
 def _main(peer: str, model: str, folder: Path, part: str) -> None:
     with np.load(folder / "inputs.npz") as file:
         inputs = [file[str(k)] for k in range(len(file))]
@@ -81,7 +90,7 @@ def _main(peer: str, model: str, folder: Path, part: str) -> None:
         _mark(BEGIN)
     run()
     _mark(END)
-    held: dict[str, Any] = {str(k): value for k, value in enumerate(outputs())}
+    held: dict[str, Any] = {str(k): _array(value) for k, value in enumerate(outputs())}
     np.savez(folder / "outputs.npz", **held)
     (folder / "maps").write_text(Path("/proc/self/maps").read_text(encoding="utf-8"), encoding="utf-8")
 

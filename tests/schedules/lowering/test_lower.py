@@ -173,3 +173,10 @@ def test_symbolic_shape():
 def test_composite_outside_the_vocabulary():
     with pytest.raises(ValueError, match=r"'arm.unknown' is not in the vocabulary: .*arm.linear"):
         lower(composite([X], lambda _, x: op.exp(x), name="arm.unknown"), host(), CORE)
+
+
+def test_operands_that_all_are_constants_are_no_kernels():
+    product = composite([], lambda _: op.matmul(constant((1, 9), 3), W))
+    rejected = lower(product, host(), CORE)
+    assert isinstance(rejected, Rejected)
+    assert [each.reason for each in rejected.rejections] == ["all operands are constants"]

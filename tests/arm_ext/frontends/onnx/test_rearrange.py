@@ -54,3 +54,12 @@ def test_a_triangle_is_resized_convolved_and_padded() -> None:
     ]
     # Sums of 18 products near 1, in another order.
     check(nodes, rng.standard_normal((1, 3, 2, 4), np.float32), weights, atol=1e-5)
+
+
+def test_operands_of_a_concatenation_without_elements_are_left_out():
+    x = np.arange(8, dtype=np.float32).reshape(1, 8, 1)
+    empty = np.zeros((1, 0, 1), np.float32)
+    nodes = [helper.make_node("Concat", ["none", "x", "none"], ["y"], axis=1)]
+    check(nodes, x, {"none": empty})
+    (output,) = import_onnx(model(nodes, {"x": [1, 8, 1]}, ["y"], {"none": empty})).outputs
+    assert output.shape == x.shape
