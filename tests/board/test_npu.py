@@ -70,7 +70,7 @@ def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def device(package: Package, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     assert package.manifest.npu is not None
-    payload = Payload.from_bytes(package.read(package.manifest.npu.regions[0].payload))
+    payload = Payload.from_bytes(package.read(package.manifest.npu.regions[0].payload.path))
     with Device.for_payload(payload) as device:
         monkeypatch.setenv("ARM_EXT_NPU_TEST_DEVICE", str(device.folder))
         monkeypatch.setenv(OFF, "no")  # the device is a process of ours, behind a socket

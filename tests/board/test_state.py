@@ -12,7 +12,7 @@ from torch.nn import functional
 import arm_ext
 from arm_ext.api import run
 from arm_ext.board import Board
-from arm_ext.package import Package
+from arm_ext.package import Package, list_files
 from tests.arm_ext import state_models, torch_states
 from tests.board.stock_python import stock_python
 from tests.board.test_stock_wheel import stock_only
@@ -109,4 +109,6 @@ def test_run_checks_steps(tmp_path: Path):
     selftest = package.selftest()
     selftest.steps[2][0][0, 0] += 1
     selftest.save(package.path / "selftest.npz")
+    files = list_files(package.path)  # what is read has to be what the manifest lists
+    package = Package(package.path, package.manifest.model_copy(update={"files": files}))
     assert [check.passed for check in run.run(package, check=True).checks] == [True, False]

@@ -109,11 +109,11 @@ def test_manifest_and_files_agree(mixed: arm_ext.CompileResult):
     assert package.manifest.numerics == "tosa"
     assert (npu.accelerator, npu.system_config) == ("ethos-u55-128", "Ethos_U55_High_End_Embedded")
     for region in npu.regions:
-        payload = Payload.from_bytes(package.read(region.payload))
+        payload = Payload.from_bytes(package.read(region.payload.path))
         assert [(t.name, list(t.shape), t.dtype) for t in payload.inputs] == [
             (t.name, t.shape, t.dtype) for t in region.inputs
         ]
-        values = RegionValues.from_bytes(package.read(region.values))
+        values = RegionValues.from_bytes(package.read(region.values.path))
         assert [value.shape for value in values.outputs] == [t.shape for t in payload.outputs]
         assert region.memory.scratch_bytes == payload.region_size("scratch") > 0
     written = sorted(path.name for path in (package.path / "npu").iterdir())
@@ -126,7 +126,7 @@ def test_the_package_computes_what_its_regions_do(mixed: arm_ext.CompileResult):
     selftest = mixed.package.selftest()
     npu = mixed.package.manifest.npu
     assert npu is not None
-    values = RegionValues.from_bytes(mixed.package.read(npu.regions[0].values))
+    values = RegionValues.from_bytes(mixed.package.read(npu.regions[0].values.path))
     scale, zero_point = npu_models.ACTIVATION
     image = np.clip(np.rint(selftest.inputs[0] / np.float32(scale)) + zero_point, -128, 127).astype(np.int8)
     np.testing.assert_array_equal(np.sort(values.inputs[0].ravel()), np.sort(image.ravel()))
