@@ -35,6 +35,9 @@ _KEY = "arm_ext.labels"
 def number_labels(graph: GraphProto) -> None:
     """Replace labels that are texts by their numbers and lists of maps by their scores, in place."""
     outputs = {value.name: value for value in graph.output}
+    for value in outputs.values():
+        if not _is_labels(value):
+            value.ClearField("metadata_props")
     labelled = _constants(graph)
     for node in graph.node:
         if node.domain == _DOMAIN and node.op_type == "ZipMap" and set(node.output) <= outputs.keys():
@@ -57,9 +60,19 @@ def number_labels(graph: GraphProto) -> None:
     graph.value_info.extend(known)
 
 
+def _is_labels(value: ValueInfoProto) -> bool:
+    """Whether each entry of our key is a list of texts, as only a file that nobody here wrote has others."""
+    try:
+        found = [json.loads(entry.value) for entry in value.metadata_props if entry.key == _KEY]
+    except ValueError:
+        return False
+    return all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in found)
+
+
 def labels_of(value: ValueInfoProto) -> tuple[str, ...]:
     """Return the labels of the classes that an output holds scores or numbers of; none if it does not."""
-    return next((tuple(json.loads(entry.value)) for entry in value.metadata_props if entry.key == _KEY), ())
+    # The last entry is `_say`'s: a file may have one of that key, too.
+    return next((tuple(json.loads(e.value)) for e in reversed(value.metadata_props) if e.key == _KEY), ())
 
 
 def _constants(graph: GraphProto) -> dict[str, list[str]]:

@@ -29,6 +29,7 @@ Array = npt.NDArray[Any]
 
 _OPERATORS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _SEED = re.compile(r"seed=(\d{1,18})")
+_MARK = re.compile(r"(zeros|\d{1,18}) \d{1,9}")
 
 _KEY = "arm_ext.random"
 """Key of a node's metadata that holds its seed, and its number among the nodes that draw."""
@@ -90,7 +91,10 @@ def draw_random(proto: onnx.ModelProto) -> None:
         ModelError: The shape of such a node is not known.
     """
     marked = [
-        (node, entry.value) for node in proto.graph.node for entry in node.metadata_props if entry.key == _KEY
+        (node, entry.value)
+        for node in proto.graph.node
+        for entry in node.metadata_props
+        if entry.key == _KEY and _MARK.fullmatch(entry.value)
     ]
     if not marked:
         return

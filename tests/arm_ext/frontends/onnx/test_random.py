@@ -77,3 +77,18 @@ def test_what_is_refused():
     plain = helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:]))
     with pytest.raises(UsageError, match="has no operator that draws random numbers"):
         with_random(plain, "zeros")
+
+
+@pytest.mark.parametrize("text", ["", "seed", "1", "9" * 40 + " 0", "zeros -1"])
+def test_what_a_file_says_in_the_place_of_a_choice_is_none(text: str):
+    proto = noisy()
+    proto.graph.node[0].metadata_props.add(key="arm_ext.random", value=text)
+    with pytest.raises(ModelError, match="draws no random numbers"):
+        import_onnx(proto)
+
+
+@pytest.mark.parametrize("text", ["", "{", "3", '["a", 3]', '{"a": 1}'])
+def test_what_a_file_says_in_the_place_of_labels_are_none(text: str):
+    proto = with_random(noisy(), "zeros")
+    proto.graph.output[0].metadata_props.add(key="arm_ext.labels", value=text)
+    assert import_onnx(proto).outputs[0].labels == ()
