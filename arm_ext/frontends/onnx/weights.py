@@ -28,8 +28,11 @@ from relay_passes.ir.sources import relax_functions
 SMALL_ELEMENTS = 1024
 """Tensors with fewer elements may hold sizes, axes or starts, so their values are kept."""
 
+_TREES = "ai.onnx.ml"
+"""Domain of decision trees, whose nodes are lists of numbers."""
+
 _LONG_LIST = 4096
-"""Most numbers of an attribute that every copy of a model has."""
+"""Most numbers of a list of trees that every copy of a model has."""
 
 PROTOBUF_BYTES = 2**31
 """Largest size of a protobuf message in bytes."""
@@ -158,7 +161,7 @@ def change_without_weights(
     long = {
         node.output[0]: NodeProto.FromString(node.SerializeToString())
         for node in model.graph.node
-        if not keeps_nodes and node.output and any(map(_is_long, node.attribute))
+        if not keeps_nodes and node.output and _has_long_lists(node)
     }
     for target, source, names in (
         (model.graph, changed.graph, (*(() if keeps_nodes else ("node",)), "value_info", "output")),
@@ -174,15 +177,20 @@ def change_without_weights(
 
 
 def _is_long(attribute: AttributeProto) -> bool:
-    """Whether an attribute is a list as long as only the nodes of large decision trees have."""
     return max(len(attribute.ints), len(attribute.floats), len(attribute.strings)) > _LONG_LIST
+
+
+def _has_long_lists(node: NodeProto) -> bool:
+    """Whether a node has lists as long as only large decision trees have; those of a Constant are its value."""
+    return node.domain == _TREES and any(map(_is_long, node.attribute))
 
 
 def shortened(node: NodeProto) -> NodeProto:
     """Return a node with the first number alone of each long list, which checker and shape inference do not read."""
-    if not any(map(_is_long, node.attribute)):
+    if not _has_long_lists(node):
         return node
-    fields = {name: getattr(node, name) for name in ("name", "op_type", "domain", "overload")}
+    names = ("name", "op_type", "domain", "overload")
+    fields = {name: getattr(node, name) for name in names if node.HasField(name)}
     short = NodeProto(input=node.input, output=node.output, **fields)
     for attribute in node.attribute:
         if not _is_long(attribute):

@@ -26,6 +26,7 @@ from arm_ext.frontends.onnx.weights import (
     without_weights,
 )
 from arm_ext.package import load_package
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.calls import array_of
 from tests.arm_ext.models import mlp
 
@@ -159,3 +160,30 @@ def test_model_of_more_than_two_gigabytes(tmp_path: Path):
     assert np.abs(source[0, 2]).max() > 1
     np.testing.assert_allclose(found, source, rtol=0, atol=1e-6 * np.abs(source).max())
     assert all(check.passed for check in arm_ext.run(package, check=True).checks)
+
+
+def test_a_constant_of_many_numbers_keeps_them_all():
+    numbers = np.arange(5000, dtype=np.float32)
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value_floats=numbers.tolist()),
+        helper.make_node("Add", ["x", "c"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [5000]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    (found,) = run_on_host(import_onnx(proto).mod, [numbers])
+    np.testing.assert_array_equal(found, numbers * 2)
+
+
+def test_lists_of_trees_are_left_out_of_copies_and_stay_in_the_model():
+    lists = {"nodes_treeids": list(range(5000)), "nodes_modes": ["LEAF"] * 5000, "nodes_values": [0.5] * 5000}
+    trees = helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=3, **lists)
+    graph = helper.make_graph([trees], "g", [], [])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)], ir_version=9)
+    (light,) = without_weights(proto).graph.node
+    assert {a.name: max(len(a.ints), len(a.strings), len(a.floats)) for a in light.attribute} == {
+        **dict.fromkeys(lists, 1),
+        "n_targets": 0,
+    }
+    change_without_weights(proto, lambda model: model)
+    assert proto.graph.node[0] == trees
