@@ -46,7 +46,15 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
     """Show a bar on stderr over named steps; nothing when it is no terminal, or with NO_COLOR or CI set."""
     quiet = not stderr.is_terminal or "NO_COLOR" in os.environ or "CI" in os.environ
     columns = (TextColumn(title), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=stderr, transient=True, disable=quiet) as bar:
+    # What else is written meanwhile goes to the streams that show control characters, not through rich's.
+    with Progress(
+        *columns,
+        console=stderr,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=quiet,
+    ) as bar:
         task = bar.add_task("", total=len(steps))
 
         def step(name: str) -> None:

@@ -9,6 +9,7 @@ from rich.text import Text
 from arm_ext.cli.console import stdout
 from arm_ext.cli.options import json_option
 from arm_ext.common.errors import EnvError
+from arm_ext.common.text import visible
 
 if TYPE_CHECKING:
     from arm_ext.api.doctor import Finding
@@ -42,4 +43,4 @@ def doctor(board: str | None, as_json: bool) -> None:
 def _line(finding: "Finding") -> Text:
     detail = f"{finding.detail}; run: {finding.mend}" if finding.mend else finding.detail
     status = finding.status.value
-    return Text.assemble((f"{status:<9}", _STYLES[status]), f"{finding.part:<18} ", detail)
+    return Text.assemble((f"{status:<9}", _STYLES[status]), f"{finding.part:<18} ", visible(detail))

@@ -36,7 +36,13 @@ BOUND = (
 def view() -> "Iterator[tuple[OnProgress, OnProgress]]":
     """Open the display; yields the callbacks for the start and for each trial."""
     if stderr.is_terminal and "NO_COLOR" not in os.environ and "CI" not in os.environ:
-        with Live(console=stderr, refresh_per_second=_REFRESHES, transient=True) as live:
+        with Live(
+            console=stderr,
+            refresh_per_second=_REFRESHES,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ) as live:
 
             def show(progress: "Progress") -> None:
                 live.update(_screen(progress))

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import sys
+import termios
 from pathlib import Path
 
 import onnx
@@ -57,10 +58,19 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def on_terminal(*argv: str) -> tuple[int, str]:
-    """The exit code and all that a command shows on a terminal of its own."""
+def on_terminal(*argv: str, fresh: bool = False) -> tuple[int, str]:
+    """The exit code and all that a command shows on a terminal of its own.
+
+    `fresh` has it in an interpreter of its own, and with a progress bar: rich looks at the terminal when it is loaded.
+    """
     child, terminal = pty.fork()
     if child == 0:
+        if fresh:
+            environment = {
+                name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR")
+            }
+            program = "import sys; from arm_ext.cli import main; main(sys.argv[1:])"
+            os.execve(sys.executable, [sys.executable, "-c", program, *argv], environment | {"TERM": "xterm"})
         os.environ["NO_COLOR"] = "1"  # no progress bar
         code = 99
         try:
@@ -70,6 +80,7 @@ def on_terminal(*argv: str) -> tuple[int, str]:
         finally:  # never back into pytest
             sys.stdout.flush()
             os._exit(code)
+    termios.tcsetwinsize(terminal, (30, 100))
     shown_bytes = b""
     while True:
         try:
@@ -127,6 +138,15 @@ def test_names_of_nodes_in_reports(models: Path, tmp_path: Path, name: str):
         code, text = on_terminal(*argv)
         assert code == 0, text
         assert_harmless(text)
+
+
+def test_a_progress_bar_is_one(models: Path, tmp_path: Path):
+    code, text = on_terminal(
+        "compile", str(models / "node.onnx"), "-o", str(tmp_path / "m.armpkg"), fresh=True
+    )
+    assert code == 0
+    assert "\x1b[2K" in text  # rich clears the line
+    assert "\\u001b[2K" not in text
 
 
 def test_json_stays_json():
