@@ -51,6 +51,9 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "leaky_relu": lambda x, alpha: np.where(x < 0, alpha * x, x),
     "thresholded_relu": lambda x, alpha: np.where(x > alpha, x, 0),
     "softsign": lambda x: x / (1 + np.abs(x)),
+    "elu": lambda x, alpha: np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x),
+    "affine": lambda x, alpha, beta: alpha * x + beta,
+    "scaled_tanh": lambda x, alpha, beta: alpha * np.tanh(beta * x),
 }
 
 _EMITTED: dict[str, Callable[..., ir.Expr]] = {
@@ -69,6 +72,13 @@ _EMITTED: dict[str, Callable[..., ir.Expr]] = {
         x > tirx.FloatImm("float32", alpha), x, tirx.FloatImm("float32", 0.0)
     ),
     "softsign": lambda x: x / (tirx.FloatImm("float32", 1.0) + tirx.abs(x)),
+    "elu": lambda x, alpha: tirx.Select(
+        x < 0, tirx.FloatImm("float32", alpha) * (tirx.exp(x) - tirx.FloatImm("float32", 1.0)), x
+    ),
+    "affine": lambda x, alpha, beta: x * tirx.FloatImm("float32", alpha) + tirx.FloatImm("float32", beta),
+    "scaled_tanh": lambda x, alpha, beta: (
+        tirx.FloatImm("float32", alpha) * tirx.tanh(x * tirx.FloatImm("float32", beta))
+    ),
 }
 
 
@@ -78,7 +88,7 @@ class Activation:
 
     Attributes:
         name: Name of the function.
-        numbers: Alpha, and beta of a hard sigmoid.
+        numbers: Alpha, and beta of a function with two.
     """
 
     name: str

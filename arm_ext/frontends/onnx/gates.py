@@ -22,6 +22,8 @@ _DEFAULTS = {
     "ThresholdedRelu": {"alpha": 1.0},
     "Elu": {"alpha": 1.0},
     "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "Affine": {"alpha": 1.0, "beta": 0.0},
+    "ScaledTanh": {"alpha": 1.0, "beta": 1.0},
 }
 
 
@@ -98,4 +100,10 @@ def _gate(e: Expansion, name: str, numbers: Mapping[str, float], limit: float) -
 
 
 def _emit(e: Expansion, name: str, numbers: Mapping[str, float], value: str, output: str = "") -> str:
+    """Emit an activation; Affine and ScaledTanh are no operators any more."""
+    if name in ("Affine", "ScaledTanh"):
+        alpha, beta = (like(e, numbers[key], e.node.input[0]) for key in ("alpha", "beta"))
+        if name == "Affine":
+            return e.emit("Add", [e.emit("Mul", [value, alpha]), beta], output)
+        return e.emit("Mul", [e.emit("Tanh", [e.emit("Mul", [value, beta])]), alpha], output)
     return e.emit(name, [value], output, [helper.make_attribute(*number) for number in numbers.items()])

@@ -45,6 +45,9 @@ _ACTIVATIONS = {
     "LeakyRelu": "leaky_relu",
     "ThresholdedRelu": "thresholded_relu",
     "Softsign": "softsign",
+    "Elu": "elu",
+    "Affine": "affine",
+    "ScaledTanh": "scaled_tanh",
 }
 
 OF_INTEGERS = "of_integers"

@@ -83,10 +83,18 @@ def silu(v: Vector, x: ir.Expr) -> ir.Expr:
 
 def tanh(v: Vector, x: ir.Expr) -> ir.Expr:
     """Emit tanh as -t / (2 + t) with t = expm1(-2 |x|), and the sign of x."""
-    near = T.Bind(v.minimum(v.absolute(x), TANH_LIMIT) * v.const(-2))
-    scale, rest = reduced(v, near, base_e=True, minus_one=True)
-    t = v.fma(scale, rest, scale - v.const(1))
+    t = _expm1(v, T.Bind(v.minimum(v.absolute(x), TANH_LIMIT) * v.const(-2)))
     return v.with_sign(t / (t + v.const(2)), x)
+
+
+def expm1_below_0(v: Vector, x: ir.Expr) -> ir.Var:
+    """Emit exp(x) - 1 for x below 0; for other x, 0."""
+    return _expm1(v, T.Bind(v.minimum(v.maximum(x, EXP_LOW), 0)))
+
+
+def _expm1(v: Vector, x: ir.Var) -> ir.Var:
+    scale, rest = reduced(v, x, base_e=True, minus_one=True)
+    return v.fma(scale, rest, scale - v.const(1))
 
 
 def gelu(v: Vector, x: ir.Expr) -> ir.Expr:
@@ -137,5 +145,7 @@ INSTRUCTIONS = {
     "gelu_tanh": 25.0,
     "hard_sigmoid": 4.0,
     "hard_swish": 5.0,
+    "elu": 22.0,
+    "scaled_tanh": 27.0,
 }
 """Instructions per vector, including copies of the coefficients that FMLA overwrites in Horner's scheme."""

@@ -398,6 +398,10 @@ def _leaky_relu(v: Vector, x: ir.Expr, alpha: float) -> ir.Expr:
     return tirx.Select(x < v.const(0), x * v.const(alpha), x)
 
 
+def _elu(v: Vector, x: ir.Expr, alpha: float) -> ir.Expr:
+    return tirx.Select(x < v.const(0), v.const(alpha) * activation_f32.expm1_below_0(v, x), x)
+
+
 def _thresholded_relu(v: Vector, x: ir.Expr, alpha: float) -> ir.Expr:
     return tirx.Select(x > v.const(alpha), x, v.const(0))
 
@@ -410,4 +414,9 @@ _FUNCTIONS: dict[str, Callable[..., ir.Expr]] = {
     "leaky_relu": _leaky_relu,
     "thresholded_relu": _thresholded_relu,
     "softsign": lambda v, x: x / (v.const(1) + v.absolute(x)),
+    "elu": _elu,
+    "affine": lambda v, x, alpha, beta: v.fma(x, v.const(alpha), v.const(beta)),
+    "scaled_tanh": lambda v, x, alpha, beta: (
+        v.const(alpha) * activation_f32.tanh(v, T.Bind(x * v.const(beta)))
+    ),
 }

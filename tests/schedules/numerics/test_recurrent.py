@@ -14,7 +14,7 @@ def cell_of(case: Case) -> Cell:
     return Cell.of(case.workload.composite.removeprefix("arm."), dict(case.workload.attributes))
 
 
-@pytest.mark.parametrize("index", [1, 3, 5, 6, 7, 11, 12, 14])
+@pytest.mark.parametrize("index", [1, 3, 5, 6, 7, 11, 12, 14, 15])
 def test_the_routine_is_the_definition(index: int):
     case, cell = CASES[index], cell_of(CASES[index])
     steps, batch, _ = case.arguments[0].shape

@@ -20,6 +20,7 @@ CORE = CORES["neoverse-n2"]
 SIGMOID, TANH, RELU = (Activation(name) for name in ("sigmoid", "tanh", "relu"))
 LSTM = Cell("lstm", (SIGMOID, TANH, TANH))
 PEEPING = dataclasses.replace(LSTM, peepholes=True)
+AFFINE, SCALED = Activation("affine", (0.1, 0.4)), Activation("scaled_tanh", (0.9, 0.8))
 SOFTSIGN, LEAKY = Activation("softsign"), Activation("leaky_relu", (0.01,))
 GRU = Cell("gru", (SIGMOID, TANH))
 LINEAR_GRU = dataclasses.replace(GRU, linear_before_reset=True)
@@ -90,6 +91,7 @@ CASES = [
     Case(RNN, 33, 3, 8),
     Case(dataclasses.replace(RNN, activations=(RELU,), clip=0.4), 2, 1, 31),
     Case(dataclasses.replace(RNN, activations=(Activation("thresholded_relu", (0.1,)),)), 2, 1, 31),
+    Case(dataclasses.replace(LSTM, activations=(AFFINE, SCALED, Activation("elu", (0.7,)))), 2, 1, 9),
 ]
 
 
