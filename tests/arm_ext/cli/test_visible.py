@@ -29,7 +29,10 @@ CONTROLS = {
 EVIL = "n" + "".join(CONTROLS.values())
 LONG = "n" * 5000
 VERBS = tuple(cli.group.list_commands(None))
-OF_MODELS = ("accuracy", "advise", "compile", "explain", "quantize", "tune")
+OF_MODELS = (
+    *("compile", "explain", "quantize"),
+    *(pytest.param(verb, marks=pytest.mark.long) for verb in ("accuracy", "advise", "tune")),
+)
 
 
 def model(operator: str = "Relu", node: str = "relu", value: str = "y", domain: str = "") -> onnx.ModelProto:
@@ -124,7 +127,7 @@ def test_names_by_which_nothing_can_be_called(models: Path, tmp_path: Path, verb
     assert "characters" in text or verb in ("accuracy", "quantize", "tune"), text
 
 
-@pytest.mark.parametrize("name", ["node", "long"])
+@pytest.mark.parametrize("name", ["node", pytest.param("long", marks=pytest.mark.long)])
 def test_names_of_nodes_in_reports(models: Path, tmp_path: Path, name: str):
     package = tmp_path / "m.armpkg"
     code, text = on_terminal("compile", str(models / f"{name}.onnx"), "-o", str(package))

@@ -91,7 +91,15 @@ def test_every_estimator_as_its_converter_writes_it(name: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["LogisticRegression", "RandomForestClassifier", "GaussianNB", "KNeighborsClassifier"]
+    "name",
+    [
+        "LogisticRegression",
+        "GaussianNB",
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in ("RandomForestClassifier", "KNeighborsClassifier")
+        ),
+    ],
 )
 def test_classes_that_are_texts(name: str):
     same(*exported(name, NAMES))
@@ -117,6 +125,7 @@ def test_xgboost(classifies: bool):
     same(convert_xgboost(made, initial_types=[("x", FloatTensorType([None, x.shape[1]]))]), x[:ROWS])
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_support_vectors(kernel: str, classes: int):
