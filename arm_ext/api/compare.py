@@ -317,6 +317,6 @@ def _counts(run: PeerRun, core: Core, mca: Mca) -> Counts:
 
 
 def _distance(outputs: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]]) -> float:
-    # Labels that are texts have numbers in the package.
+    # Where onnxruntime returns labels as texts, the package returns numbers, which have no distance from texts.
     pairs = [pair for pair in zip(outputs, expected, strict=True) if pair[0].dtype.kind != "U"]
     return max((distance(*pair).relative for pair in pairs), default=0.0)

@@ -46,7 +46,7 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
     """Show a bar on stderr over named steps; nothing when it is no terminal, or with NO_COLOR or CI set."""
     quiet = not stderr.is_terminal or "NO_COLOR" in os.environ or "CI" in os.environ
     columns = (TextColumn(title), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    # What else is written meanwhile goes to the streams that show control characters, not through rich's.
+    # Messages that are written while the bar is shown go to `_VisibleText`, which escapes control characters.
     with Progress(
         *columns,
         console=stderr,

@@ -40,7 +40,7 @@ class KernelError(InternalError):
     """
 
     def __init__(self, symbol: str, reason: str) -> None:
-        """Describe the failure of a kernel by the code generator's words."""
+        """Make the message from the kernel's symbol and the code generator's own message."""
         super().__init__(
             f"the code generator fails at the kernel {symbol}: {reason}. This is a defect of arm-ext; "
             "`arm-ext compile MODEL --save-node NAME` writes a node for a report of it"

@@ -100,7 +100,7 @@ def _gate(e: Expansion, name: str, numbers: Mapping[str, float], limit: float) -
 
 
 def _emit(e: Expansion, name: str, numbers: Mapping[str, float], value: str, output: str = "") -> str:
-    """Emit an activation; Affine and ScaledTanh are no operators any more."""
+    """Emit an activation; Affine and ScaledTanh, which newer opsets have no operators for, by Mul, Add and Tanh."""
     if name in ("Affine", "ScaledTanh"):
         alpha, beta = (like(e, numbers[key], e.node.input[0]) for key in ("alpha", "beta"))
         if name == "Affine":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of classifiers by number, with their labels in what is said of the model's outputs.
+"""Numbering of classifiers' classes; the labels of the classes become metadata of the model's outputs.
 
     y = ZipMap(scores), labels a, b                  →    y = Identity(scores), whose columns are a, b
     label, scores = LinearClassifier(x), labels a, b →    the label is 0 or 1, which stand for a, b
@@ -41,7 +41,7 @@ def number_labels(graph: GraphProto) -> None:
     labelled = _constants(graph)
     for node in graph.node:
         if node.domain == _DOMAIN and node.op_type == "ZipMap" and set(node.output) <= outputs.keys():
-            _say(outputs[node.output[0]], TensorProto.FLOAT, _labels(node))
+            _declare(outputs[node.output[0]], TensorProto.FLOAT, _labels(node))
             node.domain, node.op_type = "", "Identity"
             node.ClearField("attribute")
         elif node.domain == _DOMAIN and node.op_type in _CLASSIFIERS and (texts := _texts(node)):
@@ -54,7 +54,7 @@ def number_labels(graph: GraphProto) -> None:
         elif node.input and node.input[0] in labelled:
             _pass_on(node, labelled)
     for name in labelled.keys() & outputs.keys():
-        _say(outputs[name], TensorProto.INT64, labelled[name])
+        _declare(outputs[name], TensorProto.INT64, labelled[name])
     known = [value for value in graph.value_info if value.name not in labelled]
     graph.ClearField("value_info")
     graph.value_info.extend(known)
@@ -71,7 +71,7 @@ def _is_labels(value: ValueInfoProto) -> bool:
 
 def labels_of(value: ValueInfoProto) -> tuple[str, ...]:
     """Return the labels of the classes that an output holds scores or numbers of; none if it does not."""
-    # The last entry is `_say`'s: a file may have one of that key, too.
+    # A model file may have an entry of this key, too; `_declare` adds the last one.
     return next((tuple(json.loads(e.value)) for e in reversed(value.metadata_props) if e.key == _KEY), ())
 
 
@@ -116,7 +116,7 @@ def _labels(zip_map: NodeProto) -> list[str]:
     return [str(number) for number in numbers[0]] if numbers else _texts(zip_map)
 
 
-def _say(output: ValueInfoProto, kind: int, labels: list[str]) -> None:
+def _declare(output: ValueInfoProto, kind: int, labels: list[str]) -> None:
     """Declare an output as a tensor without a shape yet, and its labels."""
     output.type.Clear()
     output.type.tensor_type.elem_type = kind

@@ -68,7 +68,7 @@ def compress(e: Expansion) -> None:
 
 
 def concat(e: Expansion) -> None:
-    """Leave out operands of Concat without elements, such as the rest of a pad by 0: TVM stores none as constants."""
+    """Leave out operands of Concat without elements, such as the rest of a pad by 0; TVM loads no empty constants."""
     kept = [name for name in e.node.input if not _is_empty(e, name)]
     if 0 < len(kept) < len(e.node.input):
         e.emit("Concat", kept, e.node.output[0], e.attributes())

@@ -258,7 +258,7 @@ def _try_infer(
             found.graph.node[index].CopyFrom(node)
         return found
 
-    # The types of a subgraph's values stand in its node.
+    # A node with a subgraph holds the types of the subgraph's values, which inference adds.
     keeps_nodes = not any(subgraph for node in proto.graph.node for subgraph in subgraphs(node))
     try:
         change_without_weights(proto, inferred, keeps_nodes=keeps_nodes)

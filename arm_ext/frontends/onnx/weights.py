@@ -234,7 +234,7 @@ def _beginning(value: npt.NDArray[Any]) -> _Beginning:
 def _merge(
     target: ModelProto | onnx.GraphProto, source: ModelProto | onnx.GraphProto, *left_out: str
 ) -> None:
-    """Copy all fields but some."""
+    """Copy all fields of a message but the named ones."""
     for descriptor, value in source.ListFields():
         if descriptor.name in left_out:
             continue

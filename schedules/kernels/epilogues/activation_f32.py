@@ -88,7 +88,7 @@ def tanh(v: Vector, x: ir.Expr) -> ir.Expr:
 
 
 def expm1_below_0(v: Vector, x: ir.Expr) -> ir.Var:
-    """Emit exp(x) - 1 for x below 0; for other x, 0."""
+    """Emit exp(min(x, 0)) - 1."""
     return _expm1(v, T.Bind(v.minimum(v.maximum(x, EXP_LOW), 0)))
 
 
