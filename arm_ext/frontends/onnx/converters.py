@@ -4,6 +4,7 @@
 The table has standard ONNX operators and those of the domain `OWN`, which replace others during expansion.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,45 +14,83 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 from arm_ext.common.errors import UsageError
-from arm_ext.frontends.common import maths
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
+from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.onnx.elementwise import CAST, POWER
 from arm_ext.frontends.onnx.expansion import OWN, domain_of, qualified
 from arm_ext.frontends.onnx.fourier import FOURIER, convert_fourier
 from arm_ext.frontends.onnx.roi_align import AVERAGE, convert_average
 from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
 from arm_ext.frontends.onnx.trees import TREES, convert_trees
+from arm_ext.frontends.ops import activations, arithmetic, maths
 
 Convert = Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | None]], relax.Expr]
 """Converter: takes a builder, a node and its inputs; returns the node's output, or a tuple of its outputs."""
 
 
-def _by_maths(function: Callable[..., relax.Expr]) -> Convert:
-    """Return a converter by a function of `common.maths`."""
+def by(function: Callable[..., Value], **defaults: float) -> Convert:
+    """Return a converter by a function of the vocabulary.
+
+    Args:
+        function: Function of the node's inputs, and of the attributes by name.
+        defaults: The node's attributes that are numbers, with ONNX's defaults for them.
+    """
 
     def convert(
-        builder: relax.BlockBuilder, _: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
+        builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
     ) -> relax.Expr:
-        return builder.emit(maths.in_float32(function)(maths.BlockEmitter(builder), *inputs))
+        graph = Graph(builder)
+        given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name in defaults}
+        return function(*(graph.hold(x) for x in inputs if x is not None), **{**defaults, **given}).full
 
     return convert
+
+
+def _power(x: Value, y: Value) -> Value:
+    return maths.power(x, arithmetic.cast(y, x.dtype))
 
 
 def _cast(
     builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
 ) -> relax.Expr:
     (dtype,) = (a.s.decode() for a in node.attribute if a.name == "to")
-    return builder.emit(relax.op.astype(inputs[0], dtype))
+    return arithmetic.cast(Graph(builder).hold(inputs[0]), dtype).full
 
 
-_FUNCTIONS = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh")
+def _is_infinite(x: Value, detect_positive: int, detect_negative: int) -> Value:
+    if detect_positive and detect_negative:
+        return arithmetic.is_infinite(x)
+    return arithmetic.equal(x, math.inf if detect_positive else -math.inf)
+
+
+_FUNCTIONS = {
+    "Acos": maths.acos,
+    "Acosh": maths.acosh,
+    "Asin": maths.asin,
+    "Asinh": maths.asinh,
+    "Atan": maths.atan,
+    "Atanh": maths.atanh,
+    "Cosh": maths.cosh,
+    "IsNaN": arithmetic.is_nan,
+    "Mish": activations.mish,
+    "Sign": arithmetic.sign,
+    "Sinh": maths.sinh,
+    "Softplus": activations.softplus,
+    "Softsign": activations.softsign,
+}
 
 CONVERTERS: dict[tuple[str, str], Convert] = {
     **{("", kind): sequences for kind in DEFAULTS},
-    **{("", name): _by_maths(maths.FUNCTIONS[name.lower()]) for name in _FUNCTIONS},
+    **{("", name): by(function) for name, function in _FUNCTIONS.items()},
+    ("", "Celu"): by(activations.celu, alpha=1.0),
+    ("", "Elu"): by(activations.elu, alpha=1.0),
+    ("", "HardSigmoid"): by(activations.hard_sigmoid, alpha=0.2, beta=0.5),
+    ("", "IsInf"): by(_is_infinite, detect_positive=1, detect_negative=1),
+    ("", "Selu"): by(activations.selu, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
+    ("", "ThresholdedRelu"): by(activations.thresholded_relu, alpha=1.0),
     (OWN, CAST): _cast,
     (OWN, AVERAGE): convert_average,
-    (OWN, POWER): _by_maths(maths.power),
+    (OWN, POWER): by(_power),
     (OWN, FOURIER): convert_fourier,
     (OWN, TREES): convert_trees,
 }

@@ -14,8 +14,6 @@ from arm_ext.frontends.onnx.forms import like, reduce
 _DROPOUT_TELLS = 12
 _WHERE = 9
 """Opset since which there is Where."""
-_SELU = (1.67326319, 1.05070102)
-"""Defaults of Selu's alpha and gamma."""
 _GROUP = 16
 """Most inputs of one Sum, Max, Min or Mean."""
 
@@ -48,28 +46,6 @@ def many_inputs(e: Expansion) -> None:
         e.emit(operator, values, e.node.output[0])
 
 
-def celu(e: Expansion) -> None:
-    """Replace Celu by max(0, x) + min(0, alpha (exp(x / alpha) - 1)), in the data's dtype."""
-    (x,) = e.inputs("X")
-    alpha, zero = like(e, e.attribute("alpha", 1.0), x), like(e, 0, x)
-    inner = e.emit("Sub", [e.emit("Exp", [e.emit("Div", [x, alpha])]), like(e, 1, x)])
-    low = e.emit("Min", [zero, e.emit("Mul", [alpha, inner])])
-    e.emit("Add", [e.emit("Max", [zero, x]), low], e.node.output[0])
-
-
-def elu(e: Expansion) -> None:
-    """Replace Elu and Selu of dtypes other than float32 by Where: TVM's importer makes their factors float32."""
-    (x,) = e.inputs("X")
-    if e.dtype(x) == np.float32 or e.opset() < _WHERE:
-        return
-    is_scaled = e.node.op_type == "Selu"
-    alpha, gamma = e.attribute("alpha", _SELU[0] if is_scaled else 1.0), e.attribute("gamma", _SELU[1])
-    above = e.emit("Mul", [x, like(e, gamma, x)]) if is_scaled else x
-    growth = e.emit("Sub", [e.emit("Exp", [x]), like(e, 1, x)])
-    below = e.emit("Mul", [growth, like(e, alpha * gamma if is_scaled else alpha, x)])
-    e.emit("Where", [e.emit("Greater", [x, like(e, 0, x)]), above, below], e.node.output[0])
-
-
 def cast_like(e: Expansion) -> None:
     """Replace CastLike by Cast."""
     x, like_name = e.inputs("input target_type")
@@ -98,30 +74,6 @@ def cast(e: Expansion) -> None:
     if dtype.kind in "iu" and e.dtype(x).kind not in "iub":
         own = e.emit_own(CAST, [x], dtype, e.dims(x), to=dtype.name)
         e.emit("Identity", [own], e.node.output[0])
-
-
-def is_infinite(e: Expansion) -> None:
-    """Replace IsInf for one sign by a comparison; leave it for both signs."""
-    (x,) = e.inputs("X")
-    signs = [s for s, name in ((1, "detect_positive"), (-1, "detect_negative")) if e.attribute(name, 1)]
-    if len(signs) == 1:
-        e.emit("Equal", [x, like(e, signs[0] * math.inf, x)], e.node.output[0])
-
-
-def sign(e: Expansion) -> None:
-    """Replace Sign of floats by choices, which keep a NaN; TVM's of it is 0."""
-    (x,) = e.inputs("input")
-    if e.dtype(x).kind not in "iu" and e.opset() >= _WHERE:
-        zero, (above, below) = like(e, 0, x), (like(e, number, x) for number in (1, -1))
-        rest = e.emit("Where", [e.emit("Less", [x, zero]), below, x])
-        e.emit("Where", [e.emit("Greater", [x, zero]), above, rest], e.node.output[0])
-
-
-def thresholded_relu(e: Expansion) -> None:
-    """Replace ThresholdedRelu by a choice, which is 0 for a NaN; TVM's is a product, which is one."""
-    (x,) = e.inputs("X")
-    is_above = e.emit("Greater", [x, like(e, e.attribute("alpha", 1.0), x)])
-    e.emit("Where", [is_above, x, like(e, 0, x)], e.node.output[0])
 
 
 def dropout(e: Expansion) -> None:

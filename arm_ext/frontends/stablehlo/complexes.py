@@ -2,17 +2,16 @@
 """Complex values as pairs of real ones, and Fourier transforms."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import relax
-from tvm.ir import Expr
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.fourier import Fourier, transformed
+from arm_ext.frontends.graph import Value
+from arm_ext.frontends.ops import maths
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
-from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Complex, Held
+from arm_ext.frontends.stablehlo.translator import Complex, Convert, Translator
 
 R = relax.op
 _LONGEST = 4096
@@ -36,7 +35,7 @@ BY_PARTS = (
 )
 """Operators that act on the real and imaginary parts of a complex value separately."""
 
-Both = Held | Complex
+Both = Value | Complex
 
 
 def by_parts(convert: Convert) -> Convert:
@@ -63,46 +62,30 @@ def either(on_reals: Convert, on_complexes: Callable[..., Any]) -> Convert:
     return converted
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """Arithmetic of held values of one shape."""
-
-    t: Translator
-
-    def __call__(self, function: Callable[..., Expr], *operands: Held) -> Held:
-        exprs, kept = self.t.together(operands)
-        return Held(self.t.emit(function(*exprs)), operands[0].shape, kept)
-
-
 def multiply(t: Translator, x: Complex, y: Complex) -> Complex:
     """Convert a complex multiplication."""
-    of = _Terms(t)
-    real = of(R.subtract, of(R.multiply, x.real, y.real), of(R.multiply, x.imag, y.imag))
-    return Complex(real, of(R.add, of(R.multiply, x.real, y.imag), of(R.multiply, x.imag, y.real)))
+    return Complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
 
 
 def divide(t: Translator, x: Complex, y: Complex) -> Complex:
     """Convert a complex division, as the product with the conjugate divided by the squared absolute value."""
-    of = _Terms(t)
-    square = of(R.add, of(R.multiply, y.real, y.real), of(R.multiply, y.imag, y.imag))
-    over = multiply(t, x, Complex(y.real, of(R.negative, y.imag)))
-    return Complex(of(R.divide, over.real, square), of(R.divide, over.imag, square))
+    square = y.real * y.real + y.imag * y.imag
+    over = multiply(t, x, Complex(y.real, -y.imag))
+    return Complex(over.real / square, over.imag / square)
 
 
-def size(t: Translator, x: Complex) -> Held:
+def size(t: Translator, x: Complex) -> Value:
     """Convert the absolute value of a complex number."""
-    of = _Terms(t)
-    return of(R.sqrt, of(R.add, of(R.multiply, x.real, x.real), of(R.multiply, x.imag, x.imag)))
+    return maths.sqrt(x.real * x.real + x.imag * x.imag)
 
 
 def exponential(t: Translator, x: Complex) -> Complex:
     """Convert the exponential of a complex number."""
-    of = _Terms(t)
-    grown = of(R.exp, x.real)
-    return Complex(*(of(R.multiply, grown, of(function, x.imag)) for function in (R.cos, R.sin)))
+    grown = maths.exp(x.real)
+    return Complex(grown * maths.cos(x.imag), grown * maths.sin(x.imag))
 
 
-def _complex(t: Translator, op: Any, operands: list[Held]) -> list[Any]:
+def _complex(t: Translator, op: Any, operands: list[Value]) -> list[Any]:
     return [Complex(*operands)]
 
 
@@ -113,7 +96,7 @@ def _real(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
 
 def _imag(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
     (x,) = operands
-    return [x.imag if isinstance(x, Complex) else Held(t.number(0, x), x.shape)]
+    return [x.imag if isinstance(x, Complex) else Value(t, t.number(0, x), x.shape)]
 
 
 def convert(on_reals: Convert) -> Convert:
@@ -123,7 +106,7 @@ def convert(on_reals: Convert) -> Convert:
         tensor, (x,) = tensor_of(op.results[0].type), operands
         assert tensor is not None  # operators with other types are refused before
         if tensor.is_complex:
-            return [x if isinstance(x, Complex) else Complex(x, Held(t.number(0, x), x.shape))]
+            return [x if isinstance(x, Complex) else Complex(x, Value(t, t.number(0, x), x.shape))]
         return on_reals(t, op, [x.real if isinstance(x, Complex) else x])
 
     return converted
@@ -151,13 +134,13 @@ def _transformed(t: Translator, x: Both, axis: int, length: int, inverse: bool, 
     order = [a for a in range(len(x.shape)) if a != axis] + [axis]
     back = [order.index(a) for a in range(len(order))]
     lead = [x.shape[a] for a in order[:-1]]
-    data = [t.reshaped(t.permuted(t.full(part), order), [*lead, 1, x.shape[axis]]) for part in parts]
+    data = [t.reshaped(t.permuted(part.full, order), [*lead, 1, x.shape[axis]]) for part in parts]
     bins = length // 2 + 1 if onesided and not inverse else length
     transform = Fourier(length, bins, inverse, half=inverse and onesided)
     whole = t.emit(R.concat(data, axis=len(lead))) if len(data) > 1 else data[0]
     result = transformed(t.emit, whole, transform)
 
-    def part(number: int) -> Held:
+    def part(number: int) -> Value:
         value = result
         if transform.results > 1:
             value = t.emit(R.strided_slice(result, [len(lead)], [number], [number + 1]))

@@ -13,11 +13,12 @@ from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_ROUNDS
+from arm_ext.frontends.graph import Value
+from arm_ext.frontends.ops.arithmetic import where
 from arm_ext.frontends.stablehlo.attributes import word
 from arm_ext.frontends.stablehlo.regions import run_time_choice, run_time_loop
 from arm_ext.frontends.stablehlo.scalars import Array, known_turns, outlasts
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Held
 
 R = relax.op
 MAX_UNROLLED = 2048
@@ -43,16 +44,16 @@ NEUTRAL_CALLS = (
 )
 
 
-def _call(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _call(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     return t.call(word(op, "callee"), operands)
 
 
-def composite(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def composite(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     """Convert a composite by its decomposition."""
     return t.call(word(op, "decomposition"), operands)
 
 
-def _if(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _if(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (predicate,) = operands
     blocks = [region.blocks[0] for region in op.regions]
     if (chosen := predicate.scalar()) is not None:
@@ -60,7 +61,7 @@ def _if(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     return _chosen(t, op, [predicate], blocks)
 
 
-def _case(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _case(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (index,) = operands
     blocks = [region.blocks[0] for region in op.regions]
     number = index.scalar()
@@ -71,7 +72,7 @@ def _case(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     return _chosen(t, op, conditions, blocks)
 
 
-def _chosen(t: Translator, op: Any, conditions: list[Held], blocks: list[Any]) -> list[Held]:
+def _chosen(t: Translator, op: Any, conditions: list[Value], blocks: list[Any]) -> list[Value]:
     if any(_is_heavy(t, block) for block in blocks):
         return run_time_choice(t, conditions, blocks, len(op.results))
     *branches, results = (t.block(block, []) for block in blocks)
@@ -80,10 +81,8 @@ def _chosen(t: Translator, op: Any, conditions: list[Held], blocks: list[Any]) -
     return results
 
 
-def _either(t: Translator, predicate: Held, yes: Held, no: Held) -> Held:
-    condition = Held(predicate.expr, yes.shape)
-    exprs, kept = t.together([condition, yes, no])
-    return Held(t.emit(R.where(*exprs)), yes.shape, kept)
+def _either(t: Translator, predicate: Value, yes: Value, no: Value) -> Value:
+    return where(Value(t, predicate.expr, yes.shape), yes, no)
 
 
 def _is_heavy(t: Translator, block: Any) -> bool:
@@ -101,7 +100,7 @@ def _operators(t: Translator, block: Any) -> Iterator[Any]:
             yield from _operators(t, inner)
 
 
-def _while(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _while(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     condition, body = (region.blocks[0] for region in op.regions)
     size = sum(1 for _ in _operators(t, body))
     states = [_whole(held) for held in operands]
@@ -119,7 +118,7 @@ def _while(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     return run_time_loop(t, op, operands, begins)
 
 
-def _whole(held: Held) -> Array | None:
+def _whole(held: Value) -> Array | None:
     number = held.scalar()
     return None if number is None else np.full(held.shape, number, held.dtype)
 

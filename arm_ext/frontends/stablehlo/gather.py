@@ -16,11 +16,11 @@ from tvm import relax
 from tvm.ir import Expr
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Shape, Value
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.rearrange import result_shape, sliced
 from arm_ext.frontends.stablehlo.scalars import evaluate, reducer_of
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Held, Shape
 
 R = relax.op
 
@@ -105,9 +105,9 @@ def _along(counted: Any, axis: int, rank: int) -> Expr:
     return relax.const(counted.astype(np.int32).reshape([-1 if a == axis else 1 for a in range(rank)]))
 
 
-def _vectors(t: Translator, indices: Held, vector: int) -> tuple[list[Expr], Shape]:
+def _vectors(t: Translator, indices: Value, vector: int) -> tuple[list[Expr], Shape]:
     """Return the components of the index vectors, each for the whole batch, and the batch's shape."""
-    x = t.full(indices)
+    x = indices.full
     dtype = str(x.ty.dtype)
     if dtype != "int32":
         # What does not fit is out of bounds, and stays so.
@@ -133,12 +133,12 @@ def _batches(axes: Sequence[int], vector: int) -> list[int]:
     return [axis - (axis > vector) for axis in axes]
 
 
-def _gather(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _gather(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     x, indices = operands
     d = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     vector, shape, sizes = d.index_vector_dim, result_shape(op), ints(op, "slice_sizes")
     if not x.small or 0 in shape:
-        return [Held(x.expr if not x.small else t.keep(np.zeros((), x.dtype)).expr, shape)]
+        return [Value(t, x.expr if not x.small else t.keep(np.zeros((), x.dtype)).expr, shape)]
     starts, batch = _vectors(t, indices, vector)
     gone = [*d.collapsed_slice_dims, *d.operand_batching_dims]
     batches = _batches(d.start_indices_batching_dims, vector)
@@ -151,14 +151,14 @@ def _gather(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     order = [axis for axis in range(len(shape)) if axis not in offsets] + offsets
     if not w.batching and len(w.indexed) == 1 and _one_whole(w):
         (axis,) = w.indexed
-        y = t.emit(R.take(t.full(x), starts[0], axis=axis))
+        y = t.emit(R.take(x.full, starts[0], axis=axis))
         # From axes before, batch, axes behind to batch, window.
         b = len(batch)
         y = t.permuted(y, [*range(axis, axis + b), *range(axis), *range(axis + b, len(y.ty.shape))])
     else:
-        y = t.emit(R.take(t.reshaped(t.full(x), w.rows), w.numbers(t, starts), axis=0))
+        y = t.emit(R.take(t.reshaped(x.full, w.rows), w.numbers(t, starts), axis=0))
     y = t.reshaped(y, [shape[axis] for axis in order])
-    return [Held(t.permuted(y, [order.index(axis) for axis in range(len(shape))]), shape)]
+    return [Value(t, t.permuted(y, [order.index(axis) for axis in range(len(shape))]), shape)]
 
 
 def _one_whole(w: _Windows) -> bool:
@@ -183,7 +183,7 @@ def _reduction(block: Any) -> str:
     raise ModelError(f"it joins elements by {reducer or 'a function of its own'}, which is not supported")
 
 
-def _scatter(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _scatter(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     if len(operands) != 3:
         raise ModelError(f"it scatters into {len(operands) // 2} tensors at once; only one is supported")
     x, indices, updates = operands
@@ -209,13 +209,13 @@ def _scatter(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
         valid = t.reshaped(valid, [*batch, *[1] * (len(w.places) - len(batch))])
         numbers = t.emit(R.where(valid, numbers, t.number(count, numbers)))
     order = [axis for axis in range(len(updates.shape)) if axis not in window] + window
-    new = t.reshaped(t.permuted(t.full(updates), order), [math.prod(w.places), length])
+    new = t.reshaped(t.permuted(updates.full, order), [math.prod(w.places), length])
     rows = t.emit(
-        R.concat([t.reshaped(t.full(x), [count, length]), t.emit(R.zeros([1, length], x.dtype))], axis=0)
+        R.concat([t.reshaped(x.full, [count, length]), t.emit(R.zeros([1, length], x.dtype))], axis=0)
     )
     at = t.emit(R.astype(t.reshaped(numbers, [math.prod(w.places), 1]), "int64"))
     y = t.emit(R.scatter_nd(rows, at, new, reduction))
-    return [Held(t.reshaped(sliced(t, y, [0, 0], [count, length]), x.shape), x.shape)]
+    return [Value(t, t.reshaped(sliced(t, y, [0, 0], [count, length]), x.shape), x.shape)]
 
 
 # Operator → what converts it.

@@ -32,6 +32,7 @@ from arm_ext.frontends.common.refuse import (
     refuse_dynamic_inputs,
     refuse_unknown_inputs,
 )
+from arm_ext.frontends.graph import Value
 from arm_ext.frontends.stablehlo.attributes import Tensor, outline_of, tensor_of, type_text, word
 from arm_ext.frontends.stablehlo.module import UnreadableError, fix_shapes, read_module, take_apart
 from arm_ext.frontends.stablehlo.operators import (
@@ -44,7 +45,6 @@ from arm_ext.frontends.stablehlo.operators import (
 )
 from arm_ext.frontends.stablehlo.reference import reference
 from arm_ext.frontends.stablehlo.translator import Translator, functions_of
-from arm_ext.frontends.stablehlo.values import Held
 from relay_passes.programs.merge_modules import MAIN
 
 
@@ -184,9 +184,9 @@ def _translated(
 ) -> tvm.IRModule:
     translator = Translator(module, converter_of, CONVERTERS, operators)
     params = [Var(name, relax.TensorType(x.shape, x.stored)) for name, x in inputs.items()]
-    held = [Held(param, x.shape) for param, x in zip(params, inputs.values(), strict=True)]
+    held = [Value(translator, param, x.shape) for param, x in zip(params, inputs.values(), strict=True)]
 
-    def convert() -> list[Held]:
+    def convert() -> list[Value]:
         results = translator.call(word(entry, "sym_name"), held)
         translator.node = "output"
         return results

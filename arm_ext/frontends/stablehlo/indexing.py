@@ -8,16 +8,16 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Expr
 
+from arm_ext.frontends.graph import Shape, Value
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.rearrange import sliced
 from arm_ext.frontends.stablehlo.stacks import Stack, stacked
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Held, Shape
 
 R = relax.op
 
 
-def _start(t: Translator, start: Held, most: int) -> Expr | int:
+def _start(t: Translator, start: Value, most: int) -> Expr | int:
     """Return the start of a window, clamped to `most`: a number if it is known, else a scalar expression."""
     number = start.scalar()
     if number is not None:
@@ -25,25 +25,25 @@ def _start(t: Translator, start: Held, most: int) -> Expr | int:
     return t.emit(R.clip(start.expr, 0, most))
 
 
-def _dynamic_slice(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _dynamic_slice(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     x, *starts = operands
     sizes = ints(op, "slice_sizes")
     if not x.small:
-        return [Held(x.expr, sizes)]
+        return [Value(t, x.expr, sizes)]
     begin = [_start(t, s, n - size) for s, n, size in zip(starts, x.shape, sizes, strict=True)]
     if (part := _part(x, begin, sizes)) is not None:
-        return [Held(part, sizes)]
-    data = t.full(x)
+        return [Value(t, part, sizes)]
+    data = x.full
     first = [b if isinstance(b, int) else 0 for b in begin]
     last = [b + size if isinstance(b, int) else n for b, size, n in zip(begin, sizes, x.shape, strict=True)]
     data = sliced(t, data, first, last)
     for axis, b in enumerate(begin):
         if not isinstance(b, int):
             data = t.emit(R.take(data, _counted(t, b, sizes[axis]), axis=axis))
-    return [Held(data, sizes)]
+    return [Value(t, data, sizes)]
 
 
-def _part(x: Held, begin: Sequence[Expr | int], sizes: Shape) -> Expr | None:
+def _part(x: Value, begin: Sequence[Expr | int], sizes: Shape) -> Expr | None:
     """Return the pieces that earlier iterations of an unrolled loop wrote, if the slice reads only these; else None."""
     cut = [axis for axis, (n, size) in enumerate(zip(x.shape, sizes, strict=True)) if n != size]
     if not isinstance(x, Stack) or cut != [x.axis] or not isinstance(start := begin[x.axis], int):
@@ -58,17 +58,17 @@ def _counted(t: Translator, start: Expr, size: int) -> Expr:
     return t.emit(R.add(start, relax.const(np.arange(size), str(start.ty.dtype))))
 
 
-def _dynamic_update_slice(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _dynamic_update_slice(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     x, update, *starts = operands
     begin = [_start(t, s, n - m) for s, n, m in zip(starts, x.shape, update.shape, strict=True)]
     cut = [axis for axis, (n, m) in enumerate(zip(x.shape, update.shape, strict=True)) if n != m]
     if not cut:
         return [update]
     if len(cut) == 1 and isinstance(start := begin[cut[0]], int):
-        return [stacked(t, x, cut[0]).replaced(start, t.full(update))]
+        return [stacked(t, x, cut[0]).replaced(start, update.full)]
     # Elsewhere each element is chosen: it is the update's where all its places are in the window.
     inside: Expr | None = None
-    new = t.full(update)
+    new = update.full
     for axis in cut:
         size, b = update.shape[axis], begin[axis]
         scalar = relax.const(b, "int32") if isinstance(b, int) else b
@@ -83,7 +83,7 @@ def _dynamic_update_slice(t: Translator, op: Any, operands: list[Held]) -> list[
             new = t.emit(R.take(new, t.emit(R.clip(at, 0, size - 1)), axis=axis))
         within = t.reshaped(within, [x.shape[axis], *[1] * (len(x.shape) - axis - 1)])
         inside = within if inside is None else t.emit(R.logical_and(inside, within))
-    return [Held(t.emit(R.where(inside, new, t.full(x))), x.shape)]
+    return [Value(t, t.emit(R.where(inside, new, x.full)), x.shape)]
 
 
 # Operator → what converts it.

@@ -15,6 +15,7 @@ from arm_ext.common.text import shown
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.common.limits import Site, check_tensor
 from arm_ext.frontends.common.refuse import refuse_operators
+from arm_ext.frontends.graph import Value
 from arm_ext.frontends.stablehlo import (
     complexes,
     control,
@@ -29,25 +30,24 @@ from arm_ext.frontends.stablehlo import (
 )
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Convert, Translator, functions_of
-from arm_ext.frontends.stablehlo.values import Held
 
 
-def _batch_norm(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _batch_norm(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     epsilon, (axis,) = float(ir.FloatAttr(op.attributes["epsilon"]).value), ints(op, "feature_index")
-    x, scale, offset, mean, variance = (t.full(held) for held in operands)
+    x, scale, offset, mean, variance = (held.full for held in operands)
     norm = relax.op.nn.batch_norm(x, scale, offset, mean, variance, axis, epsilon, training=False)
     return [t.hold(TupleGetItem(t.emit(norm), 0))]
 
 
-def _nothing(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _nothing(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     return []
 
 
-def _custom(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _custom(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     """Convert a custom call by a plugin; attributes are strings in MLIR's syntax."""
     attributes = {str(name): str(op.attributes[name]) for name in op.attributes}
     name = name_of(op.location) or str(op.operation.name)
-    custom = CustomOp(operator_name(op), name, [t.full(held) for held in operands], attributes, t.builder)
+    custom = CustomOp(operator_name(op), name, [held.full for held in operands], attributes, t.builder)
     return [t.hold(value) for value in convert_custom(custom, len(op.results))]
 
 

@@ -11,10 +11,10 @@ from tvm import relax
 from tvm.ir import Expr
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Value
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of
 from arm_ext.frontends.stablehlo.rearrange import flipped, padded, result_shape
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Held
 
 R = relax.op
 _CONVOLUTIONS = {1: R.nn.conv1d, 2: R.nn.conv2d, 3: R.nn.conv3d}
@@ -25,7 +25,7 @@ def _sizes(shape: Sequence[int], axes: Sequence[int]) -> list[int]:
     return [shape[axis] for axis in axes]
 
 
-def _dot_general(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _dot_general(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     d = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     return [
         _product(
@@ -38,13 +38,13 @@ def _dot_general(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     ]
 
 
-def _dot(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _dot(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     return [_product(t, op, operands, ([], []), ([len(operands[0].shape) - 1], [0]))]
 
 
 def _product(
-    t: Translator, op: Any, operands: Sequence[Held], batch: Sequence[Any], summed: Sequence[Any]
-) -> Held:
+    t: Translator, op: Any, operands: Sequence[Value], batch: Sequence[Any], summed: Sequence[Any]
+) -> Value:
     """Emit a product of [batch, left, k] and [batch, k, right].
 
     The operands are exchanged if that takes fewer transposes.
@@ -60,14 +60,14 @@ def _product(
         y = t.permuted(y, [*range(lead), *range(split, count), *range(lead, split)])
     else:
         y = _multiplied(t, a, b, tensor.dtype)
-    return Held(y, tensor.shape)
+    return Value(t, y, tensor.shape)
 
 
 @dataclass(frozen=True)
 class _Side:
     """An operand of a product, and its axes that are counted along, and summed over."""
 
-    held: Held
+    held: Value
     batch: list[int]
     summed: list[int]
 
@@ -92,8 +92,8 @@ def _multiplied(t: Translator, a: _Side, b: _Side, dtype: str) -> Expr:
     columns, k = _sizes(b.held.shape, b.free), math.prod(_sizes(a.held.shape, a.summed))
     # Without a batch, the left operand may have any number of axes.
     flat = [math.prod(rows)] if lead else rows or [1]
-    x = t.reshaped(t.permuted(t.full(a.held), [*a.batch, *a.free, *a.summed]), [*lead, *flat, k])
-    w = t.permuted(t.full(b.held), [*b.batch, *b.summed, *b.free])
+    x = t.reshaped(t.permuted(a.held.full, [*a.batch, *a.free, *a.summed]), [*lead, *flat, k])
+    w = t.permuted(b.held.full, [*b.batch, *b.summed, *b.free])
     w = t.reshaped(w, [*lead, k, math.prod(columns)])
     y = t.emit(R.matmul(x, w, dtype if dtype != a.held.dtype else None))
     return t.reshaped(y, [*lead, *rows, *columns])
@@ -136,14 +136,14 @@ def _numbers(op: Any, rank: int) -> _Convolution:
     return _Convolution(strides, gaps, dilation, pads[0::2], pads[1::2], groups)
 
 
-def _convolution(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _convolution(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     d = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     source = (d.input_batch_dimension, d.input_feature_dimension, list(d.input_spatial_dimensions))
     target = (d.output_batch_dimension, d.output_feature_dimension, list(d.output_spatial_dimensions))
     spatial = list(d.kernel_spatial_dimensions)
     kernel = (d.kernel_output_feature_dimension, d.kernel_input_feature_dimension, spatial)
     rank = len(spatial)
-    c, (x, w) = _numbers(op, rank), (t.full(held) for held in operands)
+    c, (x, w) = _numbers(op, rank), (held.full for held in operands)
     if "window_reversal" in op.attributes:
         turned = [bool(turn) for turn in op.attributes["window_reversal"]]
         w = flipped(t, w, [axis for axis, turn in zip(spatial, turned, strict=True) if turn])
@@ -225,14 +225,14 @@ def _transposed_convolution(
     )
 
 
-def _ordered(t: Translator, y: Expr, order: Axes, target: Axes, shape: Sequence[int]) -> Held:
+def _ordered(t: Translator, y: Expr, order: Axes, target: Axes, shape: Sequence[int]) -> Value:
     """Bring a result's axes to the order that the model has them in."""
     have = [order[0], order[1], *order[2]]
     want = [target[0], target[1], *target[2]]
     axes = [0] * len(have)
     for at, to in zip(have, want, strict=True):
         axes[to] = at
-    return Held(t.permuted(y, axes), tuple(shape))
+    return Value(t, t.permuted(y, axes), tuple(shape))
 
 
 # Operator → what converts it.

@@ -10,9 +10,9 @@ from tvm import relax, te, tirx
 from tvm.ir import Expr
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Graph, Shape, Value
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Held, Shape, Values
 
 R = relax.op
 
@@ -24,40 +24,40 @@ def result_shape(op: Any) -> Shape:
     return tensor.shape
 
 
-def _broadcast_in_dim(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
-    return [t.broadcast(operands[0], ints(op, "broadcast_dimensions"), result_shape(op))]
+def _broadcast_in_dim(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
+    return [operands[0].broadcast(ints(op, "broadcast_dimensions"), result_shape(op))]
 
 
-def _broadcast(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _broadcast(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     shape = result_shape(op)
     first = len(shape) - len(operands[0].shape)
-    return [t.broadcast(operands[0], range(first, len(shape)), shape)]
+    return [operands[0].broadcast(range(first, len(shape)), shape)]
 
 
-def _reshape(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
-    return [t.as_shape(operands[0], result_shape(op))]
+def _reshape(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
+    return [operands[0].reshape(result_shape(op))]
 
 
-def _transpose(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _transpose(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (x,), shape = operands, result_shape(op)
     if not x.small:
-        return [Held(x.expr, shape)]
-    expr = t.aligned(x)
+        return [Value(t, x.expr, shape)]
+    expr = x.aligned
     whole = [1] * (len(shape) - len(expr.ty.shape)) + [int(n) for n in expr.ty.shape]
-    return [Held(t.permuted(t.reshaped(expr, whole), ints(op, "permutation")), shape)]
+    return [Value(t, t.permuted(t.reshaped(expr, whole), ints(op, "permutation")), shape)]
 
 
-def _concatenate(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _concatenate(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     shape = result_shape(op)
     if len(operands) == 1:
         return operands
     if all(x.scalar() is not None for x in operands) and len({x.scalar() for x in operands}) == 1:
-        return [Held(operands[0].expr, shape)]
-    return [t.hold(R.concat([t.full(x) for x in operands], axis=ints(op, "dimension")[0]))]
+        return [Value(t, operands[0].expr, shape)]
+    return [t.hold(R.concat([x.full for x in operands], axis=ints(op, "dimension")[0]))]
 
 
 def sliced(
-    t: Values,
+    t: Graph,
     x: Expr,
     start: Sequence[int],
     limit: Sequence[int],
@@ -73,19 +73,19 @@ def sliced(
     return t.emit(R.strided_slice(x, cut, *pick))
 
 
-def _slice(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _slice(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (x,), shape = operands, result_shape(op)
     if not x.small:
-        return [Held(x.expr, shape)]
+        return [Value(t, x.expr, shape)]
     start, limit, strides = (ints(op, name) for name in ("start_indices", "limit_indices", "strides"))
-    return [Held(sliced(t, t.full(x), start, limit, strides), shape)]
+    return [Value(t, sliced(t, x.full, start, limit, strides), shape)]
 
 
-def _reverse(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _reverse(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (x,) = operands
     if not x.small:
         return operands
-    return [Held(flipped(t, t.full(x), ints(op, "dimensions")), x.shape)]
+    return [Value(t, flipped(t, x.full, ints(op, "dimensions")), x.shape)]
 
 
 def flipped(t: Translator, x: Expr, axes: Sequence[int]) -> Expr:
@@ -96,26 +96,26 @@ def flipped(t: Translator, x: Expr, axes: Sequence[int]) -> Expr:
     return x
 
 
-def _iota(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _iota(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     tensor = tensor_of(op.results[0].type)
     assert tensor is not None  # operators with other types are refused before
     (axis,) = ints(op, "iota_dimension")
     counted = np.arange(tensor.shape[axis]).astype(tensor.dtype)
     row = t.keep(counted)
-    return [t.broadcast(row, [axis], tensor.shape)]
+    return [row.broadcast([axis], tensor.shape)]
 
 
-def _pad(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _pad(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     x, value = operands
     shape, number = result_shape(op), value.scalar()
     low, high, inner = (
         ints(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
-    y = padded(t, t.full(x), 0 if number is None else number, low, high, inner)
+    y = padded(t, x.full, 0 if number is None else number, low, high, inner)
     if number is None:
         ones = relax.const(np.ones(x.shape, "bool"), "bool")
         y = t.emit(R.where(padded(t, ones, False, low, high, inner), y, value.expr))
-    return [Held(y, shape)]
+    return [Value(t, y, shape)]
 
 
 def padded(
@@ -157,7 +157,7 @@ def _surrounded(t: Translator, x: Expr, widths: list[int], number: float) -> Exp
     return t.emit(R.nn.pad(x, widths, "constant", number))
 
 
-def _bitcast(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _bitcast(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     tensor, (x,) = tensor_of(op.results[0].type), operands
     assert tensor is not None  # operators with other types are refused before
     constant = x.constant()
@@ -179,10 +179,10 @@ def _bitcast(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     def bits(data: te.Tensor) -> te.Tensor:
         return te.compute(data.shape, lambda *at: tirx.reinterpret(tensor.dtype, data(*at)), "bits")
 
-    return [Held(t.emit_kernel("bits", bits, x.expr), x.shape, x.kept)]
+    return [Value(t, t.emit_kernel("bits", bits, x.expr), x.shape, x.kept)]
 
 
-def _set_dimension_size(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _set_dimension_size(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     x, size = operands
     (axis,) = ints(op, "dimension")
     if size.scalar() != x.shape[axis]:

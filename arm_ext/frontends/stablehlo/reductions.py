@@ -14,10 +14,10 @@ from tvm import relax
 from tvm.ir import Expr
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Value
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.scalars import behaves, reducer_of
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Held
 
 R = relax.op
 
@@ -85,13 +85,13 @@ def reducer_for(op: Any, dtype: str) -> Reducer:
     return table[name]
 
 
-def is_neutral(initial: Held, reducer: Reducer) -> bool:
+def is_neutral(initial: Value, reducer: Reducer) -> bool:
     """Whether a reduction's initial value is the neutral element."""
     dtype = np.dtype(initial.dtype)
     return initial.scalar() == reducer.neutral(dtype)
 
 
-def _reduce(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _reduce(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     axes, count = list(ints(op, "dimensions")), len(operands) // 2
     if count > 1:
         return _indexed(t, op, operands, axes)
@@ -100,11 +100,11 @@ def _reduce(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     left = tuple(axis for axis in range(len(x.shape)) if axis not in axes)
     shape = tuple(x.shape[axis] for axis in left)
     if all(x.shape[axis] == 1 for axis in axes):
-        y = Held(t.full(x), shape, left)
+        y = Value(t, x.full, shape, left)
     else:
-        y = Held(joined(t, t.full(x), lambda data: reducer.whole(data, axes, keepdims=True)), shape, left)
+        y = Value(t, joined(t, x.full, lambda data: reducer.whole(data, axes, keepdims=True)), shape, left)
     if not is_neutral(initial, reducer):
-        y = Held(joined(t, y.expr, lambda data: reducer.join(data, initial.expr)), shape, left)
+        y = Value(t, joined(t, y.expr, lambda data: reducer.join(data, initial.expr)), shape, left)
     return [y]
 
 
@@ -123,7 +123,7 @@ def _least(a: Any, i: Any, b: Any, j: Any) -> tuple[Any, Any]:
     return (a, i) if (a, i) < (b, j) else (b, j)
 
 
-def _indexed(t: Translator, op: Any, operands: list[Held], axes: list[int]) -> list[Held]:
+def _indexed(t: Translator, op: Any, operands: list[Value], axes: list[int]) -> list[Value]:
     """Emit the greatest or least element and the first index that has it."""
     block = op.regions[0].blocks[0]
     if len(operands) != 4 or len(axes) != 1:
@@ -144,17 +144,17 @@ def _indexed(t: Translator, op: Any, operands: list[Held], axes: list[int]) -> l
         raise ModelError("it is no search for the greatest or least element along an axis")
     left = tuple(axis for axis in range(len(x.shape)) if axis != axes[0])
     shape = tuple(x.shape[axis] for axis in left)
-    data = t.full(x)
+    data = x.full
     if x.dtype == "bool":  # of which TVM knows no least
         data = t.emit(R.astype(data, "int8"))
     at = t.emit(R.astype(t.emit(places(data, axes[0], keepdims=True)), indices.dtype))
     most = t.emit(reducer.whole(data, axes, keepdims=True))
     if x.dtype == "bool":
         most = t.emit(R.astype(most, "bool"))
-    return [Held(most, shape, left), Held(at, shape, left)]
+    return [Value(t, most, shape, left), Value(t, at, shape, left)]
 
 
-def counts(indices: Held, axis: int) -> bool:
+def counts(indices: Value, axis: int) -> bool:
     """Whether a value is 0, 1, 2, … along an axis."""
     value, size = indices.constant(), indices.shape[axis]
     if value is None:

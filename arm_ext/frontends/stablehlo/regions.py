@@ -12,15 +12,15 @@ from tvm.ir import Expr, TupleGetItem, Type, Var
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.block import Block, Callee, call
 from arm_ext.frontends.common.rounds import SCALAR, Rounds
-from arm_ext.frontends.stablehlo.translator import Translator
-from arm_ext.frontends.stablehlo.values import Complex, Held
+from arm_ext.frontends.graph import Value
+from arm_ext.frontends.stablehlo.translator import Complex, Translator
 
 R = relax.op
 _NUMBER = "number"
 
 
 class _Inputs:
-    """Values that a region reads from outside: variables, which become parameters of its function."""
+    """Graph that a region reads from outside: variables, which become parameters of its function."""
 
     def __init__(self, t: Translator, values: Iterable[Any]) -> None:
         found = dict.fromkeys(values)
@@ -50,19 +50,19 @@ def captures(block: Any) -> Iterator[Any]:
 
 
 def _function(
-    t: Translator, role: str, inputs: _Inputs, own: Sequence[Var], convert: Callable[[], list[Held]]
+    t: Translator, role: str, inputs: _Inputs, own: Sequence[Var], convert: Callable[[], list[Value]]
 ) -> Callee:
     """Convert the block's body as a function of `own` parameters, and of the values that a region reads."""
     outer = dict(t.values)
     params = [Var(name, ty) for name, ty in inputs.types.items()]
     for param, (value, held) in zip(params, inputs.held.items(), strict=True):
-        t.values[value] = Held(param, held.shape, held.kept)
+        t.values[value] = Value(t, param, held.shape, held.kept)
     callee = t.function(t.program.symbol(t.node, role), [*own, *params], convert)
     t.values = outer
     return callee
 
 
-def run_time_loop(t: Translator, op: Any, operands: list[Held], more: Held) -> list[Held]:
+def run_time_loop(t: Translator, op: Any, operands: list[Value], more: Value) -> list[Value]:
     """Convert a loop whose condition is computed at run time.
 
     Args:
@@ -77,11 +77,11 @@ def run_time_loop(t: Translator, op: Any, operands: list[Held], more: Held) -> l
     left = [k for k in range(len(operands)) if k not in states]
     t.values.update((arguments[k], operands[k]) for k in left)
     inputs = _Inputs(t, [*captures(condition), *captures(body), *(arguments[k] for k in left)])
-    initial = {f"state_{k}": t.full(operands[k]) for k in states}
+    initial = {f"state_{k}": operands[k].full for k in states}
     number, own = Var(_NUMBER, SCALAR["int64"]), [Var(name, value.ty) for name, value in initial.items()]
 
-    def convert() -> list[Held]:
-        given = {k: Held(param, operands[k].shape) for k, param in zip(states, own, strict=True)}
+    def convert() -> list[Value]:
+        given = {k: Value(t, param, operands[k].shape) for k, param in zip(states, own, strict=True)}
         given |= {k: t.values[arguments[k]] for k in left}
         results = t.block(body, [given[k] for k in range(len(operands))])
         (again,) = t.block(condition, results)
@@ -94,7 +94,7 @@ def run_time_loop(t: Translator, op: Any, operands: list[Held], more: Held) -> l
     func = Rounds(symbol, t.node, callee, _NUMBER, types, inputs.types, (), ()).function()
     t.program.put(symbol, func)
     zero = relax.const(np.array(0, np.int64), "int64")
-    given = [t.full(more), zero, *initial.values(), *inputs.exprs.values()]
+    given = [more.full, zero, *initial.values(), *inputs.exprs.values()]
     ends = t.emit(call(symbol, given, func.ret_ty, [t.node]))
     results = list(operands)
     for place, k in enumerate(states):
@@ -103,8 +103,8 @@ def run_time_loop(t: Translator, op: Any, operands: list[Held], more: Held) -> l
 
 
 def run_time_choice(
-    t: Translator, conditions: Sequence[Held], blocks: Sequence[Any], count: int
-) -> list[Held]:
+    t: Translator, conditions: Sequence[Value], blocks: Sequence[Any], count: int
+) -> list[Value]:
     """Convert a case: the first block whose condition holds is run, or else the last.
 
     Args:
@@ -115,7 +115,7 @@ def run_time_choice(
     """
     inputs = _Inputs(t, [value for block in blocks for value in captures(block)])
     callees = [_function(t, "branch", inputs, [], partial(t.block, block, [])) for block in blocks]
-    given = {f"choice_{k}": t.full(condition) for k, condition in enumerate(conditions)}
+    given = {f"choice_{k}": condition.full for k, condition in enumerate(conditions)}
     types = {name: value.ty for name, value in given.items()} | inputs.types
     chosen = callees.pop()
     for name, callee in reversed(list(zip(given, callees, strict=True))):

@@ -11,12 +11,12 @@ from tvm import relax
 from tvm.ir import Expr, TupleGetItem
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Value
 from arm_ext.frontends.stablehlo import scalars
 from arm_ext.frontends.stablehlo.attributes import attribute, flag, ints, tensor_of
 from arm_ext.frontends.stablehlo.reductions import counts
 from arm_ext.frontends.stablehlo.scalars import Array, evaluate
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Held
 from relay_passes.canonicalize.define_sorts import gathered, keys
 
 R = relax.op
@@ -50,20 +50,20 @@ class _Order:
     total: bool
 
 
-def _sort(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _sort(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (axis,) = ints(op, "dimension", (len(operands[0].shape) - 1,))
     axis %= len(operands[0].shape)
     order = _order(op, operands)
     if len(operands) == 1 and not order.total:
-        return [t.hold(R.sort(t.full(operands[0]), axis, order.descending))]
-    compared = [t.full(operands[key]) for key in order.keys]
+        return [t.hold(R.sort(operands[0].full, axis, order.descending))]
+    compared = [operands[key].full for key in order.keys]
     if order.total:
         compared = [total_order(t, key) for key in compared]
     places = _places(t, compared, axis, order.descending)
     return [
         t.hold(R.astype(places, held.dtype))
         if counts(held, axis)
-        else t.hold(R.gather_elements(t.full(held), places, axis))
+        else t.hold(R.gather_elements(held.full, places, axis))
         for held in operands
     ]
 
@@ -89,7 +89,7 @@ def _places(t: Translator, keys: Sequence[Expr], axis: int, descending: bool) ->
     return places
 
 
-def _order(op: Any, operands: list[Held]) -> _Order:
+def _order(op: Any, operands: list[Value]) -> _Order:
     """Return what a sort compares by, found by evaluating its comparator for all combinations of a few numbers."""
     count = len(operands)
     choices = [[key] for key in range(count)] + [list(range(n)) for n in range(2, count + 1)]
@@ -141,13 +141,13 @@ def _before(pairs: Sequence[Sequence[Array]], descending: bool) -> Array:
     return before
 
 
-def _top_k(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _top_k(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (x,) = operands
     tensor = tensor_of(op.results[1].type)
     assert tensor is not None  # operators with other types are refused before
     (k,) = ints(op, "k")
     largest = attribute(op, "largest") is None or flag(op, "largest")
-    data = t.full(x)
+    data = x.full
     if "float" not in x.dtype:
         both = t.emit(R.topk(data, k, -1, "both", largest, tensor.dtype))
         return [t.hold(TupleGetItem(both, index)) for index in range(2)]

@@ -8,8 +8,8 @@ from functools import cached_property
 from tvm import relax
 from tvm.ir import Expr
 
+from arm_ext.frontends.graph import Graph, Shape, Value
 from arm_ext.frontends.stablehlo.rearrange import sliced
-from arm_ext.frontends.stablehlo.values import Held, Shape, Values
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class _Piece:
         return self.last - self.first
 
 
-class Stack(Held):
+class Stack(Value):
     """A value as pieces along an axis, which are concatenated when the whole is needed."""
 
-    def __init__(self, values: Values, shape: Shape, axis: int, pieces: Sequence[_Piece]) -> None:
+    def __init__(self, values: Graph, shape: Shape, axis: int, pieces: Sequence[_Piece]) -> None:
         """Hold the pieces; `values` emits what puts them together."""
         for name, value in {
             "shape": shape,
@@ -41,7 +41,7 @@ class Stack(Held):
 
     axis: int
     pieces: Sequence[_Piece]
-    _values: Values
+    _values: Graph
 
     @cached_property
     def expr(self) -> Expr:
@@ -89,8 +89,8 @@ class Stack(Held):
         return sliced(self._values, piece.expr, begin, end)
 
 
-def stacked(values: Values, held: Held, axis: int) -> Stack:
+def stacked(values: Graph, held: Value, axis: int) -> Stack:
     """Return a value as a stack along an axis."""
     if isinstance(held, Stack) and held.axis == axis:
         return held
-    return Stack(values, held.shape, axis, [_Piece(values.full(held), 0, held.shape[axis])])
+    return Stack(values, held.shape, axis, [_Piece(held.full, 0, held.shape[axis])])

@@ -2,6 +2,7 @@
 """Translation of a StableHLO function to Relax, operator by operator; called functions are inlined."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,27 +12,37 @@ from tvm.ir import Expr, Var
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.block import Callee
 from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
+from arm_ext.frontends.graph import Array, Graph, Shape, Value
 from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word
 from arm_ext.frontends.stablehlo.expansions import known_functions
-from arm_ext.frontends.stablehlo.scalars import computable, compute
 from arm_ext.frontends.stablehlo.stages import Stages
-from arm_ext.frontends.stablehlo.values import Array, Complex, Held, Values
 from relay_passes.ir.sources import name_bindings
 
-Convert = Callable[["Translator", Any, list[Held]], list[Held]]
+Convert = Callable[["Translator", Any, list[Value]], list[Value]]
 
-# Constants of up to so many elements are computed at once: loops count with them.
-_FOLDED_ELEMENTS = 64
 # Stored type of quantised sums of products, which is wider than `relax.quantize` knows.
 _SUMS = "int32"
 
 
-class Translator(Values):
+@dataclass(frozen=True)
+class Complex:
+    """A complex value as real and imaginary part."""
+
+    real: Value
+    imag: Value
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the value."""
+        return self.real.shape
+
+
+class Translator(Graph):
     """Converts operators in the builder's current dataflow block.
 
     Attributes:
         functions: The module's functions by name.
-        values: MLIR's values → what they are here, `Held` or `Complex`.
+        values: MLIR's values → what they are here, `Value` or `Complex`.
         program: Relax functions, of what is decided at run time.
     """
 
@@ -59,10 +70,10 @@ class Translator(Values):
         self._nodes = nodes
         self._resources = resources_of(module)
         self._calling: list[str] = []
-        self._sums: dict[Expr, Held] = {}
+        self._sums: dict[Expr, Value] = {}
         self._depth = 0
 
-    def function(self, symbol: str, params: Sequence[Var], convert: Callable[[], Sequence[Held]]) -> Callee:
+    def function(self, symbol: str, params: Sequence[Var], convert: Callable[[], Sequence[Value]]) -> Callee:
         """Add a function for the operators that the block converts; it returns a tuple, or its only result.
 
         Args:
@@ -75,7 +86,7 @@ class Translator(Values):
         with self.builder.function(symbol, list(params)):
             with self.builder.dataflow():
                 try:
-                    results = [self.full(result) for result in convert()]
+                    results = [result.full for result in convert()]
                 # Kept until the function is whole: a builder that is left in the middle of one complains on stderr.
                 except Exception as err:
                     failure, results = err, []
@@ -87,7 +98,7 @@ class Translator(Values):
         mod[symbol] = name_bindings(mod[symbol], self.names)
         return self.program.add(symbol, mod)
 
-    def call(self, name: str, arguments: Sequence[Held]) -> list[Held]:
+    def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
         """Inline a function.
 
         Raises:
@@ -100,7 +111,7 @@ class Translator(Values):
         self._calling.pop()
         return results
 
-    def block(self, block: Any, arguments: Sequence[Held]) -> list[Held]:
+    def block(self, block: Any, arguments: Sequence[Value]) -> list[Value]:
         """Convert a block's operators, and return its results.
 
         Raises:
@@ -132,8 +143,6 @@ class Translator(Values):
             raise ModelError(f"the program has more than {MOST_CALLS} operators with its loops unrolled")
         if name == "stablehlo.constant":
             results = [self._kept(constant_of(op, self._resources))]
-        elif (folded := self._folded(op, arguments)) is not None:
-            results = [folded]
         else:
             operands = [self._real(self.values[v], tensor_of(v.type)) for v in arguments]
             assert convert is not None  # others are refused before
@@ -145,12 +154,12 @@ class Translator(Values):
             self._check(result, held)
             self.values[result] = held
 
-    def _kept(self, value: Array) -> Held | Complex:
+    def _kept(self, value: Array) -> Value | Complex:
         if value.dtype.kind != "c":
             return self.keep(value)
         return Complex(self.keep(value.real.copy()), self.keep(value.imag.copy()))
 
-    def _check(self, result: Any, held: Held | Complex) -> None:
+    def _check(self, result: Any, held: Value | Complex) -> None:
         tensor = tensor_of(result.type)
         assert tensor is not None  # operators with other types are refused before
         if isinstance(held, Complex):
@@ -161,27 +170,7 @@ class Translator(Values):
                 f"says {tensor.stored}{list(tensor.shape)}"
             )
 
-    def _folded(self, op: Any, arguments: Sequence[Any]) -> Held | None:
-        """Return the value of an elementwise operator on small constants; None for others."""
-        if not computable(op) or list(arguments) != list(op.operands):
-            return None
-        operands = [self.values[v] for v in arguments]
-        if any(isinstance(held, Complex) for held in operands):
-            return None
-        constants = [held.constant() for held in operands]
-        known = [c for c in constants if c is not None and c.size <= _FOLDED_ELEMENTS]
-        tensor = tensor_of(op.results[0].type)
-        if (
-            len(known) < len(operands)
-            or any(h.kept for h in operands)
-            or tensor is None
-            or tensor.uniform
-            or tensor.is_complex
-        ):
-            return None
-        return self.keep(compute(op, known), tensor.shape)
-
-    def _real(self, held: Held, tensor: Tensor | None) -> Held:
+    def _real(self, held: Value, tensor: Tensor | None) -> Value:
         """Return the real numbers that integers of a quantised type stand for."""
         if tensor is None or tensor.uniform is None:
             return held
@@ -190,7 +179,7 @@ class Translator(Values):
             return self._real_sum(held, tensor.uniform) if known is None else known
         return self._rescaled(relax.op.dequantize, held, tensor.uniform, tensor.uniform.expressed)
 
-    def _stored(self, held: Held, tensor: Tensor | None) -> Held:
+    def _stored(self, held: Value, tensor: Tensor | None) -> Value:
         """Return real numbers as the integers of a quantised type."""
         if tensor is None or tensor.uniform is None:
             return held
@@ -198,19 +187,17 @@ class Translator(Values):
             return self._stored_sum(held, tensor.uniform)
         return self._rescaled(relax.op.quantize, held, tensor.uniform, tensor.uniform.stored)
 
-    def _stored_sum(self, held: Held, uniform: Uniform) -> Held:
+    def _stored_sum(self, held: Value, uniform: Uniform) -> Value:
         """Return the integers of sums of products; operators on these integers read the real numbers directly."""
         scale, zero = self._parameters(uniform, len(held.shape))
-        steps = self.emit(relax.op.round(self.emit(relax.op.divide(self.full(held), scale))))
+        steps = self.emit(relax.op.round(self.emit(relax.op.divide(held.full, scale))))
         sums = self.hold(relax.op.add(self.emit(relax.op.astype(steps, _SUMS)), zero))
         self._sums[sums.expr] = held
         return sums
 
-    def _real_sum(self, held: Held, uniform: Uniform) -> Held:
+    def _real_sum(self, held: Value, uniform: Uniform) -> Value:
         scale, zero = self._parameters(uniform, len(held.shape))
-        steps = self.emit(
-            relax.op.astype(self.emit(relax.op.subtract(self.full(held), zero)), uniform.expressed)
-        )
+        steps = self.emit(relax.op.astype(self.emit(relax.op.subtract(held.full, zero)), uniform.expressed))
         return self.hold(relax.op.multiply(steps, scale))
 
     @staticmethod
@@ -225,13 +212,13 @@ class Translator(Values):
         )
         return relax.const(scales.reshape(sizes)), relax.const(zeros.reshape(sizes))
 
-    def _rescaled(self, function: Callable[..., Expr], held: Held, uniform: Uniform, dtype: str) -> Held:
+    def _rescaled(self, function: Callable[..., Expr], held: Value, uniform: Uniform, dtype: str) -> Value:
         scales, zeros = np.array(uniform.scales, np.float32), np.array(uniform.zero_points, uniform.stored)
         if uniform.axis is None:
             scales, zeros = scales[0], zeros[0]
         axis = -1 if uniform.axis is None else uniform.axis
         return self.hold(
-            function(self.full(held), relax.const(scales), relax.const(zeros), axis=axis, out_dtype=dtype)
+            function(held.full, relax.const(scales), relax.const(zeros), axis=axis, out_dtype=dtype)
         )
 
 

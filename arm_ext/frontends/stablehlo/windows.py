@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.ir import Expr
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Value
 from arm_ext.frontends.stablehlo.attributes import ints
 from arm_ext.frontends.stablehlo.rearrange import flipped, padded, result_shape, sliced
 from arm_ext.frontends.stablehlo.reductions import (
@@ -24,7 +25,6 @@ from arm_ext.frontends.stablehlo.reductions import (
     reducer_for,
 )
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
-from arm_ext.frontends.stablehlo.values import Held
 
 R = relax.op
 
@@ -60,7 +60,7 @@ class _Window:
         return [axis for axis, values in enumerate(numbers) if values != plain]
 
 
-def _reduce_window(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+def _reduce_window(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     if len(operands) != 2:
         raise ModelError(f"it reduces {len(operands) // 2} tensors at once; only one is supported")
     x, initial = operands
@@ -83,7 +83,7 @@ def _reduce_window(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
                 return y
         return _tapped(t, data, w, reducer, number, shape)
 
-    return [Held(joined(t, t.full(x), windows), shape)]
+    return [Value(t, joined(t, x.full, windows), shape)]
 
 
 def _cumulative(t: Translator, x: Expr, w: _Window, reducer: Reducer) -> Expr | None:

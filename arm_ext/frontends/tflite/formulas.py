@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators with some constant operands, for which TVM's converters require all to be constant."""
+"""TFLite operators by the vocabulary, and those with some constant operands, where TVM requires all to be constant."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Graph, Value
+from arm_ext.frontends.ops import activations, arithmetic, maths
 from arm_ext.frontends.tflite.forms import Convert, data_of
 from arm_ext.frontends.tflite.tensors import constant
 
@@ -28,7 +31,21 @@ def _densify(c: Any, op: Any) -> relax.Expr:
     return constant(np.asarray(c.get_prefetched_node(op.Outputs(0))))
 
 
+def by(function: Callable[..., Value]) -> Convert:
+    """Return a converter by a function of the vocabulary, of the operator's inputs."""
+
+    def convert(c: Any, op: Any) -> relax.Expr:
+        graph = Graph(c.bb)
+        return function(*(graph.hold(data_of(c, x)) for x in c.get_input_tensors(op))).full
+
+    return convert
+
+
 FORMULAS: dict[str, Convert] = {
+    "ATAN2": by(maths.atan2),
+    "ELU": by(activations.elu),
+    "POW": by(maths.power),
+    "SIGN": by(arithmetic.sign),
     "DENSIFY": _densify,
     "FILL": _fill,
 }

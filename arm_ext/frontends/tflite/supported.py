@@ -16,8 +16,6 @@ from arm_ext.frontends.tflite.specs import tensor_name
 _NOT_TAKEN = (
     # Its graphs are of other operators.
     "STABLEHLO_WHILE",
-    # TVM has no code for it.
-    "ATAN2",
     # What they compute depends on the calls before.
     *(
         "LSTM",

@@ -198,10 +198,6 @@ def _with_arguments(convert: Callable[..., relax.Expr]) -> Convert:
     return lambda importer, node: convert(importer, node, arguments_of(importer, node))
 
 
-def _overloads(*shifts: str) -> list[str]:
-    return [f"{shift}.{kind}" for shift in shifts for kind in ("Scalar", "Tensor", "Tensor_Scalar")]
-
-
 def _dtype(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -232,26 +228,11 @@ CONVERTERS: dict[str, Convert] = {
     **dict.fromkeys(NAMES, recurrent),
     "clamp.default": _with_arguments(_clamp_by_numbers),
     "clamp.Tensor": _with_arguments(_clamp),
-    "exp2.default": _with_arguments(elementwise.exp2),
-    "erfc.default": _with_arguments(elementwise.erfc),
-    "softplus.default": _with_arguments(elementwise.softplus),
-    "elu.default": _with_arguments(elementwise.elu),
     "cat.default": _with_arguments(_concatenate),
     **dict.fromkeys(("arange.default", "arange.start", "arange.start_step"), _range),
     **{name: _with_arguments(convert) for name, convert in elementwise.FUNCTIONS.items()},
-    **dict.fromkeys(
-        ("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor"), _with_arguments(elementwise.power)
-    ),
     "native_layer_norm.default": _without_statistics("_native_layer_norm"),
     "native_group_norm.default": _without_statistics("_native_group_norm"),
-    "signbit.default": _with_arguments(elementwise.signbit),
-    "hypot.default": _with_arguments(elementwise.hypot),
-    **dict.fromkeys(
-        _overloads("__lshift__", "bitwise_left_shift"), _with_arguments(elementwise.shifted_left)
-    ),
-    **dict.fromkeys(
-        _overloads("__rshift__", "bitwise_right_shift"), _with_arguments(elementwise.shifted_right)
-    ),
     **dict.fromkeys(resample.ANTIALIASED, _with_arguments(resample.resampled)),
     "upsample_bilinear2d.vec": _with_arguments(resample.bilinear),
     "upsample_nearest2d.vec": _with_arguments(resample.nearest),

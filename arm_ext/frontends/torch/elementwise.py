@@ -1,139 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise torch operators that upstream's importer lacks."""
+"""Elementwise torch operators that upstream's importer lacks or computes otherwise, by the vocabulary."""
 
-import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tvm import relax, te, tirx
+from tvm import relax
 from tvm.ir import Expr
-from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from arm_ext.frontends.common import maths
+from arm_ext.frontends.graph import Graph, Value
+from arm_ext.frontends.ops import activations, arithmetic, maths
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 _Arguments = dict[str, Any]
-
-_SOFTPLUS_IS_X = 17  # exp(-17) is less than half of the last bit of 17 in binary32
-
-
-def exp2(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert exp2."""
-    return importer.block_builder.emit(R.power(_number(2.0, a["self"]), a["self"]))
+Convert = Callable[["ExportedProgramImporter", torch.fx.Node, _Arguments], Expr]
 
 
-def erfc(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert erfc: 1 - erf(x)."""
-    emit = importer.block_builder.emit
-    return emit(R.subtract(_number(1.0, a["self"]), emit(R.erf(a["self"]))))
+def by(function: Callable[..., Value], *numbers: str) -> Convert:
+    """Return a converter by a function of the vocabulary.
 
-
-def signbit(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert signbit, which is true of -0 and of a NaN with that bit."""
-    builder, x = importer.block_builder, a["self"]
-    dtype = str(x.ty.dtype)
-    if dtype == "bool":
-        return builder.emit(R.zeros_like(x))
-    if "float" not in dtype:
-        return builder.emit(R.less(x, relax.const(0, dtype)))
-    wide = "float64" if dtype == "float64" else "float32"
-    bits = wide.replace("float", "int")
-
-    def signs(data: te.Tensor) -> te.Tensor:
-        return te.compute(
-            data.shape,
-            lambda *at: tirx.reinterpret(bits, data(*at).astype(wide)) < tirx.const(0, bits),
-            "signs",
-        )
-
-    return builder.emit(builder.call_te(signs, x, primfunc_name_hint="signbit"))
-
-
-def hypot(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert hypot: m · sqrt(1 + (n / m)²) of the greater magnitude m and the lesser n, as squares overflow.
-
-    Of an infinity and a NaN it is infinite.
+    Args:
+        function: Function of values, and of numbers by the names that the operator has for them.
+        numbers: Names of the operator's arguments that are numbers of the function; all others are values, of the
+            first tensor's dtype.
     """
-    emit = importer.block_builder.emit
-    dtype = importer._convert_data_type(node.meta["val"].dtype)
-    x, y = (emit(R.abs(emit(R.astype(a[name], dtype)))) for name in ("self", "other"))
-    greater = emit(R.maximum(x, y))
-    zero, infinity = relax.const(0, dtype), relax.const(math.inf, dtype)
-    ratio = emit(R.divide(emit(R.minimum(x, y)), greater))
-    ratio = emit(R.where(emit(R.equal(greater, zero)), zero, ratio))
-    root = emit(R.sqrt(emit(R.add(emit(R.multiply(ratio, ratio)), relax.const(1, dtype)))))
-    is_infinite = emit(R.logical_or(emit(R.equal(x, infinity)), emit(R.equal(y, infinity))))
-    return emit(R.where(is_infinite, infinity, emit(R.multiply(greater, root))))
 
-
-def composed(function: Callable[..., Expr]) -> Callable[..., relax.Expr]:
-    """Return a converter by a function of `common.maths`, in float32 for narrower floats."""
-
-    def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-        t = maths.BlockEmitter(importer.block_builder)
-        operands = [a[name] for name in ("self", "other") if name in a]
-        return t.emit(maths.in_float32(function)(t, *operands))
+    def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> Expr:
+        graph = Graph(importer.block_builder)
+        given = [a[name] for name in ("self", "other", "exponent") if name in a]
+        like = graph.hold(next(x for x in given if isinstance(x, Expr)))
+        values = [graph.hold(x) if isinstance(x, Expr) else like.number(x) for x in given]
+        return function(*values, **{name: a[name] for name in numbers}).full
 
     return convert
 
 
-def softplus(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert softplus, which is x above a threshold."""
-    emit, x, scale = importer.block_builder.emit, a["self"], _number(float(a["beta"]), a["self"])
-    inner = x if a["beta"] == 1 else emit(R.multiply(x, scale))
-    result = emit(R.nn.softplus(inner))
-    result = result if a["beta"] == 1 else emit(R.divide(result, scale))
-    # From there on, binary32 rounds it to x anyway.
-    if a["threshold"] >= _SOFTPLUS_IS_X:
-        return result
-    return emit(R.where(emit(R.greater(inner, _number(float(a["threshold"]), x))), x, result))
+def _real(function: Callable[..., Value]) -> Convert:
+    """Return a converter that casts operands to the dtype of the result first."""
+
+    def convert(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
+        graph, dtype = Graph(importer.block_builder), importer._convert_data_type(node.meta["val"].dtype)
+        values = [arithmetic.cast(graph.hold(a[name]), dtype) for name in ("self", "other")]
+        return function(*values).full
+
+    return convert
 
 
-def elu(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert elu, and what torch makes of selu and celu, of whose three factors upstream reads the first.
-
-    scale · (max(x, 0) - alpha · max(1 - exp(input_scale · x), 0))
-    """
-    emit, x = importer.block_builder.emit, a["self"]
-    inner = x if a["input_scale"] == 1 else emit(R.multiply(x, _number(a["input_scale"], x)))
-    below = emit(R.nn.relu(emit(R.subtract(_number(1.0, x), emit(R.exp(inner))))))
-    slope = _number(-a["alpha"] * a["scale"], x)
-    above = emit(R.nn.relu(x))
-    above = above if a["scale"] == 1 else emit(R.multiply(above, _number(a["scale"], x)))
-    return emit(R.add(emit(R.multiply(slope, below)), above))
-
-
-def shifted_left(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert x << y."""
-    return importer.block_builder.emit(R.left_shift(a["self"], _number(a["other"], a["self"])))
-
-
-def shifted_right(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert x >> y."""
-    return importer.block_builder.emit(R.right_shift(a["self"], _number(a["other"], a["self"])))
-
-
-def _number(value: Any, like: relax.Expr) -> relax.Expr:
-    return relax.const(value, str(like.ty.dtype)) if isinstance(value, int | float) else value
-
-
-def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert a power: integers by `common.maths`, as TVM has no code for theirs; upstream converts others."""
+def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
+    """Convert a power: integers by the vocabulary, as TVM has no code for theirs; upstream converts others."""
     dtype = importer._convert_data_type(node.meta["val"].dtype)
     if "int" not in dtype:
         scalar = node.target is torch.ops.aten.pow.Tensor_Scalar
-        return importer._pow(node) if scalar else importer._binary_op(R.power, operator.pow)(node)
-    t = maths.BlockEmitter(importer.block_builder)
-    base, exponent = (
-        relax.const(int(x), dtype) if isinstance(x, int | float) else t.emit(R.astype(x, dtype))
+        return importer._pow(node) if scalar else importer._binary_op(relax.op.power, operator.pow)(node)
+    graph = Graph(importer.block_builder)
+    values = [
+        graph.hold(relax.const(int(x), dtype))
+        if isinstance(x, int | float)
+        else arithmetic.cast(graph.hold(x), dtype)
         for x in (a["self"], a["exponent"])
-    )
-    return t.emit(maths.power(t, base, exponent))
+    ]
+    return maths.power(*values).full
 
 
-FUNCTIONS = {f"{name}.default": composed(function) for name, function in maths.FUNCTIONS.items()}
-"""Operator → its converter, by a function of `common.maths`."""
+_SHIFTS: dict[str, Callable[..., Value]] = {
+    **dict.fromkeys(("__lshift__", "bitwise_left_shift"), lambda x, count: x << count),
+    **dict.fromkeys(("__rshift__", "bitwise_right_shift"), lambda x, count: x >> count),
+}
+
+FUNCTIONS: dict[str, Convert] = {
+    **{
+        f"{name}.default": by(getattr(maths, name))
+        for name in (
+            "acos acosh asin asinh atan atan2 atanh cosh erfc exp2 expm1 log1p sinh".split()  # noqa: SIM905 - names
+        )
+    },
+    **{
+        f"{name}.{kind}": by(function)
+        for name, function in _SHIFTS.items()
+        for kind in ("Scalar", "Tensor", "Tensor_Scalar")
+    },
+    **dict.fromkeys(("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor"), power),
+    "elu.default": by(activations.elu, "alpha", "scale", "input_scale"),
+    "hypot.default": _real(maths.hypot),
+    "signbit.default": by(arithmetic.sign_bit),
+    "softplus.default": by(activations.softplus, "beta", "threshold"),
+}
+"""Operator → its converter."""

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table of operators, written in each model format: all formats give the defined values."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import jax
+import numpy as np
+import pytest
+import torch
+from onnx import helper
+
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.frontends.stablehlo.importer import import_stablehlo
+from arm_ext.frontends.tflite.importer import import_tflite
+from arm_ext.frontends.torch.importer import import_torch
+from arm_ext.pipeline.selftest import run_on_host
+from tests.arm_ext.frontends.stablehlo.models import text
+from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
+from tests.arm_ext.frontends.torch.compared import Function
+from tests.arm_ext.frontends.vocabulary_cases import FAMILIES, Case, Written
+
+_OPSET = 20
+
+
+def _named(written: Written) -> tuple[str, dict[str, object]]:
+    return (written, {}) if isinstance(written, str) else written
+
+
+def _kind(array: np.ndarray) -> int:
+    return helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def onnx_model(cases: list[Case]) -> ImportedModel:
+    nodes, inputs, outputs = [], [], []
+    for k, case in enumerate(cases):
+        operator, attributes = _named(case.onnx)
+        taken = [f"x{k}_{i}" for i in range(len(case.values))]
+        nodes.append(helper.make_node(operator, taken, [f"y{k}"], name=case.name, **attributes))
+        inputs += [
+            helper.make_tensor_value_info(name, _kind(value), value.shape)
+            for name, value in zip(taken, case.values, strict=True)
+        ]
+        wanted = case.expected()
+        outputs.append(helper.make_tensor_value_info(f"y{k}", _kind(wanted), wanted.shape))
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    return import_onnx(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=9)
+    )
+
+
+def torch_model(cases: list[Case]) -> ImportedModel:
+    counts = [len(case.values) for case in cases]
+
+    def function(*given: torch.Tensor) -> list[torch.Tensor]:
+        rest = iter(given)
+        return [case.torch(*(next(rest) for _ in range(n))) for case, n in zip(cases, counts, strict=True)]
+
+    # Example values that no division of torch ends the process with.
+    examples = tuple(torch.from_numpy(np.ones_like(value)) for case in cases for value in case.values)
+    return import_torch(torch.export.export(Function(function).eval(), examples))
+
+
+def tflite_model(cases: list[Case]) -> ImportedModel:
+    m = TfliteBuilder()
+    outputs = []
+    for case in cases:
+        operator, options = _named(case.tflite)
+        wanted = case.expected()
+        outputs.append(m.tensor(wanted.dtype.name, *wanted.shape))
+        taken = [m.take(value.dtype.name, *value.shape) for value in case.values]
+        m.op(operator, taken, outputs[-1:], **options)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "m.tflite")
+        path.write_bytes(m.build(*outputs))
+        return import_tflite(path)
+
+
+def stablehlo_model(cases: list[Case]) -> ImportedModel:
+    def function(*given: jax.Array) -> list[jax.Array]:
+        rest = iter(given)
+        return [case.stablehlo(*(next(rest) for _ in case.values)) for case in cases]
+
+    with jax.enable_x64(True):
+        return import_stablehlo(text(function, [value for case in cases for value in case.values]), "m")
+
+
+FORMATS: dict[str, Callable[[list[Case]], ImportedModel]] = {
+    "onnx": onnx_model,
+    "stablehlo": stablehlo_model,
+    "tflite": tflite_model,
+    "torch": torch_model,
+}
+CASES = {case.name: (family, case) for family, cases in FAMILIES.items() for case in cases}
+
+
+def written_in(family: str, name: str) -> list[Case]:
+    """Return the cases of a family that a format has an operator for."""
+    return [case for case in FAMILIES[family] if getattr(case, name) is not None]
+
+
+@functools.cache
+def results(family: str, name: str) -> dict[str, np.ndarray]:
+    """Return the values that a format's model of a family computes."""
+    cases = written_in(family, name)
+    model = FORMATS[name](cases)
+    found = run_on_host(model.mod, [value for case in cases for value in case.values])
+    return dict(zip((case.name for case in cases), found, strict=True))
+
+
+def test_every_operator_is_written_in_two_formats_or_more():
+    assert len(CASES) == sum(map(len, FAMILIES.values()))
+    single = [
+        case.name for _, case in CASES.values() if sum(getattr(case, f) is not None for f in FORMATS) == 0
+    ]
+    assert not single
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        pytest.param(name, case, id=f"{name}-{case}")
+        for name in FORMATS
+        for case, (family, _) in CASES.items()
+        if getattr(CASES[case][1], name) is not None
+    ],
+)
+def test_values(name: str, case: str):
+    family, row = CASES[case]
+    found, wanted = results(family, name)[case], row.expected()
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    wrong = [
+        f"{case}({', '.join(str(x[k]) for x in row.values)}) is {found[k]}, and {wanted[k]} is defined"
+        for k in np.ndindex(*wanted.shape)
+        if not _is_right(found[k], wanted[k], row)
+    ]
+    assert not wrong, "\n".join([f"{len(wrong)} of {wanted.size} values:", *wrong[:8]])
+
+
+def _is_right(found: np.generic, wanted: np.generic, row: Case) -> bool:
+    if wanted.dtype.kind != "f" or not np.isfinite(wanted) or row.ulps < 0:
+        return np.array_equal(found, wanted, equal_nan=wanted.dtype.kind == "f")
+    least = float(np.finfo(wanted.dtype).tiny)
+    bound = row.ulps * 2.0**-24 * abs(float(wanted)) + row.atol + least
+    return abs(float(found) - float(wanted)) <= bound

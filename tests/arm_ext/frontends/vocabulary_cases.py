@@ -1,0 +1,513 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators with a numpy definition, and how each model format writes them.
+
+A case is one operator of one dtype, with values at the edges of the dtype: zeros of both signs, NaN, infinities, tiny
+and huge numbers, the least and the greatest integers. Definitions of floats are computed in binary64.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+from jaxlib.mlir.dialects import stablehlo
+from torch.nn import functional as F  # noqa: N812 (torch's own name for it)
+
+from relay_passes.canonicalize import define_casts
+from relay_passes.canonicalize.define_division import quotient, remainder
+
+Array = np.ndarray
+Written = str | tuple[str, dict[str, Any]]
+"""Name of an operator of ONNX or TFLite, with its attributes or options."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator of one dtype.
+
+    Attributes:
+        name: Name of the operator and the dtype.
+        define: numpy definition of the operator; floats are given and returned in binary64.
+        values: Operands.
+        onnx: ONNX operator.
+        torch: Function of torch tensors.
+        tflite: TFLite operator.
+        stablehlo: Function of JAX arrays.
+        ulps: Largest relative error in units of 2**-24; -1 if only equal values are right.
+        atol: Largest absolute error beside it.
+    """
+
+    name: str
+    define: Callable[..., Any]
+    values: tuple[Array, ...]
+    onnx: Written | None = None
+    torch: Callable[..., Any] | None = None
+    tflite: Written | None = None
+    stablehlo: Callable[..., Any] | None = None
+    ulps: float = -1
+    atol: float = 0
+
+    def expected(self) -> Array:
+        """Return the defined result, floats rounded to the operands' dtype."""
+        wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in self.values]
+        with np.errstate(all="ignore"):
+            result = np.asarray(self.define(*wide))
+            floats = [x.dtype for x in self.values if x.dtype.kind == "f"]
+            return (
+                result.astype(floats[0] if floats else np.float32) if result.dtype == np.float64 else result
+            )
+
+
+TINY_TO_HUGE = [
+    1e-38,
+    1e-30,
+    1e-8,
+    1e-4,
+    0.01,
+    0.3,
+    0.5,
+    0.9,
+    0.999999,
+    1,
+    1.0001,
+    1.5,
+    2.5,
+    3,
+    7.5,
+    20,
+    80,
+    88,
+]
+HUGE = [1e5, 1e10, 1e20, 3e38]
+_SOFTPLUS = 2.0**-21
+"""Absolute error of `relax.nn.softplus` (relay_passes/rules/recognize_softplus.py)."""
+_SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf]
+_FEW = [0.5, 1, 2, 3, -1, -2.5, -3, 1e-30, 1e10, -3e38]
+
+
+def floats(numbers: list[float] = TINY_TO_HUGE + HUGE) -> Array:
+    """Return numbers with both signs, zeros, infinities and NaN in float32."""
+    return np.array([*_SPECIAL, *numbers, *(-v for v in numbers)], np.float32)
+
+
+def integers(dtype: str) -> Array:
+    """Return the integers at the ends of a dtype and around 0."""
+    limits = np.iinfo(dtype)
+    signed = [-1, -2, -7, limits.min + 1] if limits.min else []
+    return np.array([limits.min, 0, 1, 2, 3, 7, 20, limits.max, limits.max - 1, *signed], dtype)
+
+
+def pairs(numbers: Array) -> tuple[Array, Array]:
+    """Return each number with each."""
+    return np.repeat(numbers, numbers.size), np.tile(numbers, numbers.size)
+
+
+def operands(dtype: str, count: int) -> tuple[Array, ...]:
+    """Return operands of a dtype with all edge values, for two operands every pair of them."""
+    if dtype == "bool":
+        numbers = np.array([False, True])
+    elif count == 2 and dtype == "float32":
+        numbers = np.array([*_SPECIAL, *_FEW], np.float32)
+    else:
+        numbers = floats() if dtype == "float32" else integers(dtype)
+    return pairs(numbers) if count == 2 else (numbers,)
+
+
+@dataclass
+class Table:
+    """The cases of a family of operators."""
+
+    cases: list[Case] = field(default_factory=list)
+
+    def add(
+        self,
+        name: str,
+        define: Callable[..., Any],
+        given: str | dict[str, tuple[Array, ...]] = "float32",
+        count: int = 1,
+        tflite: Written | None = None,
+        tflite_of: str = "float32 int32 bool",
+        **forms: Any,
+    ) -> None:
+        """Add an operator for each dtype.
+
+        Args:
+            name: Name of the operator.
+            define: numpy definition of the operator.
+            given: Dtypes, or their operands.
+            count: Number of operands.
+            tflite: TFLite operator.
+            tflite_of: Dtypes that TFLite defines the operator for.
+            forms: Other fields of `Case`.
+        """
+        values = (
+            given if isinstance(given, dict) else {dtype: operands(dtype, count) for dtype in given.split()}
+        )
+        for dtype, value in values.items():
+            taken = tflite if dtype in tflite_of.split() else None
+            self.cases.append(Case(f"{name}[{dtype}]", define, value, tflite=taken, **forms))
+
+
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf)(x)
+
+
+def _erfc(x: Array) -> Array:
+    return np.vectorize(math.erfc)(x)
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _softplus(x: Array) -> Array:
+    return np.where(x > 0, x, 0) + np.log1p(np.exp(-np.abs(x))) + 0 * np.where(np.isnan(x), x, 0)
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return x * _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+
+
+def _bits(x: Array) -> Array:
+    width = x.dtype.itemsize * 8
+    return np.array([bin(int(v) % 2**width).count("1") for v in x], x.dtype)
+
+
+def _zeros_before(x: Array) -> Array:
+    width = x.dtype.itemsize * 8
+    return np.array([width - (int(v) % 2**width).bit_length() for v in x], x.dtype)
+
+
+def wrapped(value: int, dtype: np.dtype[Any]) -> int:
+    """Return an integer modulo 2**width, in the range of the dtype."""
+    bits = dtype.itemsize * 8
+    held = value % 2**bits
+    return held - 2**bits if dtype.kind == "i" and held >= 2 ** (bits - 1) else held
+
+
+# JAX writes powers of integers as products; other programs have the operator.
+_power_p = Primitive("power_of_integers")
+_power_p.def_abstract_eval(lambda x, _: x)
+mlir.register_lowering(_power_p, lambda _, x, y: [stablehlo.PowOp(x, y).result])
+
+
+def _integer_power(x: Array, n: Array) -> Array:
+    def one(a: int, b: int) -> int:
+        if 0 <= b < 64 or wrapped(a * a, x.dtype) == 1:
+            return wrapped(pow(a, b % 64, 2 ** (x.dtype.itemsize * 8)), x.dtype)
+        return 0
+
+    return np.array([one(int(a), int(b)) for a, b in zip(x, n, strict=True)], x.dtype)
+
+
+def _float_functions() -> Iterator[Case]:
+    t = Table()
+    signed = "float32 int32 int64 int8"
+    exact, near, poly = {"ulps": -1}, {"ulps": 4}, {"ulps": 12}
+    t.add(
+        "abs",
+        np.abs,
+        "float32 int32 int64 int8",
+        onnx="Abs",
+        torch=torch.abs,
+        tflite="ABS",
+        stablehlo=lax.abs,
+    )
+    t.add(
+        "negate",
+        np.negative,
+        "float32 int32 int64 int8",
+        onnx="Neg",
+        torch=torch.neg,
+        tflite="NEG",
+        stablehlo=lax.neg,
+    )
+    t.add("sign", np.sign, signed, onnx="Sign", tflite="SIGN", stablehlo=lax.sign)
+    t.add("sign_or_zero", lambda x: np.nan_to_num(np.sign(x)), signed, torch=torch.sign)
+    t.add("floor", np.floor, onnx="Floor", torch=torch.floor, tflite="FLOOR", stablehlo=lax.floor)
+    t.add("ceil", np.ceil, onnx="Ceil", torch=torch.ceil, tflite="CEIL", stablehlo=lax.ceil)
+    t.add("round", np.round, onnx="Round", torch=torch.round, tflite="ROUND", stablehlo=jnp.round)
+    t.add("trunc", np.trunc, torch=torch.trunc, stablehlo=jnp.trunc)
+    t.add("exp", np.exp, onnx="Exp", torch=torch.exp, tflite="EXP", stablehlo=lax.exp, **near)
+    t.add("exp2", np.exp2, torch=torch.exp2, stablehlo=lax.exp2, ulps=80)
+    t.add("expm1", np.expm1, torch=torch.expm1, stablehlo=lax.expm1, **poly)
+    t.add("log", np.log, onnx="Log", torch=torch.log, tflite="LOG", stablehlo=lax.log, **near)
+    t.add("log1p", np.log1p, torch=torch.log1p, stablehlo=lax.log1p, **poly)
+    t.add("log2", np.log2, torch=torch.log2, ulps=8)
+    t.add("log10", np.log10, torch=torch.log10, ulps=8)
+    t.add("sqrt", np.sqrt, onnx="Sqrt", torch=torch.sqrt, tflite="SQRT", stablehlo=lax.sqrt, ulps=2)
+    t.add("rsqrt", lambda x: 1 / np.sqrt(x), torch=torch.rsqrt, tflite="RSQRT", stablehlo=lax.rsqrt, **near)
+    t.add(
+        "reciprocal",
+        lambda x: 1 / x,
+        onnx="Reciprocal",
+        torch=torch.reciprocal,
+        stablehlo=lambda x: 1 / x,
+        ulps=2,
+    )
+    t.add("square", np.square, torch=torch.square, tflite="SQUARE", stablehlo=lax.square, ulps=2)
+    t.add("cbrt", np.cbrt, stablehlo=lax.cbrt, ulps=80)
+    t.add("sin", np.sin, onnx="Sin", torch=torch.sin, tflite="SIN", stablehlo=lax.sin, **near)
+    t.add("cos", np.cos, onnx="Cos", torch=torch.cos, tflite="COS", stablehlo=lax.cos, **near)
+    t.add("tan", np.tan, onnx="Tan", torch=torch.tan, stablehlo=lax.tan, ulps=8)
+    t.add("asin", np.arcsin, onnx="Asin", torch=torch.asin, stablehlo=jnp.arcsin, **poly)
+    t.add("acos", np.arccos, onnx="Acos", torch=torch.acos, stablehlo=jnp.arccos, **poly)
+    t.add("atan", np.arctan, onnx="Atan", torch=torch.atan, stablehlo=jnp.arctan, **poly)
+    t.add("sinh", np.sinh, onnx="Sinh", torch=torch.sinh, stablehlo=jnp.sinh, **poly)
+    t.add("cosh", np.cosh, onnx="Cosh", torch=torch.cosh, stablehlo=jnp.cosh, **poly)
+    t.add("tanh", np.tanh, onnx="Tanh", torch=torch.tanh, tflite="TANH", stablehlo=lax.tanh, **poly)
+    t.add("asinh", np.arcsinh, onnx="Asinh", torch=torch.asinh, stablehlo=jnp.arcsinh, **poly)
+    t.add("acosh", np.arccosh, onnx="Acosh", torch=torch.acosh, stablehlo=jnp.arccosh, **poly)
+    t.add("atanh", np.arctanh, onnx="Atanh", torch=torch.atanh, stablehlo=jnp.arctanh, **poly)
+    t.add("erf", _erf, onnx="Erf", torch=torch.erf, stablehlo=lax.erf, ulps=16)
+    t.add("erfc", _erfc, torch=torch.erfc, stablehlo=lax.erfc, ulps=0, atol=2**-22)
+    t.add(
+        "sigmoid",
+        _sigmoid,
+        onnx="Sigmoid",
+        torch=torch.sigmoid,
+        tflite="LOGISTIC",
+        stablehlo=lax.logistic,
+        **poly,
+    )
+    t.add("isnan", np.isnan, onnx="IsNaN", torch=torch.isnan, stablehlo=jnp.isnan, **exact)
+    t.add("isinf", np.isinf, onnx="IsInf", torch=torch.isinf, stablehlo=jnp.isinf, **exact)
+    t.add("isfinite", np.isfinite, torch=torch.isfinite, stablehlo=lax.is_finite, **exact)
+    return iter(t.cases)
+
+
+def _activations() -> Iterator[Case]:
+    t = Table()
+    few = {"float32": (floats([1e-30, 1e-4, 0.3, 0.5, 1, 2.5, 3, 5.9, 6.1, 20, 100, 1e10, 3e38]),)}
+    near = {"ulps": 8}
+    t.add(
+        "relu",
+        lambda x: np.maximum(x, 0),
+        few,
+        onnx="Relu",
+        torch=torch.relu,
+        tflite="RELU",
+        stablehlo=jax.nn.relu,
+    )
+    t.add("relu6", lambda x: np.clip(x, 0, 6), few, torch=F.relu6, tflite="RELU6", stablehlo=jax.nn.relu6)
+    t.add(
+        "leaky_relu", lambda x: np.where(x > 0, x, np.float32(0.1) * x), few, onnx=("LeakyRelu", {"alpha": 0.1}),
+        torch=lambda x: F.leaky_relu(x, 0.1), tflite=("LEAKY_RELU", {"alpha": 0.1}),
+        stablehlo=lambda x: jax.nn.leaky_relu(x, 0.1), **near,
+    )  # fmt: skip
+    t.add(
+        "elu", lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), few, onnx="Elu", torch=F.elu, tflite="ELU",
+        stablehlo=jax.nn.elu, ulps=8, atol=2**-23,
+    )  # fmt: skip
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    t.add(
+        "selu", lambda x: scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), few, onnx="Selu",
+        torch=F.selu, stablehlo=jax.nn.selu, ulps=8, atol=2**-22,
+    )  # fmt: skip
+    t.add(
+        "celu", lambda x: np.where(x > 0, x, 2 * np.expm1(np.minimum(x, 0) / 2)), few, onnx=("Celu", {"alpha": 2.0}),
+        torch=lambda x: F.celu(x, 2.0), stablehlo=lambda x: jax.nn.celu(x, 2.0), ulps=8, atol=2**-22,
+    )  # fmt: skip
+    t.add("thresholded_relu", lambda x: np.where(x > 1, x, 0), few, onnx="ThresholdedRelu")
+    t.add("softplus", _softplus, few, onnx="Softplus", torch=F.softplus, stablehlo=jax.nn.softplus,
+          ulps=16, atol=_SOFTPLUS)  # fmt: skip
+    t.add(
+        "softsign", lambda x: np.where(np.isinf(x), np.nan, x / (1 + np.abs(x))), few, onnx="Softsign",
+        torch=F.softsign, stablehlo=jax.nn.soft_sign, **near,
+    )  # fmt: skip
+    t.add("silu", lambda x: x * _sigmoid(x), few, torch=F.silu, stablehlo=jax.nn.silu, ulps=12)
+    t.add(
+        "mish", lambda x: x * np.tanh(_softplus(x)), few, onnx="Mish", torch=F.mish, stablehlo=jax.nn.mish, ulps=24,
+        atol=20 * _SOFTPLUS,
+    )  # fmt: skip
+    t.add(
+        "gelu", lambda x: x * 0.5 * _erfc(-x / math.sqrt(2)), few, onnx="Gelu", torch=F.gelu,
+        tflite=("GELU", {"approximate": False}), stablehlo=lambda x: jax.nn.gelu(x, approximate=False),
+        ulps=16, atol=2**-22,
+    )  # fmt: skip
+    t.add(
+        "gelu_tanh", _gelu_tanh, few, onnx=("Gelu", {"approximate": "tanh"}),
+        torch=lambda x: F.gelu(x, approximate="tanh"), tflite=("GELU", {"approximate": True}),
+        stablehlo=lambda x: jax.nn.gelu(x, approximate=True), ulps=16, atol=2**-22,
+    )  # fmt: skip
+    t.add(
+        "hard_sigmoid", lambda x: np.clip(x / 6 + 0.5, 0, 1), few,
+        onnx=("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}), torch=F.hardsigmoid, stablehlo=jax.nn.hard_sigmoid,
+        ulps=8, atol=2**-24,
+    )  # fmt: skip
+    t.add(
+        "hard_swish", lambda x: x * np.clip(x / 6 + 0.5, 0, 1), few, onnx="HardSwish", torch=F.hardswish,
+        tflite="HARD_SWISH", stablehlo=jax.nn.hard_swish, ulps=8, atol=2**-22,
+    )  # fmt: skip
+    t.add(
+        "log_sigmoid", lambda x: -_softplus(-x), few, torch=F.logsigmoid, stablehlo=jax.nn.log_sigmoid, ulps=16,
+        atol=_SOFTPLUS,
+    )  # fmt: skip
+    return iter(t.cases)
+
+
+_ALL = "float32 int32 int64 uint8 int8"
+_INTEGERS = "int32 int64 uint8 int8"
+
+
+def _binary() -> Iterator[Case]:
+    t = Table()
+    t.add("add", np.add, _ALL, 2, onnx="Add", torch=torch.add, tflite="ADD", stablehlo=lax.add, ulps=2)
+    t.add(
+        "subtract", np.subtract, _ALL, 2, onnx="Sub", torch=torch.sub, tflite="SUB", stablehlo=lax.sub, ulps=2
+    )
+    t.add(
+        "multiply", np.multiply, _ALL, 2, onnx="Mul", torch=torch.mul, tflite="MUL", stablehlo=lax.mul, ulps=2
+    )
+    t.add(
+        "divide",
+        np.divide,
+        "float32",
+        2,
+        onnx="Div",
+        torch=torch.div,
+        tflite="DIV",
+        stablehlo=lax.div,
+        ulps=2,
+    )
+    t.add(
+        "maximum", np.maximum, _ALL, 2, onnx="Max", torch=torch.maximum, tflite="MAXIMUM", stablehlo=lax.max
+    )
+    t.add(
+        "minimum", np.minimum, _ALL, 2, onnx="Min", torch=torch.minimum, tflite="MINIMUM", stablehlo=lax.min
+    )
+    t.add(
+        "power", np.power, "float32", 2, onnx="Pow", torch=torch.pow, tflite="POW", stablehlo=lax.pow, ulps=16
+    )
+    t.add("atan2", np.arctan2, "float32", 2, torch=torch.atan2, tflite="ATAN2", stablehlo=lax.atan2, ulps=16)
+    t.add("hypot", np.hypot, "float32", 2, torch=torch.hypot, stablehlo=jnp.hypot, ulps=8)
+    t.add(
+        "fmod", np.fmod, "float32", 2, onnx=("Mod", {"fmod": 1}), torch=torch.fmod, stablehlo=lax.rem, ulps=0
+    )
+    t.add(
+        "squared_difference", lambda a, b: (a - b) ** 2, "float32", 2, torch=lambda a, b: (a - b) ** 2,
+        tflite="SQUARED_DIFFERENCE", stablehlo=lambda a, b: (a - b) ** 2, ulps=4,
+    )  # fmt: skip
+    t.add(
+        "quotient", quotient, _INTEGERS, 2, onnx="Div", torch=lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+        tflite="DIV",
+    )  # fmt: skip
+    # XLA on the CPU gives integers by 0 all bits.
+    t.add("xla_quotient", lambda a, b: np.where(b == 0, ~np.zeros_like(a), quotient(a, b)), _INTEGERS, 2,
+          stablehlo=lax.div)  # fmt: skip
+    t.add(
+        "floor_divide", lambda a, b: quotient(a, b, floor=True), _INTEGERS, 2, torch=torch.floor_divide,
+        tflite="FLOOR_DIV",
+    )  # fmt: skip
+    t.add(
+        "floor_mod", lambda a, b: remainder(a, b, floor=True), _INTEGERS, 2, onnx="Mod", torch=torch.remainder,
+        tflite="FLOOR_MOD",
+    )  # fmt: skip
+    t.add(
+        "remainder", remainder, _INTEGERS, 2, onnx=("Mod", {"fmod": 1}), torch=torch.fmod, stablehlo=lax.rem
+    )
+    t.add("integer_power", _integer_power, _INTEGERS, 2, onnx="Pow", torch=torch.pow, tflite="POW",
+          stablehlo=_power_p.bind)  # fmt: skip
+    return iter(t.cases)
+
+
+def _bits_and_comparisons() -> Iterator[Case]:
+    t = Table()
+    with_bool = f"{_INTEGERS} bool"
+    t.add(
+        "and",
+        np.bitwise_and,
+        _INTEGERS,
+        2,
+        onnx="BitwiseAnd",
+        torch=torch.bitwise_and,
+        stablehlo=lax.bitwise_and,
+    )
+    t.add(
+        "or", np.bitwise_or, _INTEGERS, 2, onnx="BitwiseOr", torch=torch.bitwise_or, stablehlo=lax.bitwise_or
+    )
+    t.add(
+        "xor", np.bitwise_xor, with_bool, 2, torch=torch.bitwise_xor, tflite="BITWISE_XOR",
+        stablehlo=lax.bitwise_xor,
+    )  # fmt: skip
+    t.add("not", np.invert, with_bool, onnx=None, torch=torch.bitwise_not, stablehlo=lax.bitwise_not)
+    t.add("logical_and", np.logical_and, "bool", 2, onnx="And", torch=torch.logical_and, tflite="LOGICAL_AND",
+          stablehlo=jnp.logical_and)  # fmt: skip
+    t.add("logical_or", np.logical_or, "bool", 2, onnx="Or", torch=torch.logical_or, tflite="LOGICAL_OR",
+          stablehlo=jnp.logical_or)  # fmt: skip
+    t.add(
+        "logical_xor",
+        np.logical_xor,
+        "bool",
+        2,
+        onnx="Xor",
+        torch=torch.logical_xor,
+        stablehlo=jnp.logical_xor,
+    )
+    t.add("logical_not", np.logical_not, "bool", onnx="Not", torch=torch.logical_not, tflite="LOGICAL_NOT",
+          stablehlo=jnp.logical_not)  # fmt: skip
+    t.add("count_ones", _bits, _INTEGERS, stablehlo=lax.population_count)
+    t.add("count_leading_zeros", _zeros_before, _INTEGERS, stablehlo=lax.clz)
+    kinds = f"{_ALL} bool"
+    names = {"equal": "eq", "not_equal": "ne"}  # torch.equal compares whole tensors
+    for name, define, op, lite, hlo in [
+        ("equal", np.equal, "Equal", "EQUAL", lax.eq),
+        ("not_equal", np.not_equal, None, "NOT_EQUAL", lax.ne),
+        ("less", np.less, "Less", "LESS", lax.lt),
+        ("less_equal", np.less_equal, "LessOrEqual", "LESS_EQUAL", lax.le),
+        ("greater", np.greater, "Greater", "GREATER", lax.gt),
+        ("greater_equal", np.greater_equal, "GreaterOrEqual", "GREATER_EQUAL", lax.ge),
+    ]:
+        for given in kinds.split():
+            ordered = given != "bool" or (
+                name.endswith("equal") and "_" not in name.replace("not_equal", "x")
+            )
+            if given == "bool" and not ordered:
+                continue
+            t.add(name, define, given, 2, onnx=op, torch=getattr(torch, names.get(name, name)), tflite=lite,
+                  stablehlo=hlo, tflite_of="float32 int32 int64")  # fmt: skip
+    return iter(t.cases)
+
+
+def _casts() -> Iterator[Case]:
+    t = Table()
+    beyond = np.array(
+        [3e9, -3e9, np.inf, -np.inf, np.nan, 300, -1, 1e20, 2.0**31, 5.7, -5.7, -0.0], np.float32
+    )
+    for to in ("int8", "uint8", "int32", "int64", "float32", "bool"):
+        kind = {"bool": 9, "int8": 3, "uint8": 2, "int32": 6, "int64": 7, "float32": 1}[to]
+        lite = {"bool": 6, "int8": 9, "uint8": 3, "int32": 2, "int64": 4, "float32": 0}[to]
+        for source in ("float32", "int32", "int64", "uint8", "bool"):
+            if source == to:
+                continue
+            value = {"float32": beyond, "bool": np.array([False, True])}.get(source)
+            value = integers(source) if value is None else value
+
+            def define(x: Array, to: str = to) -> Array:
+                if x.dtype.kind == "f" and to not in ("bool", "float32"):
+                    return define_casts.cast(x.astype(np.float32), to)
+                return x.astype(to)
+
+            t.add(
+                f"to_{to}", define, {source: (value,)}, onnx=("Cast", {"to": kind}),
+                torch=lambda x, to=to: x.to(getattr(torch, to)),
+                stablehlo=lambda x, to=to: lax.convert_element_type(x, to),
+                tflite=("CAST", {"outDataType": lite}), tflite_of="float32 int32 int64 uint8 bool",
+            )  # fmt: skip
+    return iter(t.cases)
+
+
+FAMILIES: dict[str, list[Case]] = {
+    "float_functions": list(_float_functions()),
+    "activations": list(_activations()),
+    "binary": list(_binary()),
+    "bits_and_comparisons": list(_bits_and_comparisons()),
+    "casts": list(_casts()),
+}
