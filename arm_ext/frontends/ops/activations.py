@@ -6,6 +6,7 @@ Those of exponentials, but softplus, have an error of 2^-22 of max(1, |result|) 
 
 import math
 
+import numpy as np
 from tvm import relax
 
 from arm_ext.frontends.graph import Value
@@ -43,6 +44,21 @@ def celu(x: Value, alpha: float = 1.0) -> Value:
 def hard_sigmoid(x: Value, alpha: float = 0.2, beta: float = 0.5) -> Value:
     """Return alpha · x + beta, limited to [0, 1]."""
     return clip(x * alpha + beta, 0, 1)
+
+
+def hard_swish(x: Value) -> Value:
+    """Return x · min(max(x + 3, 0), 6) / 6."""
+    return x * (clip(x + 3, 0, 6) / 6)
+
+
+def leaky_relu(x: Value, alpha: float = 0.01) -> Value:
+    """Return x, or alpha · x where it is negative; alpha is rounded to binary32."""
+    return x.graph.apply(lambda e: R.nn.leakyrelu(e, float(np.float32(alpha))), x)
+
+
+def relu6(x: Value) -> Value:
+    """Return x limited to [0, 6]."""
+    return clip(x, 0, 6)
 
 
 def mish(x: Value) -> Value:

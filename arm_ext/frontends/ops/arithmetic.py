@@ -27,22 +27,12 @@ def elementwise(function: Callable[..., Expr]) -> Callable[..., Value]:
 absolute, ceil, floor, trunc, round_even = map(elementwise, (R.abs, R.ceil, R.floor, R.trunc, R.round))
 maximum, minimum = map(elementwise, (R.maximum, R.minimum))
 floor_divide, floor_mod, remainder = map(elementwise, (R.floor_divide, R.floor_mod, R.mod))
-equal_numbers, different_numbers = map(elementwise, (R.equal, R.not_equal))
+equal, different = map(elementwise, (R.equal, R.not_equal))
 
 
 def is_float(x: Value) -> bool:
     """Whether the elements are floats."""
     return "float" in x.dtype
-
-
-def equal(x: Value, y: Operand) -> Value:
-    """Return x = y. LLVM's code generator compares Booleans as floats, and then refuses them."""
-    return ~(x ^ y) if x.dtype == "bool" else equal_numbers(x, y)
-
-
-def different(x: Value, y: Operand) -> Value:
-    """Return x ≠ y."""
-    return x ^ y if x.dtype == "bool" else different_numbers(x, y)
 
 
 def where(condition: Value, x: Operand, y: Operand) -> Value:
@@ -54,15 +44,14 @@ def where(condition: Value, x: Operand, y: Operand) -> Value:
 
 
 def cast(x: Value, dtype: str) -> Value:
-    """Convert to another dtype: Booleans as x ≠ 0, integers as AArch64's FCVTZS (relay_passes' define_casts)."""
-    if x.dtype == dtype:
-        return x
-    return different(x, 0) if dtype == "bool" else x.graph.apply(lambda e: R.astype(e, dtype), x)
+    """Convert to another dtype; to Booleans as x ≠ 0, to integers as relay_passes' `define_casts` says."""
+    return x if x.dtype == dtype else x.graph.apply(lambda e: R.astype(e, dtype), x)
 
 
 def clip(x: Value, low: float, high: float) -> Value:
     """Return x limited to a range of numbers."""
-    return x.graph.apply(lambda e: R.clip(e, low, high), x)
+    number = float if is_float(x) else int
+    return x.graph.apply(lambda e: R.clip(e, number(low), number(high)), x)
 
 
 def opposite_of(x: Value) -> Value | None:
@@ -102,8 +91,8 @@ def is_infinite(x: Value) -> Value:
 
 
 def is_finite(x: Value) -> Value:
-    """Return whether elements are neither infinite nor NaN."""
-    return absolute(x) < math.inf
+    """Return whether elements are neither infinite nor NaN, as all integers are."""
+    return absolute(x) < math.inf if is_float(x) else equal(x, x)
 
 
 def round_half_away(x: Value) -> Value:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
@@ -41,10 +42,19 @@ def by(function: Callable[..., Value]) -> Convert:
     return convert
 
 
+def _leaky_relu(c: Any, op: Any) -> relax.Expr:
+    alpha = c._get_builtin_options(op, tflite.LeakyReluOptions).Alpha()
+    return by(lambda x: activations.leaky_relu(x, alpha))(c, op)
+
+
 FORMULAS: dict[str, Convert] = {
     "ATAN2": by(maths.atan2),
+    "BITWISE_XOR": by(lambda x, y: x ^ y),
     "ELU": by(activations.elu),
+    "LEAKY_RELU": _leaky_relu,
+    "HARD_SWISH": by(activations.hard_swish),
     "POW": by(maths.power),
+    "RELU6": by(activations.relu6),
     "SIGN": by(arithmetic.sign),
     "DENSIFY": _densify,
     "FILL": _fill,

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from tvm import relax, tirx
 
+from arm_ext.frontends.graph import Graph
+from arm_ext.frontends.ops import arithmetic
 from arm_ext.frontends.torch import (
     batch_norm,
     dynamic,
@@ -136,7 +138,10 @@ def _clamp(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str
 def _clamp_by_numbers(
     importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]
 ) -> relax.Expr:
-    return importer._clamp(node) if "float" in str(a["self"].ty.dtype) else _clamp(importer, node, a)
+    if "float" not in str(a["self"].ty.dtype):
+        return _clamp(importer, node, a)
+    low, high = (sign * math.inf if a[name] is None else a[name] for name, sign in (("min", -1), ("max", 1)))
+    return arithmetic.clip(Graph(importer.block_builder).hold(a["self"]), low, high).full
 
 
 def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
@@ -150,7 +155,7 @@ def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[
 
 
 def _cast(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    return importer.block_builder.emit(relax.op.astype(a["a"], _dtype(a["dtype"])))
+    return arithmetic.cast(Graph(importer.block_builder).hold(a["a"]), _dtype(a["dtype"])).full
 
 
 def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:

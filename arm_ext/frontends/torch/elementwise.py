@@ -19,21 +19,23 @@ _Arguments = dict[str, Any]
 Convert = Callable[["ExportedProgramImporter", torch.fx.Node, _Arguments], Expr]
 
 
-def by(function: Callable[..., Value], *numbers: str) -> Convert:
+def by(function: Callable[..., Value], *numbers: str, **renamed: str) -> Convert:
     """Return a converter by a function of the vocabulary.
 
     Args:
         function: Function of values, and of numbers by the names that the operator has for them.
         numbers: Names of the operator's arguments that are numbers of the function; all others are values, of the
             first tensor's dtype.
+        renamed: Name of a number of the function → the operator's name for it.
     """
+    names = {**dict(zip(numbers, numbers, strict=True)), **renamed}
 
     def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> Expr:
         graph = Graph(importer.block_builder)
         given = [a[name] for name in ("self", "other", "exponent") if name in a]
         like = graph.hold(next(x for x in given if isinstance(x, Expr)))
         values = [graph.hold(x) if isinstance(x, Expr) else like.number(x) for x in given]
-        return function(*values, **{name: a[name] for name in numbers}).full
+        return function(*values, **{name: a[argument] for name, argument in names.items()}).full
 
     return convert
 
@@ -83,8 +85,16 @@ FUNCTIONS: dict[str, Convert] = {
         for kind in ("Scalar", "Tensor", "Tensor_Scalar")
     },
     **dict.fromkeys(("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor"), power),
+    "bitwise_xor.Tensor": by(lambda x, y: x ^ y),
+    "celu.default": by(activations.celu, "alpha"),
+    "bitwise_not.default": by(lambda x: ~x),
     "elu.default": by(activations.elu, "alpha", "scale", "input_scale"),
+    "hardtanh.default": by(arithmetic.clip, low="min_val", high="max_val"),
     "hypot.default": _real(maths.hypot),
+    "isfinite.default": by(arithmetic.is_finite),
+    "isinf.default": by(arithmetic.is_infinite),
+    "isnan.default": by(arithmetic.is_nan),
+    "leaky_relu.default": by(activations.leaky_relu, alpha="negative_slope"),
     "signbit.default": by(arithmetic.sign_bit),
     "softplus.default": by(activations.softplus, "beta", "threshold"),
 }

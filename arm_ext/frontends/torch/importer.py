@@ -45,7 +45,12 @@ from arm_ext.frontends.torch.state import drop_numbers, take_buffers
 from arm_ext.frontends.torch.translator import DECIDING, Translator, holds_complex, operator_of, source_of
 
 # Operators whose decompositions would cost more than themselves.
-_KEPT = (torch.ops.aten.scaled_dot_product_attention.default, torch.ops.aten.softplus.default)
+_KEPT = (
+    torch.ops.aten.scaled_dot_product_attention.default,
+    torch.ops.aten.celu.default,
+    torch.ops.aten.isfinite.default,
+    torch.ops.aten.softplus.default,
+)
 
 
 def import_torch(

@@ -10,7 +10,10 @@ import jax
 import numpy as np
 import pytest
 import torch
+import tvm
 from onnx import helper
+from tvm import relax
+from tvm_ffi import structural_equal
 
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
@@ -18,6 +21,8 @@ from arm_ext.frontends.stablehlo.importer import import_stablehlo
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.torch.importer import import_torch
 from arm_ext.pipeline.selftest import run_on_host
+from relay_passes.canonicalize.canonicalize import canonicalize
+from relay_passes.ir.sources import bindings_of
 from tests.arm_ext.frontends.stablehlo.models import text
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.frontends.torch.compared import Function
@@ -97,18 +102,69 @@ FORMATS: dict[str, Callable[[list[Case]], ImportedModel]] = {
 CASES = {case.name: (family, case) for family, cases in FAMILIES.items() for case in cases}
 
 
+def formats_of(case: Case) -> list[str]:
+    """Return the formats that have the operator of a case."""
+    return [name for name in FORMATS if getattr(case, name) is not None]
+
+
+def written_alike(case: Case) -> list[str]:
+    """Return the formats that have one operator for a case."""
+    return [name for name in formats_of(case) if name not in case.composed.split()]
+
+
 def written_in(family: str, name: str) -> list[Case]:
     """Return the cases of a family that a format has an operator for."""
     return [case for case in FAMILIES[family] if getattr(case, name) is not None]
 
 
 @functools.cache
+def model_of(family: str, name: str) -> ImportedModel:
+    """Return a format's model of all operators of a family that it has."""
+    return FORMATS[name](written_in(family, name))
+
+
+@functools.cache
 def results(family: str, name: str) -> dict[str, np.ndarray]:
     """Return the values that a format's model of a family computes."""
     cases = written_in(family, name)
-    model = FORMATS[name](cases)
-    found = run_on_host(model.mod, [value for case in cases for value in case.values])
+    found = run_on_host(model_of(family, name).mod, [value for case in cases for value in case.values])
     return dict(zip((case.name for case in cases), found, strict=True))
+
+
+@functools.cache
+def forms(family: str, name: str) -> dict[str, tvm.IRModule]:
+    """Return the canonical Relax of each case of a format's model, as a module of its own."""
+    mod = canonicalize(model_of(family, name).mod)
+    main = mod["main"]
+    bindings = bindings_of(main)
+    bound = {binding.var: binding.value for binding in bindings}
+    result = bound.get(main.body.body, main.body.body)
+    fields = list(result.fields) if isinstance(result, relax.Tuple) else [result]
+    params, modules = iter(main.params), {}
+    for case, field in zip(written_in(family, name), fields, strict=True):
+        own, needed = [next(params) for _ in case.values], {field}
+        for binding in reversed(bindings):
+            if binding.var in needed:
+                needed.update(relax.analysis.free_vars(binding.value))
+        block = relax.DataflowBlock([binding for binding in bindings if binding.var in needed])
+        func = relax.Function(own, relax.SeqExpr([block], field), field.ty).with_attr("global_symbol", "main")
+        modules[case.name] = relax.transform.DeadCodeElimination()(_with_kernels(func, mod))
+    return modules
+
+
+def _with_kernels(main: relax.Function, mod: tvm.IRModule) -> tvm.IRModule:
+    return tvm.IRModule(
+        {**{var: func for var, func in mod.functions.items() if var.name_hint != "main"}, "main": main}
+    )
+
+
+@pytest.mark.parametrize("case", [name for name, (_, case) in CASES.items() if len(written_alike(case)) > 1])
+def test_all_formats_give_the_same_relax(case: str):
+    family, row = CASES[case]
+    first, *others = written_alike(row)
+    for other in others:
+        one, two = (forms(family, name)[case] for name in (first, other))
+        assert structural_equal(one, two), f"{first}:\n{one.script()}\n{other}:\n{two.script()}"
 
 
 def test_every_operator_is_written_in_two_formats_or_more():

@@ -40,6 +40,7 @@ class Case:
         torch: Function of torch tensors.
         tflite: TFLite operator.
         stablehlo: Function of JAX arrays.
+        composed: Formats that write the operator as several, so that their Relax may differ.
         ulps: Largest relative error in units of 2**-24; -1 if only equal values are right.
         atol: Largest absolute error beside it.
     """
@@ -51,6 +52,7 @@ class Case:
     torch: Callable[..., Any] | None = None
     tflite: Written | None = None
     stablehlo: Callable[..., Any] | None = None
+    composed: str = ""
     ulps: float = -1
     atol: float = 0
 
@@ -234,9 +236,9 @@ def _float_functions() -> Iterator[Case]:
     t.add("floor", np.floor, onnx="Floor", torch=torch.floor, tflite="FLOOR", stablehlo=lax.floor)
     t.add("ceil", np.ceil, onnx="Ceil", torch=torch.ceil, tflite="CEIL", stablehlo=lax.ceil)
     t.add("round", np.round, onnx="Round", torch=torch.round, tflite="ROUND", stablehlo=jnp.round)
-    t.add("trunc", np.trunc, torch=torch.trunc, stablehlo=jnp.trunc)
+    t.add("trunc", np.trunc, torch=torch.trunc, stablehlo=jnp.trunc, composed="stablehlo")
     t.add("exp", np.exp, onnx="Exp", torch=torch.exp, tflite="EXP", stablehlo=lax.exp, **near)
-    t.add("exp2", np.exp2, torch=torch.exp2, stablehlo=lax.exp2, ulps=80)
+    t.add("exp2", np.exp2, torch=torch.exp2, stablehlo=lax.exp2, ulps=80, composed="stablehlo")
     t.add("expm1", np.expm1, torch=torch.expm1, stablehlo=lax.expm1, **poly)
     t.add("log", np.log, onnx="Log", torch=torch.log, tflite="LOG", stablehlo=lax.log, **near)
     t.add("log1p", np.log1p, torch=torch.log1p, stablehlo=lax.log1p, **poly)
@@ -304,20 +306,19 @@ def _activations() -> Iterator[Case]:
     )  # fmt: skip
     t.add(
         "elu", lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), few, onnx="Elu", torch=F.elu, tflite="ELU",
-        stablehlo=jax.nn.elu, ulps=8, atol=2**-23,
-    )  # fmt: skip
+        stablehlo=jax.nn.elu, ulps=8, atol=2**-23, composed="stablehlo")  # fmt: skip
     alpha, scale = 1.6732632423543772, 1.0507009873554805
     t.add(
         "selu", lambda x: scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), few, onnx="Selu",
-        torch=F.selu, stablehlo=jax.nn.selu, ulps=8, atol=2**-22,
-    )  # fmt: skip
+        torch=F.selu, stablehlo=jax.nn.selu, ulps=8, atol=2**-22, composed="stablehlo")  # fmt: skip
     t.add(
         "celu", lambda x: np.where(x > 0, x, 2 * np.expm1(np.minimum(x, 0) / 2)), few, onnx=("Celu", {"alpha": 2.0}),
         torch=lambda x: F.celu(x, 2.0), stablehlo=lambda x: jax.nn.celu(x, 2.0), ulps=8, atol=2**-22,
+        composed="stablehlo",
     )  # fmt: skip
     t.add("thresholded_relu", lambda x: np.where(x > 1, x, 0), few, onnx="ThresholdedRelu")
     t.add("softplus", _softplus, few, onnx="Softplus", torch=F.softplus, stablehlo=jax.nn.softplus,
-          ulps=16, atol=_SOFTPLUS)  # fmt: skip
+          ulps=16, atol=_SOFTPLUS, composed="stablehlo")  # fmt: skip
     t.add(
         "softsign", lambda x: np.where(np.isinf(x), np.nan, x / (1 + np.abs(x))), few, onnx="Softsign",
         torch=F.softsign, stablehlo=jax.nn.soft_sign, **near,
@@ -325,8 +326,7 @@ def _activations() -> Iterator[Case]:
     t.add("silu", lambda x: x * _sigmoid(x), few, torch=F.silu, stablehlo=jax.nn.silu, ulps=12)
     t.add(
         "mish", lambda x: x * np.tanh(_softplus(x)), few, onnx="Mish", torch=F.mish, stablehlo=jax.nn.mish, ulps=24,
-        atol=20 * _SOFTPLUS,
-    )  # fmt: skip
+        atol=20 * _SOFTPLUS, composed="stablehlo")  # fmt: skip
     t.add(
         "gelu", lambda x: x * 0.5 * _erfc(-x / math.sqrt(2)), few, onnx="Gelu", torch=F.gelu,
         tflite=("GELU", {"approximate": False}), stablehlo=lambda x: jax.nn.gelu(x, approximate=False),
@@ -348,8 +348,7 @@ def _activations() -> Iterator[Case]:
     )  # fmt: skip
     t.add(
         "log_sigmoid", lambda x: -_softplus(-x), few, torch=F.logsigmoid, stablehlo=jax.nn.log_sigmoid, ulps=16,
-        atol=_SOFTPLUS,
-    )  # fmt: skip
+        atol=_SOFTPLUS, composed="stablehlo")  # fmt: skip
     return iter(t.cases)
 
 
@@ -387,7 +386,9 @@ def _binary() -> Iterator[Case]:
         "power", np.power, "float32", 2, onnx="Pow", torch=torch.pow, tflite="POW", stablehlo=lax.pow, ulps=16
     )
     t.add("atan2", np.arctan2, "float32", 2, torch=torch.atan2, tflite="ATAN2", stablehlo=lax.atan2, ulps=16)
-    t.add("hypot", np.hypot, "float32", 2, torch=torch.hypot, stablehlo=jnp.hypot, ulps=8)
+    t.add(
+        "hypot", np.hypot, "float32", 2, torch=torch.hypot, stablehlo=jnp.hypot, ulps=8, composed="stablehlo"
+    )
     t.add(
         "fmod", np.fmod, "float32", 2, onnx=("Mod", {"fmod": 1}), torch=torch.fmod, stablehlo=lax.rem, ulps=0
     )
@@ -479,7 +480,7 @@ def _bits_and_comparisons() -> Iterator[Case]:
 def _casts() -> Iterator[Case]:
     t = Table()
     beyond = np.array(
-        [3e9, -3e9, np.inf, -np.inf, np.nan, 300, -1, 1e20, 2.0**31, 5.7, -5.7, -0.0], np.float32
+        [3e9, -3e9, np.inf, -np.inf, np.nan, 300, -1, 1e20, 2.0**31, 5.7, -5.7, -0.0, 0.5], np.float32
     )
     for to in ("int8", "uint8", "int32", "int64", "float32", "bool"):
         kind = {"bool": 9, "int8": 3, "uint8": 2, "int32": 6, "int64": 7, "float32": 1}[to]
@@ -500,6 +501,7 @@ def _casts() -> Iterator[Case]:
                 torch=lambda x, to=to: x.to(getattr(torch, to)),
                 stablehlo=lambda x, to=to: lax.convert_element_type(x, to),
                 tflite=("CAST", {"outDataType": lite}), tflite_of="float32 int32 int64 uint8 bool",
+                composed="stablehlo" if to == "bool" else "",
             )  # fmt: skip
     return iter(t.cases)
 
