@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from arm_ext.api.profile import profile
     from arm_ext.api.quantize import QuantizeResult, quantize
     from arm_ext.api.run import RunResult, run
+    from arm_ext.api.schema import schema
     from arm_ext.api.tune import tune_model
     from arm_ext.api.verify import VerifyReport, verify
     from arm_ext.board import Board, open_board
@@ -97,6 +98,7 @@ __all__ = [
     "profile",
     "quantize",
     "run",
+    "schema",
     "tune_model",
     "verify",
 ]
@@ -131,6 +133,7 @@ _HOMES = {
     "arm_ext.report.profile.record": ("ProfileReport",),
     "arm_ext.api.quantize": ("QuantizeResult", "quantize"),
     "arm_ext.api.run": ("RunResult", "run"),
+    "arm_ext.api.schema": ("schema",),
     "arm_ext.tune.report": ("TuneReport",),
     "arm_ext.api.tune": ("tune_model",),
     "arm_ext.api.verify": ("VerifyReport", "verify"),

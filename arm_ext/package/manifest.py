@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""manifest.json as records; its JSON schema ships as report/schemas/manifest.schema.json.
+"""manifest.json as records; `arm_ext.schema("manifest")` is its JSON schema.
 
 A manifest may come from anybody. What the records accept can be used without another look: sizes are bounded, paths
 stay in the package, and fields that repeat each other agree.
@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -513,21 +512,3 @@ def _refuse_twice(what: str, names: Iterable[str]) -> None:
 
 def _kind(tensor: Tensor) -> tuple[str, str, int]:
     return tensor.name, tensor.dtype, len(tensor.shape)
-
-
-def manifest_schema() -> dict[str, object]:
-    """Return the JSON schema of manifest.json, which ships as report/schemas/manifest.schema.json."""
-    return json_schema(Manifest)
-
-
-def library_schema() -> dict[str, object]:
-    """Return the JSON schema of a library's manifest.json, which ships as report/schemas/library.schema.json."""
-    return json_schema(LibraryManifest)
-
-
-def json_schema(record: type[BaseModel]) -> dict[str, object]:
-    """Return the JSON schema of a record as it is written."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **record.model_json_schema(mode="serialization"),
-    }

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from arm_ext.common.json_record import JsonRecord
 from arm_ext.common.text import counted
-from arm_ext.package.manifest import Calibration, Memory, json_schema
+from arm_ext.package.manifest import Calibration, Memory
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.report.npu import NpuRegion, NpuReport, Where, fallback_name
@@ -209,8 +209,3 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuRepo
         mac_share=share,
         reason="; ".join(filter(None, [why, main.reason, *indices, rejected])),
     )
-
-
-def report_schema() -> dict[str, object]:
-    """Return the JSON schema of report.json, which ships as report/schemas/report.schema.json."""
-    return json_schema(CompileReport)

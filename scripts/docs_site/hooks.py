@@ -8,20 +8,19 @@ the tables that the compiler itself reads. So the pages are up to date whenever 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 import arm_ext
 from arm_ext import cli
+from arm_ext.api.schema import DOCUMENTS, Document
 from arm_ext.ethosu.ops.common.constraint import Constraint
 from arm_ext.ethosu.ops.constraints import CONSTRAINTS, kinds_of
 from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.target.npu import ACCELERATORS, DEFAULT_SYSTEM
 from arm_ext.target.profiles import PROFILES, Profile
 
-SCHEMAS = Path(arm_ext.__file__).parent / "report" / "schemas"
 MARK = "(This part is made from the code when the site is built: see it by `scripts/docs.sh`.)"
 # One of a docstring's attributes, with the lines that continue it.
 _ATTRIBUTE = re.compile(r"^\s*(\w+): ((?:.|\n(?!\s*\w+: ))*)", re.MULTILINE)
@@ -57,13 +56,12 @@ def _help(name: str, command: click.Command) -> str:
 
 def files() -> str:
     """Return the fields of the manifest and the report, record by record."""
-    files = {"library": "manifest.json of a library of several models"}
-    names = ("manifest", "library", "report", "profile", "accuracy")
-    return "\n".join(_schema(name, files.get(name, f"{name}.json")) for name in names)
+    files: dict[str, str] = {"library": "manifest.json of a library of several models"}
+    return "\n".join(_schema(name, files.get(name, f"{name}.json")) for name in DOCUMENTS)
 
 
-def _schema(name: str, file: str) -> str:
-    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+def _schema(name: Document, file: str) -> str:
+    schema: dict[str, Any] = arm_ext.schema(name)
     parts = [f"## {file}\n", _record(schema)]
     parts += [
         f"### {name}: {key}\n\n{_record(each)}"

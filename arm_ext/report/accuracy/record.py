@@ -5,8 +5,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from arm_ext.package.manifest import json_schema
-
 GREATEST_DB = 200.0
 """SQNR of values without any error."""
 
@@ -372,8 +370,3 @@ def not_compared(model: str, reference: str, given: int) -> AccuracyReport:
         uncovered=(),
         runtime="",
     )
-
-
-def accuracy_schema() -> dict[str, object]:
-    """Return the JSON schema of an accuracy report, which ships as report/schemas/accuracy.schema.json."""
-    return json_schema(AccuracyReport)

@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field
 from arm_ext.common.json_record import JsonRecord
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.measure.call_costs import Bound
-from arm_ext.package.manifest import json_schema
 from arm_ext.report.calls import CallRow
 
 
@@ -237,8 +236,3 @@ def _unknown(symbol: str) -> CallRow:
         selection_cost=0,
         bytes=0,
     )
-
-
-def profile_schema() -> dict[str, object]:
-    """Return the JSON schema of a profile, which ships as report/schemas/profile.schema.json."""
-    return json_schema(ProfileReport)

@@ -26,7 +26,6 @@ from arm_ext.package import load_package
 from tests.arm_ext import models, state_models
 from tests.arm_ext.clibrary.programs import STRICT, cc, cross, run
 
-SCHEMAS = Path(arm_ext.__file__).parent / "report" / "schemas"
 HIDDEN = 96
 
 
@@ -204,7 +203,7 @@ def test_the_weights_of_all_may_be_one_file(tmp_path: Path) -> None:
 
 def test_the_manifests_say_what_there_is(pair: LibraryResult) -> None:
     document = json.loads((pair.path / "manifest.json").read_text())
-    jsonschema.validate(document, json.loads((SCHEMAS / "library.schema.json").read_text()))
+    jsonschema.validate(document, arm_ext.schema("library"))
     assert [model["name"] for model in document["models"]] == ["first", "second", "other"]
     for entry, model in zip(pair.manifest.models, pair.models, strict=True):
         assert json.loads((pair.path / entry.manifest).read_text()) == model.package.manifest.model_dump(

@@ -8,37 +8,17 @@ import numpy as np
 import pytest
 
 import arm_ext
+from arm_ext.api.schema import DOCUMENTS, Document
 from arm_ext.common.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest, load_package
-from arm_ext.package.manifest import Manifest, library_schema, manifest_schema
-from arm_ext.report.accuracy.record import accuracy_schema
-from arm_ext.report.profile.record import profile_schema
-from arm_ext.report.report import CompileReport, report_schema
+from arm_ext.package.manifest import Manifest
+from arm_ext.report.report import CompileReport
 from tests.arm_ext.packages import LIBRARY, fill, relist
 
-SCHEMAS = Path(arm_ext.__file__).parent / "report" / "schemas"
 
-
-@pytest.mark.parametrize(
-    ("name", "schema"),
-    [
-        ("manifest", manifest_schema()),
-        ("library", library_schema()),
-        ("report", report_schema()),
-        ("profile", profile_schema()),
-        ("accuracy", accuracy_schema()),
-    ],
-)
-def test_shipped_schemas_are_those_of_the_records(name: str, schema: dict[str, object]):
-    assert json.loads((SCHEMAS / f"{name}.schema.json").read_text()) == schema
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [manifest_schema(), library_schema(), report_schema(), profile_schema(), accuracy_schema()],
-    ids=lambda schema: schema["title"],
-)
-def test_every_field_says_what_it_means(schema: dict[str, Any]):
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_field_says_what_it_means(name: Document):
+    schema: dict[str, Any] = arm_ext.schema(name)
     records = {schema["title"]: schema, **schema["$defs"]}
     silent = [
         f"{name}.{field}"
@@ -68,7 +48,7 @@ def test_unknown_schema_version_is_refused(tmp_path: Path):
 
 def test_manifest_of_a_compile_fits_the_schema(digits_package: Path):
     document = json.loads((digits_package / MANIFEST).read_text())
-    jsonschema.validate(document, json.loads((SCHEMAS / "manifest.schema.json").read_text()))
+    jsonschema.validate(document, arm_ext.schema("manifest"))
     assert Manifest.model_validate(document).model_dump(mode="json") == document
 
 
