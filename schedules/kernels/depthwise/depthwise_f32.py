@@ -29,7 +29,6 @@ from schedules.kernels.depthwise.patch_loops import PatchPosition, patches
 from schedules.kernels.epilogues import epilogue_f32, epilogue_half
 from schedules.kernels.epilogues.activation_f32 import Vector
 from schedules.kernels.gemm import product_float
-from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY
 from schedules.tir.emit import i64, kernel_function, load, store
 
 NAME = "depthwise_f32"
@@ -37,13 +36,6 @@ NAME = "depthwise_f32"
 PATCHES = ((2, 8), (2, 7), (2, 4), (1, 8), (1, 6), (1, 4), (1, 2), (1, 1), (8, 1), (4, 1), (2, 1))
 """(rows, columns) of the patches worth considering; larger ones put accumulators on the stack on some cores. Two rows
 share hardly any input where the stride is more than 1."""
-
-SPARE_REGISTERS = 3
-"""Registers that LLVM's schedulers use to move loads ahead."""
-
-SPARE_OF = dict.fromkeys(("cortex-a72", "cortex-a73", "cortex-a76", "cortex-a78", "cortex-x1"), 4)
-"""LLVM's name of the core → registers that are spare, if more: LLVM schedules these as it does a Cortex-A57
-(llvm/lib/Target/AArch64/AArch64Processors.td), loads first."""
 
 FEW_COLUMNS = 7
 """Width of a kernel up to which its weights and a row of inputs are held at once; wider ones pass tap by tap."""
@@ -101,7 +93,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Return every patch whose accumulators, row of input and row of weights fit the registers together."""
     field = _field(workload)
     down, across = field.down, field.across
-    free = REGISTERS - SPARE_OF.get(core.llvm_cpu, SPARE_REGISTERS)
+    free = REGISTERS - core.spare_registers
     width = min(across.kernel, FEW_COLUMNS)
     shares = down.kernel > 1 and down.stride == down.dilation == 1 and not down.late
     found = []
@@ -226,7 +218,7 @@ def _patches(workload: Workload, params: Params, core: Core) -> tuple[Cost, floa
             weights = down.kernel * across.kernel * rows.outputs / 2
             inside = arithmetic(fmla) + (scalar(1) + _widening(dtype, core)) * inputs + after * outputs
             inside += scalar(weights + LOOP_OVERHEAD + (1 + loop) * len(rows.inputs) + rows.outputs)
-            chain = FMLA_LATENCY * fmla / outputs
+            chain = core.fmla_latency * fmla / outputs
             total += inside * (rows.count * columns.count)
             waits += chain * min(1, inside.instructions / REORDERED) * rows.count * columns.count
     calls = field.of.data[0] * len(field.blocks(LANES))

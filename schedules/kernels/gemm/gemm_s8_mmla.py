@@ -63,9 +63,6 @@ FUSED = ((8, 8.0), (16, 7.0), (20, 5.0), (24, 4.0))
 """(most accumulators, vector instructions for 16 outputs that the fused requantisation saves): larger tiles spill in
 part of the code, as a tile has code for both forms. Counted in layers of MobileNetV2 and DS-CNN on Neoverse N2."""
 
-LATENCY = 3
-"""Cycles from one SMMLA to the next on the same accumulator, as LLVM models Neoverse N2; the guide forwards in one."""
-
 HALF_ROWS = 4
 """Column pairs whose rows are eight bytes."""
 
@@ -128,7 +125,7 @@ class _Smmla(IntegerUnit[Params]):
             stack = scalar(SPILLS)
         elif steps <= UNROLLED_STEPS and product.fused and row_pairs * (pairs + steps) > UNROLLED_REGISTERS:
             stack = waiting(PACKED, PACKED, core)
-        return chained(loop, lines * pairs, LATENCY, core) + finish + stack
+        return chained(loop, lines * pairs, core.dot_latency, core) + finish + stack
 
     def registers(self) -> AbstractContextManager[None]:
         return reloads()

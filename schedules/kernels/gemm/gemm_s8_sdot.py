@@ -37,10 +37,6 @@ STREAMED = 6
 """Vectors of tiles for cores that load by quads: with LDP and copied accumulators they take a tenth more cycles than
 tiles of two vectors, as Cortex-A55 is modelled."""
 
-LATENCY = 3
-"""Cycles from one SDOT to the next on the same accumulator, as LLVM models Neoverse N2; Arm's software optimization
-guides say one, by forwarding."""
-
 
 @dataclass(frozen=True)
 class Params(TilingParams):
@@ -87,7 +83,7 @@ class _Sdot(InPlace[Params]):
         loop = sdot_tile.cost(
             lines, params.vectors, self.reading(product), core, reload=params.reload, by_quads=params.reload
         )
-        loop = chained(loop, lines * params.vectors, LATENCY, core)
+        loop = chained(loop, lines * params.vectors, core.dot_latency, core)
         return loop + requantization_cost(product, outputs, reload=params.reload) + arithmetic(stores)
 
     @contextmanager

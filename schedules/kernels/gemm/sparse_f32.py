@@ -128,7 +128,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         four = max(
             instructions / core.issue_width,
             LANES * vectors / core.vector_pipes,
-            LANES * fmla_tile.FMLA_LATENCY,
+            LANES * core.fmla_latency,
         )
         # The padding of a column to a multiple of four is one and a half weights on average.
         sums = (layer.nonzeros / LANES + layer.product.columns * 0.4) * four

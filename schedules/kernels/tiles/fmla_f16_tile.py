@@ -26,7 +26,7 @@ from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD, Cost, arithmetic, converting, scalar
 from schedules.kernels.gemm.product import NOTHING
-from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY, lane_step, runs
+from schedules.kernels.tiles.fmla_tile import lane_step, runs
 from schedules.kernels.tiles.half_sums import Sums
 from schedules.tir.emit import i64, load, splat, store
 
@@ -103,7 +103,7 @@ def cycles(
 
     The sum over k takes the slowest of dispatch, vector pipes and FMLA chains.
     """
-    chains = len(order(segments)) * FMLA_LATENCY
+    chains = len(order(segments)) * core.fmla_latency
     return max(cost(rows, vectors, segments, core, widening=widening).cycles(core), chains) + after.cycles(
         core
     )

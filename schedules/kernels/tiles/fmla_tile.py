@@ -22,15 +22,6 @@ STREAMING_REGISTERS = 4
 """Registers for B inside a tile: the pair of vectors that one LDP brings, and two in which LLVM's schedulers let loads
 run ahead. With two fewer, they put accumulators on the stack inside of the loop (6 x 4 and 5 x 5 on most cores)."""
 
-BROUGHT_FORWARD = {"cortex-a55": 4, "neoverse-n1": 4}
-"""LLVM's CPU → additional registers that its scheduler fills with loads and products which it brings forward: tiles
-without room for them have 2 to 14 stack accesses in their loops. The tile of 6 x 3 vectors, which has room, takes
-0.85 to 0.89 cycles an FMLA on the A55, by llvm-mca, where that of 7 x 3 takes 0.79 to 0.94."""
-
-FMLA_LATENCY = 4
-"""Cycles from one FMLA to the next on the same accumulator (Arm Neoverse N2 and Cortex-A76 software optimization
-guides, ASIMD FP multiply accumulate)."""
-
 
 def registers(rows: int, vectors: int) -> int:
     """Count a tile's vector registers: accumulators, vectors of A, and vectors of B."""
@@ -39,7 +30,7 @@ def registers(rows: int, vectors: int) -> int:
 
 def fits(rows: int, vectors: int, core: Core) -> bool:
     """Whether LLVM compiles the tile for a core without spills."""
-    return registers(rows, vectors) + BROUGHT_FORWARD.get(core.llvm_cpu, 0) <= REGISTERS
+    return registers(rows, vectors) + core.loop_registers <= REGISTERS
 
 
 def check_registers(rows: int, vectors: int) -> None:
@@ -119,7 +110,7 @@ def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: 
     """
     k, outside = sum(length for _, length in segments), rows * vectors
     dispatch = (instructions(rows, vectors, segments) - outside) / core.issue_width
-    loop = max(dispatch, k * rows * vectors / core.vector_pipes, k * FMLA_LATENCY)
+    loop = max(dispatch, k * rows * vectors / core.vector_pipes, k * core.fmla_latency)
     return loop + (arithmetic(outside) + after).cycles(core)
 
 
