@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 from tvm import relax
 
-from arm_ext.common.errors import UsageError
+from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.onnx.elementwise import CAST, POWER
@@ -22,7 +22,7 @@ from arm_ext.frontends.onnx.fourier import FOURIER, convert_fourier
 from arm_ext.frontends.onnx.roi_align import AVERAGE, convert_average
 from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
 from arm_ext.frontends.onnx.trees import TREES, convert_trees
-from arm_ext.frontends.ops import activations, arithmetic, maths
+from arm_ext.frontends.ops import activations, arithmetic, maths, reduce
 
 Convert = Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | None]], relax.Expr]
 """Converter: takes a builder, a node and its inputs; returns the node's output, or a tuple of its outputs."""
@@ -63,6 +63,13 @@ def _is_infinite(x: Value, detect_positive: int, detect_negative: int) -> Value:
     return arithmetic.equal(x, math.inf if detect_positive else -math.inf)
 
 
+def _running_sum(x: Value, axis: Value, exclusive: int, reverse: int) -> Value:
+    number = axis.scalar()
+    if number is None:
+        raise ModelError("its axis is computed at run time; make it a constant (an input by --value)")
+    return reduce.running_sum(x, int(number) % len(x.shape), bool(exclusive), reverse=bool(reverse))
+
+
 _FUNCTIONS = {
     "Acos": maths.acos,
     "Acosh": maths.acosh,
@@ -84,6 +91,7 @@ CONVERTERS: dict[tuple[str, str], Convert] = {
     **{("", kind): sequences for kind in DEFAULTS},
     **{("", name): by(function) for name, function in _FUNCTIONS.items()},
     ("", "Celu"): by(activations.celu, alpha=1.0),
+    ("", "CumSum"): by(_running_sum, exclusive=0, reverse=0),
     ("", "Elu"): by(activations.elu, alpha=1.0),
     ("", "HardSigmoid"): by(activations.hard_sigmoid, alpha=0.2, beta=0.5),
     ("", "LeakyRelu"): by(activations.leaky_relu, alpha=0.01),

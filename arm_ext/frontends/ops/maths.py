@@ -9,6 +9,7 @@ of a percent below the logarithm of the greatest number.
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -52,11 +53,11 @@ def in_float32(function: Function) -> Function:
     """Return a function that computes another one in float32 for float16 and bfloat16, and casts its result back."""
 
     @functools.wraps(function)
-    def wide(*operands: Value) -> Value:
+    def wide(*operands: Any) -> Value:
         dtype = operands[0].dtype
         if dtype not in _NARROW:
             return function(*operands)
-        return cast(function(*(cast(x, "float32") for x in operands)), dtype)
+        return cast(function(*(cast(x, "float32") if isinstance(x, Value) else x for x in operands)), dtype)
 
     return wide
 

@@ -10,7 +10,7 @@ from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Graph, Value
-from arm_ext.frontends.ops import activations, arithmetic, maths
+from arm_ext.frontends.ops import activations, arithmetic, maths, reduce
 from arm_ext.frontends.tflite.forms import Convert, data_of
 from arm_ext.frontends.tflite.tensors import constant
 
@@ -42,6 +42,15 @@ def by(function: Callable[..., Value]) -> Convert:
     return convert
 
 
+def _running_sum(c: Any, op: Any) -> relax.Expr:
+    axis, options = c.known(op.Inputs(1)), c._get_builtin_options(op, tflite.CumsumOptions)
+    if axis is None:
+        raise ModelError("its axis is computed at run time; it must be a constant")
+    x = Graph(c.bb).hold(data_of(c, c.get_input_tensors(op)[0]))
+    number = int(axis.reshape(())) % len(x.shape)
+    return reduce.running_sum(x, number, options.Exclusive(), reverse=options.Reverse()).full
+
+
 def _leaky_relu(c: Any, op: Any) -> relax.Expr:
     alpha = c._get_builtin_options(op, tflite.LeakyReluOptions).Alpha()
     return by(lambda x: activations.leaky_relu(x, alpha))(c, op)
@@ -50,9 +59,11 @@ def _leaky_relu(c: Any, op: Any) -> relax.Expr:
 FORMULAS: dict[str, Convert] = {
     "ATAN2": by(maths.atan2),
     "BITWISE_XOR": by(lambda x, y: x ^ y),
+    "CUMSUM": _running_sum,
     "ELU": by(activations.elu),
     "LEAKY_RELU": _leaky_relu,
     "HARD_SWISH": by(activations.hard_swish),
+    "LOG_SOFTMAX": by(reduce.log_softmax),
     "POW": by(maths.power),
     "RELU6": by(activations.relu6),
     "SIGN": by(arithmetic.sign),

@@ -13,6 +13,8 @@ import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Graph
+from arm_ext.frontends.ops import reduce
 from arm_ext.frontends.tflite.codes import CUSTOM
 from arm_ext.frontends.tflite.detection import NAME as DETECTION
 from arm_ext.frontends.tflite.detection import detection_postprocess
@@ -85,9 +87,8 @@ def _reshape(c: Any, op: Any) -> relax.Expr:
 
 def _softmax(c: Any, op: Any) -> relax.Expr:
     """Convert SOFTMAX with beta, which upstream takes for 1."""
-    beta, value = c._get_builtin_options(op, tflite.SoftmaxOptions).Beta(), _identity(c, op)
-    scaled = value if beta == 1 else relax.op.multiply(value, relax.const(beta, "float32"))
-    return relax.op.nn.softmax(scaled, -1)
+    beta, x = c._get_builtin_options(op, tflite.SoftmaxOptions).Beta(), Graph(c.bb).hold(_identity(c, op))
+    return reduce.softmax(x if beta == 1 else x * beta).full
 
 
 def _gelu(c: Any, op: Any) -> relax.Expr:

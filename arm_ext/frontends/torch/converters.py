@@ -11,7 +11,7 @@ import torch
 from tvm import relax, tirx
 
 from arm_ext.frontends.graph import Graph
-from arm_ext.frontends.ops import arithmetic
+from arm_ext.frontends.ops import arithmetic, reduce
 from arm_ext.frontends.torch import (
     batch_norm,
     dynamic,
@@ -245,16 +245,26 @@ CONVERTERS: dict[str, Convert] = {
         (f"max_pool{rank}d_with_indices.default" for rank in (2, 3)), _with_arguments(pool.maxima)
     ),
     **dict.fromkeys((f"avg_pool{rank}d.default" for rank in (2, 3)), _with_arguments(pool.averages)),
-    "amax.default": _with_arguments(reductions.extremum(relax.op.max)),
-    "amin.default": _with_arguments(reductions.extremum(relax.op.min)),
-    "max.dim": _with_arguments(reductions.extremum_and_place(relax.op.max, relax.op.argmax)),
-    "min.dim": _with_arguments(reductions.extremum_and_place(relax.op.min, relax.op.argmin)),
+    **{
+        name: _with_arguments(reductions.along(function))
+        for name, function in (
+            ("amax.default", reduce.greatest),
+            ("amin.default", reduce.least),
+            ("prod.dim_int", reduce.product),
+        )
+    },
+    **{
+        f"{name}.{overload}": _with_arguments(reductions.truth(function))
+        for name, function in (("all", reduce.least), ("any", reduce.greatest))
+        for overload in ("default", "dim", "dims")
+    },
+    "max.dim": _with_arguments(reductions.extremum_and_index(greatest=True)),
+    "min.dim": _with_arguments(reductions.extremum_and_index(greatest=False)),
+    "cumsum.default": _with_arguments(reductions.running_sum),
     "var_mean.correction": _with_arguments(reductions.variance_and_mean),
-    "prod.dim_int": _with_arguments(reductions.product),
     "linalg_vector_norm.default": _with_arguments(reductions.vector_norm),
     "_native_batch_norm_legit_functional.default": _with_arguments(batch_norm.training),
     "_native_batch_norm_legit_no_training.default": _with_arguments(batch_norm.with_known_statistics),
-    "any.default": _with_arguments(reductions.any_of_all),
     **dict.fromkeys(random.NAMES, _with_arguments(random.refuse_random)),
     **dict.fromkeys(random.DROPOUTS, _with_arguments(random.dropout)),
     "scatter_add.default": _with_arguments(scatters.scatter_add),

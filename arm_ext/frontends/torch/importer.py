@@ -47,6 +47,9 @@ from arm_ext.frontends.torch.translator import DECIDING, Translator, holds_compl
 # Operators whose decompositions would cost more than themselves.
 _KEPT = (
     torch.ops.aten.scaled_dot_product_attention.default,
+    torch.ops.aten.all.default,
+    torch.ops.aten.all.dim,
+    torch.ops.aten.all.dims,
     torch.ops.aten.celu.default,
     torch.ops.aten.isfinite.default,
     torch.ops.aten.softplus.default,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import tvm
-from onnx import helper
+from onnx import helper, numpy_helper
 from tvm import relax
 from tvm_ffi import structural_equal
 
@@ -31,8 +31,10 @@ from tests.arm_ext.frontends.vocabulary_cases import FAMILIES, Case, Written
 _OPSET = 20
 
 
-def _named(written: Written) -> tuple[str, dict[str, object]]:
-    return (written, {}) if isinstance(written, str) else written
+def _named(written: Written) -> tuple[str, dict[str, object], list[np.ndarray]]:
+    """Return name, attributes and constant inputs of an operator."""
+    name, attributes = (written, {}) if isinstance(written, str) else written
+    return name, {k: v for k, v in attributes.items() if k != "inputs"}, attributes.get("inputs", [])
 
 
 def _kind(array: np.ndarray) -> int:
@@ -40,18 +42,22 @@ def _kind(array: np.ndarray) -> int:
 
 
 def onnx_model(cases: list[Case]) -> ImportedModel:
-    nodes, inputs, outputs = [], [], []
+    nodes, inputs, outputs, constants = [], [], [], []
     for k, case in enumerate(cases):
-        operator, attributes = _named(case.onnx)
-        taken = [f"x{k}_{i}" for i in range(len(case.values))]
-        nodes.append(helper.make_node(operator, taken, [f"y{k}"], name=case.name, **attributes))
+        operator, attributes, more = _named(case.onnx)
+        taken, held = (
+            [f"{letter}{k}_{i}" for i in range(len(values))]
+            for letter, values in (("x", case.values), ("c", more))
+        )
+        nodes.append(helper.make_node(operator, [*taken, *held], [f"y{k}"], name=case.name, **attributes))
+        constants += [numpy_helper.from_array(value, name) for name, value in zip(held, more, strict=True)]
         inputs += [
             helper.make_tensor_value_info(name, _kind(value), value.shape)
             for name, value in zip(taken, case.values, strict=True)
         ]
         wanted = case.expected()
         outputs.append(helper.make_tensor_value_info(f"y{k}", _kind(wanted), wanted.shape))
-    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
     return import_onnx(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=9)
     )
@@ -73,11 +79,11 @@ def tflite_model(cases: list[Case]) -> ImportedModel:
     m = TfliteBuilder()
     outputs = []
     for case in cases:
-        operator, options = _named(case.tflite)
+        operator, options, more = _named(case.tflite)
         wanted = case.expected()
         outputs.append(m.tensor(wanted.dtype.name, *wanted.shape))
         taken = [m.take(value.dtype.name, *value.shape) for value in case.values]
-        m.op(operator, taken, outputs[-1:], **options)
+        m.op(operator, [*taken, *(m.hold(x, x.dtype.name) for x in more)], outputs[-1:], **options)
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.tflite")
         path.write_bytes(m.build(*outputs))

@@ -7,7 +7,7 @@ and huge numbers, the least and the greatest integers. Definitions of floats are
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -25,7 +25,7 @@ from relay_passes.canonicalize.define_division import quotient, remainder
 
 Array = np.ndarray
 Written = str | tuple[str, dict[str, Any]]
-"""Name of an operator of ONNX or TFLite, with its attributes or options."""
+"""Name of an operator of ONNX or TFLite, with its attributes or options; "inputs" are constants after the operands."""
 
 
 @dataclass(frozen=True)
@@ -506,10 +506,100 @@ def _casts() -> Iterator[Case]:
     return iter(t.cases)
 
 
+def _grid(dtype: str) -> Array:
+    """Return values [4, 7]: ordinary ones, a row with a NaN, one with infinities of both signs, one with zeros."""
+    rng = np.random.default_rng(11)
+    if dtype != "float32":
+        x = rng.integers(-9, 9, (4, 7)) if dtype[0] == "i" else rng.integers(0, 9, (4, 7))
+        x[1, 2], x[1, 5] = np.iinfo(dtype).max, np.iinfo(dtype).min
+        return x.astype(dtype)
+    x = rng.standard_normal((4, 7)).astype(np.float32)
+    x[1, 3], x[2, 1], x[2, 5], x[3] = np.nan, np.inf, -np.inf, [0.0, -0.0, 2, 2, -3, -3, 1]
+    return x
+
+
+_KINDS = "float32 int32 int64"
+
+
+def _softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _log_softmax(x: Array) -> Array:
+    shifted = x - x.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def _logsumexp(x: Array) -> Array:
+    greatest = x.max(-1)
+    shift = np.where(np.isfinite(greatest), greatest, 0)
+    return np.log(np.exp(x - shift[:, None]).sum(-1)) + shift
+
+
+def _reductions() -> Iterator[Case]:
+    t = Table()
+    last = np.array([1], np.int64)
+
+    def add(
+        name: str, define: Any, kinds: str, onnx: str, torch: Any, lite: str | None, hlo: Any, **more: Any
+    ) -> None:
+        given = {dtype: (_grid(dtype),) for dtype in kinds.split()}
+        t.add(name, define, given, onnx=(onnx, {"keepdims": 0, "inputs": [last]}) if onnx else None, torch=torch,
+              tflite=(lite, {"keepDims": False, "inputs": [last.astype(np.int32)]}) if lite else None,
+              stablehlo=hlo, **more)  # fmt: skip
+
+    add("sum", lambda x: x.sum(1, dtype=x.dtype), _KINDS, "ReduceSum", lambda x: x.sum(1, dtype=x.dtype), "SUM",
+        lambda x: lax.reduce_sum_p.bind(x, axes=(1,), out_sharding=None), ulps=8, atol=2**-20)  # fmt: skip
+    add("mean", lambda x: x.mean(1), "float32", "ReduceMean", lambda x: x.mean(1), "MEAN", lambda x: x.mean(1),
+        ulps=8, atol=2**-20)  # fmt: skip
+    add("max", lambda x: x.max(1), _KINDS, "ReduceMax", lambda x: x.amax(1), "REDUCE_MAX", lambda x: x.max(1))
+    add("min", lambda x: x.min(1), _KINDS, "ReduceMin", lambda x: x.amin(1), "REDUCE_MIN", lambda x: x.min(1))
+    add("product", lambda x: x.prod(1, dtype=x.dtype), _KINDS, "ReduceProd", lambda x: x.prod(1, dtype=x.dtype),
+        "REDUCE_PROD", lambda x: lax.reduce_prod_p.bind(x, axes=(1,), out_sharding=None), ulps=16)  # fmt: skip
+    add("l1", lambda x: np.abs(x).sum(1), "float32", "ReduceL1", lambda x: x.norm(1, 1), None, None, ulps=8)
+    add(
+        "l2",
+        lambda x: np.sqrt((x * x).sum(1)),
+        "float32",
+        "ReduceL2",
+        lambda x: x.norm(2, 1),
+        None,
+        None,
+        ulps=8,
+    )
+    add("sum_square", lambda x: (x * x).sum(1), "float32", "ReduceSumSquare", None, None, None, ulps=8)
+    add("logsumexp", _logsumexp, "float32", "ReduceLogSumExp", lambda x: x.logsumexp(1), None,
+        lambda x: jax.scipy.special.logsumexp(x, 1), ulps=8, atol=2**-21, composed="torch")  # fmt: skip
+    grid = {dtype: (_grid(dtype),) for dtype in _KINDS.split()}
+    # numpy finds the first NaN, as all formats but TFLite do, of which LiteRT's order has none.
+    t.add("argmax", lambda x: x.argmax(1), grid, onnx=("ArgMax", {"axis": 1, "keepdims": 0}),
+          torch=lambda x: x.argmax(1), stablehlo=lambda x: lax.argmax(x, 1, np.int64))  # fmt: skip
+    t.add("argmin", lambda x: x.argmin(1), grid, onnx=("ArgMin", {"axis": 1, "keepdims": 0}),
+          torch=lambda x: x.argmin(1), stablehlo=lambda x: lax.argmin(x, 1, np.int64))  # fmt: skip
+    t.add("cumsum", lambda x: x.cumsum(1, dtype=x.dtype), grid, onnx=("CumSum", {"inputs": [np.array(1)]}),
+          torch=lambda x: x.cumsum(1, dtype=x.dtype), tflite=("CUMSUM", {"inputs": [np.array(1, np.int32)]}),
+          stablehlo=lambda x: lax.cumsum(x, 1), ulps=8, atol=2**-20)  # fmt: skip
+    bools = {"bool": (np.array([[True, True], [False, True], [False, False]]),)}
+    t.add("any", lambda x: x.any(1), bools, torch=lambda x: x.any(1), stablehlo=lambda x: x.any(1),
+          tflite=("REDUCE_ANY", {"keepDims": False, "inputs": [last.astype(np.int32)]}))  # fmt: skip
+    t.add("all", lambda x: x.all(1), bools, torch=lambda x: x.all(1), stablehlo=lambda x: x.all(1),
+          tflite=("REDUCE_ALL", {"keepDims": False, "inputs": [last.astype(np.int32)]}))  # fmt: skip
+    floats_only = {"float32": (_grid("float32"),)}
+    t.add("softmax", _softmax, floats_only, onnx=("Softmax", {"axis": 1}), torch=lambda x: x.softmax(1),
+          tflite=("SOFTMAX", {"beta": 1.0}), stablehlo=lambda x: jax.nn.softmax(x, 1), ulps=16)  # fmt: skip
+    t.add("log_softmax", _log_softmax, floats_only, onnx=("LogSoftmax", {"axis": 1}),
+          torch=lambda x: x.log_softmax(1), tflite="LOG_SOFTMAX", stablehlo=lambda x: jax.nn.log_softmax(x, 1),
+          ulps=16, atol=2**-21)  # fmt: skip
+    # StableHLO has no reduction that keeps its axes: its values are held with them until their shape is needed.
+    return (replace(case, composed=f"{case.composed} stablehlo") for case in t.cases)
+
+
 FAMILIES: dict[str, list[Case]] = {
     "float_functions": list(_float_functions()),
     "activations": list(_activations()),
     "binary": list(_binary()),
     "bits_and_comparisons": list(_bits_and_comparisons()),
     "casts": list(_casts()),
+    "reductions": list(_reductions()),
 }

@@ -19,7 +19,7 @@ _TABLES = {
     "MEAN": "ReducerOptions",
     "MINIMUM": "MaximumMinimumOptions",
     "PADV2": "PadV2Options",
-    "REDUCE_PROD": "ReducerOptions",
+    **dict.fromkeys((f"REDUCE_{kind}" for kind in ("ALL", "ANY", "MAX", "MIN", "PROD")), "ReducerOptions"),
     "SUM": "ReducerOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
     "BIDIRECTIONAL_SEQUENCE_LSTM": "BidirectionalSequenceLSTMOptions",

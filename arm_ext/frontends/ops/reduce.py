@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions along axes, softmax and running sums. Booleans are reduced as int8, of which TVM knows all reductions."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from tvm import relax
+from tvm.ir import Expr
+
+from arm_ext.frontends.graph import Value
+from arm_ext.frontends.ops.arithmetic import absolute, cast, different
+from arm_ext.frontends.ops.maths import in_float32, sqrt
+
+R = relax.op
+
+Axes = Sequence[int] | None
+"""Axes that a reduction is along; None for all of them."""
+
+
+def _along(function: Callable[..., Expr]) -> Callable[..., Value]:
+    """Return the operator on values of a Relax reduction."""
+
+    def reduced(x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
+        along = None if axes is None else list(axes)
+        if x.dtype == "bool":
+            return cast(reduced(cast(x, "int8"), axes, keepdims), "bool")
+        return x.graph.hold(function(x.full, along, keepdims))
+
+    return reduced
+
+
+greatest, least, mean, product, total = map(_along, (R.max, R.min, R.mean, R.prod, R.sum))
+
+
+def index_of(x: Value, axis: int, keepdims: bool = False, *, greatest: bool) -> Value:
+    """Return the index (int64) of the first greatest or least element along an axis; a NaN is either."""
+    function = R.argmax if greatest else R.argmin
+    return x.graph.hold(function(x.full, axis, keepdims))
+
+
+def variance(
+    x: Value, axes: Axes = None, keepdims: bool = False, correction: float = 0
+) -> tuple[Value, Value]:
+    """Return variance and mean; the sum of squares is divided by the number of elements less `correction`."""
+    middle = mean(x, axes, True)
+    difference = x - middle
+    squares = total(difference * difference, axes, keepdims)
+    count = math.prod(x.shape) // max(1, math.prod(squares.shape))
+    # A quotient by the constant 0 cannot be lowered.
+    scale = 1 / (count - correction) if count > correction else math.inf
+    return squares * scale, middle if keepdims else middle.reshape(squares.shape)
+
+
+@in_float32
+def vector_norm(x: Value, order: float, axes: Axes, keepdims: bool) -> Value:
+    """Return the norm of an order along axes; that of order 0 counts what is not 0."""
+    size = absolute(x)
+    if order == 0:
+        return total(cast(different(x, 0), x.dtype), axes, keepdims)
+    if math.isinf(order):
+        return (greatest if order > 0 else least)(size, axes, keepdims)
+    if order == 1:
+        return total(size, axes, keepdims)
+    if order == 2:
+        return sqrt(total(x * x, axes, keepdims))
+    powers = total(x.graph.apply(R.power, size, order), axes, keepdims)
+    return x.graph.apply(R.power, powers, 1 / order)
+
+
+def softmax(x: Value, axis: int = -1) -> Value:
+    """Return exp(x) divided by its sum along an axis."""
+    return x.graph.hold(R.nn.softmax(x.full, axis % len(x.shape)))
+
+
+def log_softmax(x: Value, axis: int = -1) -> Value:
+    """Return the logarithm of softmax."""
+    return x.graph.hold(R.nn.log_softmax(x.full, axis % len(x.shape)))
+
+
+def running_sum(x: Value, axis: int, exclusive: bool = False, *, reverse: bool = False) -> Value:
+    """Return the sums of the elements up to each one along an axis.
+
+    Args:
+        x: The elements.
+        axis: The axis.
+        exclusive: Whether a sum leaves out the element itself.
+        reverse: Whether sums begin at the last element.
+    """
+    graph = x.graph
+    flipped = graph.hold(R.flip(x.full, axis)) if reverse else x
+    found = graph.hold(R.cumsum(flipped.full, axis, x.dtype, exclusive))
+    return graph.hold(R.flip(found.full, axis)) if reverse else found
