@@ -11,6 +11,7 @@ from tvm.ir import Expr
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Graph, Shape, Value
+from arm_ext.frontends.ops.move import concatenate
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 
@@ -53,7 +54,7 @@ def _concatenate(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
         return operands
     if all(x.scalar() is not None for x in operands) and len({x.scalar() for x in operands}) == 1:
         return [Value(t, operands[0].expr, shape)]
-    return [t.hold(R.concat([x.full for x in operands], axis=ints(op, "dimension")[0]))]
+    return [concatenate(operands, ints(op, "dimension")[0])]
 
 
 def sliced(

@@ -143,6 +143,8 @@ class Translator(Graph):
             raise ModelError(f"the program has more than {MOST_CALLS} operators with its loops unrolled")
         if name == "stablehlo.constant":
             results = [self._kept(constant_of(op, self._resources))]
+        elif (empty := self._without_elements(op)) is not None:
+            results = empty
         else:
             operands = [self._real(self.values[v], tensor_of(v.type)) for v in arguments]
             assert convert is not None  # others are refused before
@@ -153,6 +155,13 @@ class Translator(Graph):
         for result, held in zip(op.results, results, strict=True):
             self._check(result, held)
             self.values[result] = held
+
+    def _without_elements(self, op: Any) -> list[Value | Complex] | None:
+        """Return constants for results that all have no elements, which Relax's operators cannot reshape; else None."""
+        tensors = [tensor_of(result.type) for result in op.results]
+        if not tensors or any(x is None or x.is_complex or 0 not in x.shape for x in tensors):
+            return None
+        return [self.keep(np.zeros(x.shape, x.stored)) for x in tensors if x is not None]
 
     def _kept(self, value: Array) -> Value | Complex:
         if value.dtype.kind != "c":

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from tvm import relax, tirx
+from tvm import relax
 
 from arm_ext.frontends.graph import Graph
-from arm_ext.frontends.ops import arithmetic, reduce
+from arm_ext.frontends.ops import arithmetic, move, reduce
 from arm_ext.frontends.torch import (
     batch_norm,
     dynamic,
@@ -145,13 +145,8 @@ def _clamp_by_numbers(
 
 
 def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert cat; tensors without elements may have any rank, as an empty KV cache has."""
-    full = [
-        x for x in a["tensors"] if not any(isinstance(dim, tirx.IntImm) and dim == 0 for dim in x.ty.shape)
-    ]
-    if not full:
-        full = a["tensors"][-1:]
-    return full[0] if len(full) == 1 else importer.block_builder.emit(relax.op.concat(full, a["dim"]))
+    graph = Graph(importer.block_builder)
+    return move.concatenate([graph.hold(x) for x in a["tensors"]], a["dim"]).full
 
 
 def _cast(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:

@@ -31,10 +31,12 @@ from tests.arm_ext.frontends.vocabulary_cases import FAMILIES, Case, Written
 _OPSET = 20
 
 
-def _named(written: Written) -> tuple[str, dict[str, object], list[np.ndarray]]:
-    """Return name, attributes and constant inputs of an operator."""
+def _named(written: Written) -> tuple[str, dict[str, object], list[np.ndarray], list[np.ndarray]]:
+    """Return name, attributes, and the constant inputs before and after the operands of an operator."""
     name, attributes = (written, {}) if isinstance(written, str) else written
-    return name, {k: v for k, v in attributes.items() if k != "inputs"}, attributes.get("inputs", [])
+    attributes = dict(attributes)
+    before, after = (attributes.pop(key, []) for key in ("before", "inputs"))
+    return name, attributes, before, after
 
 
 def _kind(array: np.ndarray) -> int:
@@ -44,7 +46,7 @@ def _kind(array: np.ndarray) -> int:
 def onnx_model(cases: list[Case]) -> ImportedModel:
     nodes, inputs, outputs, constants = [], [], [], []
     for k, case in enumerate(cases):
-        operator, attributes, more = _named(case.onnx)
+        operator, attributes, _, more = _named(case.onnx)
         taken, held = (
             [f"{letter}{k}_{i}" for i in range(len(values))]
             for letter, values in (("x", case.values), ("c", more))
@@ -75,15 +77,19 @@ def torch_model(cases: list[Case]) -> ImportedModel:
     return import_torch(torch.export.export(Function(function).eval(), examples))
 
 
+def _held(m: TfliteBuilder, constants: list[np.ndarray]) -> list[int]:
+    return [m.hold(value, value.dtype.name) for value in constants]
+
+
 def tflite_model(cases: list[Case]) -> ImportedModel:
     m = TfliteBuilder()
     outputs = []
     for case in cases:
-        operator, options, more = _named(case.tflite)
+        operator, options, first, more = _named(case.tflite)
         wanted = case.expected()
         outputs.append(m.tensor(wanted.dtype.name, *wanted.shape))
         taken = [m.take(value.dtype.name, *value.shape) for value in case.values]
-        m.op(operator, [*taken, *(m.hold(x, x.dtype.name) for x in more)], outputs[-1:], **options)
+        m.op(operator, [*_held(m, first), *taken, *_held(m, more)], outputs[-1:], **options)
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.tflite")
         path.write_bytes(m.build(*outputs))

@@ -25,7 +25,8 @@ from relay_passes.canonicalize.define_division import quotient, remainder
 
 Array = np.ndarray
 Written = str | tuple[str, dict[str, Any]]
-"""Name of an operator of ONNX or TFLite, with its attributes or options; "inputs" are constants after the operands."""
+"""Name of an operator of ONNX or TFLite, with its attributes or options; "before" and "inputs" are constants
+before and after the operands."""
 
 
 @dataclass(frozen=True)
@@ -595,6 +596,109 @@ def _reductions() -> Iterator[Case]:
     return (replace(case, composed=f"{case.composed} stablehlo") for case in t.cases)
 
 
+def _cube(dtype: str = "float32") -> Array:
+    """Return different values [2, 3, 5], with a NaN, an infinity and a zero of each sign among floats."""
+    x = np.arange(30).reshape(2, 3, 5).astype(dtype)
+    if dtype == "float32":
+        x -= 14.5
+        x[0, 1, 1:5] = np.nan, np.inf, -0.0, 0.0
+    return x
+
+
+def _ints(*values: int, dtype: str = "int64") -> Array:
+    return np.array(values, dtype)
+
+
+def _moves() -> Iterator[Case]:
+    t = Table()
+    kinds = {dtype: (_cube(dtype),) for dtype in ("float32", "int32", "int64", "uint8")}
+    # Formats cut, flip and repeat by operators with other parameters, so that their Relax may differ.
+    every = "onnx stablehlo tflite torch"
+    t.add("transpose", lambda x: x.transpose(2, 0, 1), kinds, onnx=("Transpose", {"perm": [2, 0, 1]}),
+          torch=lambda x: x.permute(2, 0, 1), tflite=("TRANSPOSE", {"inputs": [_ints(2, 0, 1, dtype="int32")]}),
+          stablehlo=lambda x: x.transpose(2, 0, 1))  # fmt: skip
+    t.add("reverse", lambda x: x[:, ::-1], kinds, torch=lambda x: x.flip(1),
+          onnx=("Slice", {"inputs": [_ints(-1), _ints(-(2**31)), _ints(1), _ints(-1)]}),
+          tflite=("REVERSE_V2", {"inputs": [_ints(1, dtype="int32")]}), stablehlo=lambda x: lax.rev(x, (1,)),
+          composed=every)  # fmt: skip
+    t.add("slice", lambda x: x[:, 1:3, 4:0:-2], kinds,
+          onnx=("Slice", {"inputs": [_ints(1, 4), _ints(3, 0), _ints(1, 2), _ints(1, -2)]}),
+          tflite=("STRIDED_SLICE", {"inputs": [_ints(*v, dtype="int32") for v in ((0, 1, 4), (2, 3, 0), (1, 1, -2))]}),
+          torch=lambda x: x[:, 1:3].flip(2)[:, :, 0:4:2], stablehlo=lambda x: x[:, 1:3, 4:0:-2],
+          composed=every)  # fmt: skip
+    t.add("tile", lambda x: np.tile(x, (1, 2, 3)), kinds, onnx=("Tile", {"inputs": [_ints(1, 2, 3)]}),
+          torch=lambda x: x.repeat(1, 2, 3), tflite=("TILE", {"inputs": [_ints(1, 2, 3, dtype="int32")]}),
+          stablehlo=lambda x: jnp.tile(x, (1, 2, 3)), composed=every)  # fmt: skip
+    for mode, name in (("constant", "CONSTANT"), ("reflect", "REFLECT"), ("edge", ""), ("wrap", "")):
+        torch_mode = {"edge": "replicate", "wrap": "circular"}.get(mode, mode)
+        floats_or_all = {"float32": kinds["float32"]} if torch_mode == "replicate" else kinds
+        pads = _ints(0, 0, 1, 0, 1, 2)
+        table = np.array([[0, 0], [0, 1], [1, 2]], np.int32)
+        lite = (
+            ("PAD", {"inputs": [table]})
+            if mode == "constant"
+            else ("MIRROR_PAD", {"inputs": [table], "mode": 0})
+        )
+        define = lambda x, mode=mode: np.pad(x, ((0, 0), (0, 1), (1, 2)), mode)  # noqa: E731 - the next line's
+        t.add(f"pad_{mode}", define, floats_or_all, onnx=("Pad", {"mode": mode, "inputs": [pads]}),
+              torch=(lambda x, m=torch_mode: F.pad(x[None], (1, 2, 0, 1), m)[0]),
+              tflite=lite if name else None, stablehlo=lambda x, m=mode: jnp.pad(x, ((0, 0), (0, 1), (1, 2)), m),
+              composed=every)  # fmt: skip
+    picked = _ints(2, 0, 2, 1)
+    t.add("gather", lambda x: x.take([2, 0, 2, 1], 1), kinds, onnx=("Gather", {"axis": 1, "inputs": [picked]}),
+          torch=lambda x: x.index_select(1, torch.tensor([2, 0, 2, 1])),
+          tflite=("GATHER", {"axis": 1, "inputs": [picked.astype(np.int32)]}),
+          stablehlo=lambda x: jnp.take(x, np.array([2, 0, 2, 1]), 1), composed=every)  # fmt: skip
+    t.add("gather_from_the_end", lambda x: x.take([-1, 0, -3], 1), kinds,
+          onnx=("Gather", {"axis": 1, "inputs": [_ints(-1, 0, -3)]}), torch=lambda x: x[:, torch.tensor([-1, 0, -3])],
+          stablehlo=lambda x: x[:, np.array([-1, 0, -3])], composed=every)  # fmt: skip
+    order = np.array([[[0, 2, 1, 0, 1]], [[2, 2, 0, 1, 1]]])
+    t.add("gather_elements", lambda x: np.take_along_axis(x, order, 1), kinds,
+          onnx=("GatherElements", {"axis": 1, "inputs": [order]}), torch=lambda x: x.gather(1, torch.from_numpy(order)),
+          stablehlo=lambda x: jnp.take_along_axis(x, order, 1), composed=every)  # fmt: skip
+    sums = {dtype: (value[0],) for dtype, value in ((d, v[0]) for d, v in kinds.items()) if dtype != "uint8"}
+
+    def added(x: Array) -> Array:
+        y = np.zeros((3, 5), x.dtype)
+        np.add.at(y, [1, 0, 1], x)
+        return y
+
+    t.add("scatter_add", added, sums,
+          torch=lambda x: torch.zeros(3, 5, dtype=x.dtype).index_add(0, torch.tensor([1, 0, 1]), x),
+          tflite=None, stablehlo=lambda x: jnp.zeros((3, 5), x.dtype).at[np.array([1, 0, 1])].add(x),
+          composed=every, ulps=2)  # fmt: skip
+    lite_rows, lite_shape = _ints(2, 0, 1, dtype="int32")[:, None], _ints(3, 5, dtype="int32")
+    t.add("scatter_nd", lambda x: np.stack([x[1], x[2], x[0]]), sums,
+          tflite=("SCATTER_ND", {"before": [lite_rows], "inputs": [lite_shape]}),
+          torch=lambda x: torch.zeros(3, 5, dtype=x.dtype).index_put((torch.tensor([2, 0, 1]),), x),
+          stablehlo=lambda x: jnp.zeros((3, 5), x.dtype).at[np.array([2, 0, 1])].set(x), composed=every)  # fmt: skip
+    picture = {"float32": (np.arange(2 * 8 * 2 * 3, dtype=np.float32).reshape(2, 8, 2, 3),)}
+    t.add("depth_to_space", lambda x: x.reshape(2, 2, 2, 2, 2, 3).transpose(0, 3, 4, 1, 5, 2).reshape(2, 2, 4, 6),
+          picture, onnx=("DepthToSpace", {"blocksize": 2}), composed=every)  # fmt: skip
+    t.add("pixel_shuffle", lambda x: x.reshape(2, 2, 2, 2, 2, 3).transpose(0, 1, 4, 2, 5, 3).reshape(2, 2, 4, 6),
+          picture, onnx=("DepthToSpace", {"blocksize": 2, "mode": "CRD"}), torch=lambda x: F.pixel_shuffle(x, 2),
+          composed=every)  # fmt: skip
+    places = {dtype: (np.array([[0, 3, -1], [2, 1, 3]], dtype),) for dtype in ("int32", "int64")}
+    t.add("one_hot", lambda x: np.eye(4, dtype=np.float32)[x % 4] * (x >= 0)[..., None], places,
+          tflite=("ONE_HOT", {"axis": -1, "inputs": [np.array(4, np.int32), np.float32(1), np.float32(0)]}),
+          stablehlo=lambda x: jax.nn.one_hot(x, 4, dtype=np.float32), composed=every)  # fmt: skip
+    return iter(t.cases)
+
+
+def _ordered() -> Iterator[Case]:
+    t = Table()
+    grid = {dtype: (_grid(dtype),) for dtype in _KINDS.split()}
+    every = "onnx stablehlo tflite torch"
+    t.add("sort", lambda x: np.sort(x, 1), grid, torch=lambda x: x.sort(1)[0],
+          stablehlo=lambda x: lax.sort(x, dimension=1), composed=every)  # fmt: skip
+    t.add("argsort", lambda x: np.argsort(x, 1, kind="stable"), grid, torch=lambda x: x.argsort(dim=1, stable=True),
+          stablehlo=lambda x: jnp.argsort(x, 1).astype(np.int64), composed=every)  # fmt: skip
+    finite = {d: (np.delete(v[0], 1, 0),) for d, v in grid.items()}
+    t.add("largest", lambda x: -np.sort(-x, 1)[:, :3], {"float32": finite["float32"]}, torch=lambda x: x.topk(3, 1)[0],
+          stablehlo=lambda x: lax.top_k(x, 3)[0], composed=every)  # fmt: skip
+    return iter(t.cases)
+
+
 FAMILIES: dict[str, list[Case]] = {
     "float_functions": list(_float_functions()),
     "activations": list(_activations()),
@@ -602,4 +706,6 @@ FAMILIES: dict[str, list[Case]] = {
     "bits_and_comparisons": list(_bits_and_comparisons()),
     "casts": list(_casts()),
     "reductions": list(_reductions()),
+    "moves": list(_moves()),
+    "ordered": list(_ordered()),
 }
