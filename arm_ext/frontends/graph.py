@@ -148,6 +148,10 @@ class Value:
             return Value(self.graph, self.expr, shape)
         return Value(self.graph, self.graph.reshaped(self.full, shape), shape)
 
+    def permute(self, axes: Sequence[int]) -> "Value":
+        """Return the value with its axes in another order."""
+        return self.graph.hold(self.graph.permuted(self.full, axes))
+
     def broadcast(self, axes: Sequence[int], shape: Shape) -> "Value":
         """Return the value broadcast along new axes, and axes of length 1.
 

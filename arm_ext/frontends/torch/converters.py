@@ -22,8 +22,6 @@ from arm_ext.frontends.torch import (
     resample,
     scatters,
 )
-from arm_ext.frontends.torch.index import index
-from arm_ext.frontends.torch.index_put import index_put
 from arm_ext.frontends.torch.places import compared, item, selected, slice_scattered, sliced
 from arm_ext.frontends.torch.recurrent import NAMES, recurrent
 from arm_ext.frontends.torch.while_loop import while_loop
@@ -98,15 +96,6 @@ def _parameters(
     if "scales" not in a:
         return relax.const(a["scale"], "float32"), relax.const(a["zero_point"], dtype)
     return a["scales"], importer.block_builder.emit(relax.op.astype(a["zero_points"], dtype))
-
-
-def _index_put(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    a = arguments_of(importer, node)
-    return index_put(importer.block_builder.emit, a["self"], a["indices"], a["values"], a["accumulate"])
-
-
-def _index(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    return index(importer.block_builder.emit, a["self"], a["indices"])
 
 
 def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
@@ -216,8 +205,8 @@ CONVERTERS: dict[str, Convert] = {
     "convert_element_type.default": _with_arguments(_cast),
     **dict.fromkeys(("mm.default", "bmm.default", "matmul.default"), _with_arguments(_product)),
     "linear.default": _with_arguments(dynamic.linear),
-    "index.Tensor": _with_arguments(_index),
-    "index_put.default": _index_put,
+    "index.Tensor": _with_arguments(scatters.index),
+    "index_put.default": _with_arguments(scatters.index_put),
     **dict.fromkeys(("div.Tensor", "div.Tensor_mode", "div.Scalar"), _with_arguments(_divide)),
     "_local_scalar_dense.default": item,
     "item.default": item,

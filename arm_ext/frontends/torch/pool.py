@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tvm import relax
 
-from arm_ext.frontends.torch.index_put import dims
+from arm_ext.frontends.graph import sizes_of
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -41,7 +41,7 @@ def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
     if "int" in str(x.ty.dtype):  # an average of integers has lost what its sum had
         x = emit(relax.op.astype(x, "float64"))
     pads = [0, 0] * (len(x.ty.shape) - rank)
-    sizes = zip(dims(x)[-rank:], node.meta["val"].shape[-rank:], kernel, stride, margins, strict=True)
+    sizes = zip(sizes_of(x)[-rank:], node.meta["val"].shape[-rank:], kernel, stride, margins, strict=True)
     for size, count, window, step, margin in sizes:
         # In ceil_mode the last window may begin inside of the data and end beyond their padding.
         pads += [margin, max(margin, (count - 1) * step + window - size - margin)]
