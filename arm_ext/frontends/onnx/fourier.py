@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DFT and STFT; what both compute is one operator of our own, which `arm_ext.frontends.common.fourier` defines.
+"""DFT and STFT; what both compute is one operator of our own, which `arm_ext.frontends.ops.fourier` defines.
 
 STFT(signal)[frame, k] = DFT(window[n] signal[frame step + n])[k]
 """
@@ -12,9 +12,9 @@ import onnx
 from onnx import helper
 from tvm import relax
 
-from arm_ext.frontends.common.fourier import Fourier, transformed
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, stack
+from arm_ext.frontends.ops.fourier import Fourier, transformed
 
 FOURIER = "Fourier"
 """Operator in the domain `OWN`, [..., parts, elements] → [..., parts, bins]; its attributes are those of `Fourier`."""

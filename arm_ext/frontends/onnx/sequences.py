@@ -18,7 +18,10 @@ from onnx import helper
 from tvm import relax
 from tvm.ir import GenericConst
 
-from arm_ext.frontends.common.recurrent import (
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import up_to
+from arm_ext.frontends.onnx.gates import activations_of
+from arm_ext.frontends.ops.recurrent import (
     Array,
     Integers,
     Walked,
@@ -26,9 +29,6 @@ from arm_ext.frontends.common.recurrent import (
     run_sequence,
     run_sequence_of_integers,
 )
-from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import up_to
-from arm_ext.frontends.onnx.gates import activations_of
 from schedules.numerics.recurrent import Activation, Cell
 
 BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

@@ -21,7 +21,6 @@ from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.common.text import shown
-from arm_ext.frontends.common.trees import EQ, LEAF, MODES, Ensemble, Nodes, Weights, ensemble
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import part
 from arm_ext.frontends.onnx.scores import (
@@ -35,6 +34,7 @@ from arm_ext.frontends.onnx.scores import (
     transform_of,
     transformed,
 )
+from arm_ext.frontends.ops.trees import EQ, LEAF, MODES, Ensemble, Nodes, Weights, ensemble
 from schedules.numerics.tree_ensemble import Forest, Trees, tree_ensemble_routine
 
 Array = npt.NDArray[Any]

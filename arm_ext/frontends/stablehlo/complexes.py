@@ -7,9 +7,9 @@ from typing import Any
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.fourier import Fourier, transformed
 from arm_ext.frontends.graph import Value
 from arm_ext.frontends.ops import maths
+from arm_ext.frontends.ops.fourier import Fourier, transformed
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Complex, Convert, Translator
 

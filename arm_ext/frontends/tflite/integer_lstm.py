@@ -15,7 +15,7 @@ import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.recurrent import run_integer_lstm
+from arm_ext.frontends.ops.recurrent import run_integer_lstm
 from arm_ext.frontends.tflite import fixed_point
 from arm_ext.frontends.tflite.fixed_point import scale_of
 from arm_ext.frontends.tflite.integers import product

@@ -20,7 +20,7 @@ import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.recurrent import Weights
+from arm_ext.frontends.ops.recurrent import Weights
 from arm_ext.frontends.tflite.forms import Convert
 from arm_ext.frontends.tflite.integer_lstm import integer_lstm
 from arm_ext.frontends.tflite.sequences import (

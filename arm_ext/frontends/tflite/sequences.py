@@ -11,7 +11,7 @@ import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.recurrent import (
+from arm_ext.frontends.ops.recurrent import (
     Integers,
     Walked,
     Weights,

@@ -11,7 +11,7 @@ from typing import Any
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.fourier import Fourier, transformed
+from arm_ext.frontends.ops.fourier import Fourier, transformed
 from arm_ext.frontends.tflite.forms import Convert, data_of
 from arm_ext.frontends.tflite.tensors import is_complex
 

@@ -6,12 +6,11 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from tvm import relax
 
 from arm_ext.frontends.graph import Graph
-from arm_ext.frontends.ops import arithmetic, move, reduce
+from arm_ext.frontends.ops import arithmetic, attention, move, reduce
 from arm_ext.frontends.torch import (
     batch_norm,
     dynamic,
@@ -41,35 +40,15 @@ def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> di
     return {a.name: given.get(a.name, a.default_value) for a in schema.arguments}
 
 
-def _attention(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    """Emit softmax(q k^T scale + mask) v over [..., length, width]."""
-    a = arguments_of(importer, node)
-    emit = importer.block_builder.emit
-    q, k, v, mask = a["query"], a["key"], a["value"], a["attn_mask"]
+def _attention(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """Convert scaled_dot_product_attention; a causal mask hides keys, and beside another mask it is added."""
+    graph = Graph(importer.block_builder)
+    q, k, v = (graph.hold(a[name]) for name in ("query", "key", "value"))
     if a["enable_gqa"]:
-        groups = int(q.ty.shape[-3]) // int(k.ty.shape[-3])
-        k, v = (emit(relax.op.repeat(x, groups, axis=-3)) for x in (k, v))
-    rank, dtype = len(q.ty.shape), str(q.ty.dtype)
-    axes = [*range(rank - 2), rank - 1, rank - 2]
-    scale = a["scale"] or 1 / math.sqrt(int(q.ty.shape[-1]))
-    scores = emit(relax.op.matmul(q, emit(relax.op.permute_dims(k, axes))))
-    scores = emit(relax.op.multiply(scores, relax.const(scale, dtype)))
-    if a["is_causal"]:
-        queries, keys = int(q.ty.shape[-2]), int(k.ty.shape[-2])
-        causal = np.where(np.tril(np.ones((queries, keys), bool)), 0, -math.inf)
-        scores = emit(relax.op.add(scores, relax.const(causal, dtype)))
-    if mask is not None:
-        if str(mask.ty.dtype) == "bool":
-            zero, low = (relax.const(value, dtype) for value in (0.0, -math.inf))
-            mask = emit(relax.op.where(mask, zero, low))
-        scores = emit(relax.op.add(scores, mask))
-    result = emit(relax.op.matmul(emit(relax.op.nn.softmax(scores, axis=-1)), v))
-    if mask is None:
-        return result
-    # Of a row that sees nothing, such as that of a padded token, the softmax is 0 / 0, and torch gives 0.
-    seen = emit(relax.op.astype(emit(relax.op.greater(mask, relax.const(-math.inf, dtype))), "int8"))
-    sees = emit(relax.op.astype(emit(relax.op.max(seen, -1, keepdims=True)), "bool"))
-    return emit(relax.op.where(sees, result, relax.const(0.0, dtype)))
+        groups = q.shape[-3] // k.shape[-3]
+        k, v = (graph.hold(relax.op.repeat(x.full, groups, axis=-3)) for x in (k, v))
+    mask = None if a["attn_mask"] is None else graph.hold(a["attn_mask"])
+    return attention.attend(q, k, v, mask, a["scale"], causal=a["is_causal"]).full
 
 
 def _quantize(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
@@ -193,7 +172,7 @@ def _dtype(dtype: torch.dtype) -> str:
 
 # Operator → what converts it.
 CONVERTERS: dict[str, Convert] = {
-    "scaled_dot_product_attention.default": _attention,
+    "scaled_dot_product_attention.default": _with_arguments(_attention),
     "quantize_per_tensor.default": _quantize,
     "quantize_per_channel.default": _quantize,
     "dequantize_per_tensor.default": _dequantize,

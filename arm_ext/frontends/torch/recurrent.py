@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 from tvm import relax
 
-from arm_ext.frontends.common.recurrent import Array, Walked, Weights, run_sequence
+from arm_ext.frontends.ops.recurrent import Array, Walked, Weights, run_sequence
 from schedules.numerics.recurrent import Activation, Cell
 
 _R = relax.op

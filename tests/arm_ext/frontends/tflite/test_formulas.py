@@ -33,7 +33,7 @@ def _complex(m: TfliteBuilder, *shape: int) -> int:
     ("rows", "columns", "lengths"),
     [
         *((1, length, (1, length)) for length in (16, 512)),
-        # The transforms of other lengths are those of tests/arm_ext/frontends/common/test_fourier.py.
+        # The transforms of other lengths are those of tests/arm_ext/frontends/ops/test_fourier.py.
         *(pytest.param(1, length, (1, length), marks=pytest.mark.long) for length in (256, 1024, 2048)),
         *(
             (4, 8, (4, 8)),

@@ -23,10 +23,10 @@ from arm_ext.frontends.torch.importer import import_torch
 from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.ir.sources import bindings_of
+from tests.arm_ext.frontends.ops.vocabulary_cases import FAMILIES, Case, Written
 from tests.arm_ext.frontends.stablehlo.models import text
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.frontends.torch.compared import Function
-from tests.arm_ext.frontends.vocabulary_cases import FAMILIES, Case, Written
 
 _OPSET = 20
 

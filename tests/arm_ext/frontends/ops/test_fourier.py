@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from arm_ext.frontends.common.fourier import Fourier, factor_of, transformed
+from arm_ext.frontends.ops.fourier import Fourier, factor_of, transformed
 from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of
 
