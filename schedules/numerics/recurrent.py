@@ -54,6 +54,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "elu": lambda x, alpha: np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x),
     "affine": lambda x, alpha, beta: alpha * x + beta,
     "scaled_tanh": lambda x, alpha, beta: alpha * np.tanh(beta * x),
+    "softplus": lambda x: np.logaddexp(x, 0),
 }
 
 _EMITTED: dict[str, Callable[..., ir.Expr]] = {
@@ -79,6 +80,7 @@ _EMITTED: dict[str, Callable[..., ir.Expr]] = {
     "scaled_tanh": lambda x, alpha, beta: (
         tirx.FloatImm("float32", alpha) * tirx.tanh(x * tirx.FloatImm("float32", beta))
     ),
+    "softplus": lambda x: tirx.max(x, tirx.FloatImm("float32", 0.0)) + tirx.log1p(tirx.exp(-tirx.abs(x))),
 }
 
 

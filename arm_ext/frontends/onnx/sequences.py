@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of LSTM, GRU and RNN nodes to one call for all steps, without replacing them in ONNX.
 
-It takes nodes with constant float32 weights, biases and peepholes, and supported activations. `recurrent` expands all
-others.
+It takes nodes with constant float32 weights, biases and peepholes. `recurrent` expands all others.
 
 `recurrent` replaces a DynamicQuantizeLSTM by an LSTM with the attribute `OF_INTEGERS`. Its inputs have other meanings:
 X is the product with the data of all directions, biases included, [steps, batch, directions * 4 * hidden]; R are
@@ -48,6 +47,7 @@ _ACTIVATIONS = {
     "Elu": "elu",
     "Affine": "affine",
     "ScaledTanh": "scaled_tanh",
+    "Softplus": "softplus",
 }
 
 OF_INTEGERS = "of_integers"
@@ -68,8 +68,7 @@ def is_loop(e: Expansion) -> bool:
     if of_integers(e.node):
         return True
     x, w, r, b, lengths, _, *others = e.inputs("X W R B? lengths? h? c? P?")
-    if cells_of(e.node) is None:
-        return False
+    cells_of(e.node)  # an unknown activation is an error of this node
     constants = [e.value(value) for value in (w, r, b, others[1]) if value]
     if any(value is None or value.dtype != np.float32 for value in constants):
         return False
@@ -84,11 +83,16 @@ def of_integers(node: onnx.NodeProto) -> bool:
 
 
 def is_loop_of_integers(e: Expansion) -> bool:
-    """Whether the DynamicQuantizeLSTM of an expansion can become an LSTM with integer weights."""
+    """Whether the DynamicQuantizeLSTM of an expansion can become an LSTM with integer weights.
+
+    Raises:
+        ModelError: The node has an unknown activation.
+    """
     x, w, r, b, _, _, _, peepholes, *scales = e.inputs(
         "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
     )
-    if peepholes or e.attribute("input_forget", 0) or cells_of(e.node) is None:
+    cells_of(e.node)  # an unknown activation is an error of this node
+    if peepholes or e.attribute("input_forget", 0):
         return False
     constants = [e.value(value) for value in (w, r, b, *scales) if value]
     return all(value is not None for value in constants) and 0 not in (*e.dims(x), *e.dims(r))
@@ -98,15 +102,17 @@ def _steps_axis(node: onnx.NodeProto) -> int:
     return int(any(a.name == "layout" and a.i for a in node.attribute))
 
 
-def cells_of(node: onnx.NodeProto) -> tuple[Cell, ...] | None:
-    """Return what each direction computes in a step, or None if that is no loop."""
+def cells_of(node: onnx.NodeProto) -> tuple[Cell, ...]:
+    """Return what each direction computes in a step.
+
+    Raises:
+        ModelError: The node has an unknown activation.
+    """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     ways = BACKWARD[given.get("direction", b"forward").decode()]
     kind = node.op_type.removeprefix("DynamicQuantize")
     cells = []
     for backward, chosen in zip(ways, activations_of(node, DEFAULTS[kind], len(ways)), strict=True):
-        if any(each.name not in _ACTIVATIONS for each in chosen):
-            return None
         functions = (Activation(_ACTIVATIONS[each.name], tuple(each.numbers.values())) for each in chosen)
         linear, clip = bool(given.get("linear_before_reset", 0)), float(given.get("clip", 0.0))
         peepholes = kind == "LSTM" and any(node.input[_PEEPHOLES : _PEEPHOLES + 1])
@@ -126,7 +132,7 @@ def sequences(
         inputs: Inputs of the node.
     """
     x, w, r, b, lengths, *initial, p = cast("list[Any]", [*inputs, *[None] * 8][:8])
-    cells = cells_of(node) or ()
+    cells = cells_of(node)
     batch_first = bool(_steps_axis(node))
     initial = initial[: cells[0].states]
     if batch_first:

@@ -10,11 +10,12 @@ Bounds, with eps = 2^-24 half a unit in the last place of 1, for every finite x;
     gelu_tanh     4 eps of |x|
     hard_sigmoid  1 eps
     hard_swish    2 eps of |x|
+    softplus      4 eps of the value
 
 They are what a test finds over a million arguments, rounded up; an ulp of a value is 1 to 2 eps of it.
 
-Powers of e are those of `exp_f32`. gelu needs erf, a ratio of polynomials, whose coefficients are a reweighted least
-squares fit, by the tests' `fits.py`; rounded to float32, it is within 2 eps of erf.
+Powers of e are those of `exp_f32`, logarithms those of `log_f32`. gelu needs erf, a ratio of polynomials, whose
+coefficients are a reweighted least squares fit, by the tests' `fits.py`; rounded to float32, it is within 2 eps of erf.
 
 A NaN stays a NaN.
 """
@@ -25,7 +26,8 @@ from collections.abc import Callable
 from tvm import ir
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.exp_f32 import reduced
+from schedules.intrinsics.exp_f32 import power, reduced
+from schedules.intrinsics.log_f32 import log1p
 from schedules.intrinsics.vector_f32 import Vector
 
 __all__ = ["FUNCTIONS", "INSTRUCTIONS", "POLYNOMIALS", "Vector"]
@@ -123,6 +125,11 @@ def hard_swish(v: Vector, x: ir.Expr) -> ir.Expr:
     return x * hard_sigmoid(v, x)
 
 
+def softplus(v: Vector, x: ir.Expr) -> ir.Expr:
+    """Emit log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|)), whose exponential is at most 1."""
+    return v.maximum(x, 0) + log1p(v, power(v, -v.absolute(x), base_e=True))
+
+
 FUNCTIONS: dict[str, Callable[[Vector, ir.Expr], ir.Expr]] = {
     "sigmoid": sigmoid,
     "tanh": tanh,
@@ -147,5 +154,6 @@ INSTRUCTIONS = {
     "hard_swish": 5.0,
     "elu": 22.0,
     "scaled_tanh": 27.0,
+    "softplus": 49.0,
 }
 """Instructions per vector, including copies of the coefficients that FMLA overwrites in Horner's scheme."""

@@ -419,4 +419,5 @@ _FUNCTIONS: dict[str, Callable[..., ir.Expr]] = {
     "scaled_tanh": lambda v, x, alpha, beta: (
         v.const(alpha) * activation_f32.tanh(v, T.Bind(x * v.const(beta)))
     ),
+    "softplus": activation_f32.softplus,
 }

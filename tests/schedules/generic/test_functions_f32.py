@@ -3,12 +3,11 @@ import math
 
 import numpy as np
 import pytest
-from numpy.polynomial import Polynomial, chebyshev
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 from tvm_ffi import structural_walk
 
-from schedules.generic.functions_f32 import FUNCTIONS, LOG
+from schedules.generic.functions_f32 import FUNCTIONS
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import run_on_host
@@ -59,18 +58,6 @@ def test_ends():
     x = np.array([-np.inf, -1, -0.0, 0, 1, np.inf, np.nan, -(2.0**-149)], np.float32)
     expected = [np.nan, np.nan, -np.inf, -np.inf, 0, np.inf, np.nan, np.nan]
     np.testing.assert_array_equal(_run("log", x), expected)
-
-
-def test_coefficients_are_those_of_the_interpolation():
-    low, high = math.sqrt(0.5) - 1, math.sqrt(2) - 1
-    middle, half = (low + high) / 2, (high - low) / 2
-
-    def ratio(unit):
-        f = middle + unit * half
-        return (np.log1p(f) - f + f * f / 2) / f**3
-
-    found = Polynomial(chebyshev.cheb2poly(chebyshev.chebinterpolate(ratio, len(LOG) - 1)))
-    np.testing.assert_allclose(found(Polynomial([-middle / half, 1 / half])).coef, LOG, rtol=EPS)
 
 
 PURE = 1  # of tirx.CallEffectKind, the last that the simplifier puts in the place of a variable

@@ -8,6 +8,7 @@ import tvm
 from onnx import helper, numpy_helper
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.onnx.gates import _DEFAULTS, _PLAIN
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline.macs import count_macs
@@ -52,6 +53,15 @@ def recurrent(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
 
 
+def with_weights_as_input(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, np.ndarray]:
+    """The model with R as an input, and R."""
+    weights = next(tensor for tensor in proto.graph.initializer if tensor.name == "R")
+    r = numpy_helper.to_array(weights)
+    proto.graph.input.append(helper.make_tensor_value_info("R", 1, r.shape))
+    proto.graph.initializer.remove(weights)
+    return proto, r
+
+
 FORMS = [
     ("LSTM", {"direction": "bidirectional"}),
     ("LSTM", {"optional": ("B", "h", "c", "P")}),
@@ -85,14 +95,8 @@ FORMS = [
     ("RNN", {"activations": ["ThresholdedRelu"], "activation_alpha": [0.3], "optional": ("B", "h")}),
     ("RNN", {"activations": ["Relu"], "optional": ("B", "h")}),
     ("RNN", {"steps": 1, "batch": 1}),
+    ("GRU", {"activations": ["HardSigmoid", "Softplus"], "optional": ("B", "lengths")}),
 ]
-
-
-UNROLLED = [
-    ("LSTM", {"activations": ["Sigmoid", "Softplus", "Tanh"]}),
-    ("GRU", {"activations": ["HardSigmoid", "Softplus"]}),
-]
-"""What is no loop: an activation that has no vector code there."""
 
 
 @pytest.mark.parametrize(
@@ -124,12 +128,13 @@ def test_equals_onnxruntime(kind: str, form: dict[str, object]):
     ],
     ids=["both ways", "lengths"],
 )
-def test_of_many_steps_cells_of_other_forms_are_loops(kind: str, form: dict[str, object]):
-    compiled = Compiled.of(recurrent(kind, steps=200, **form))
+def test_of_many_steps_cells_with_weights_as_input_are_loops(kind: str, form: dict[str, object]):
+    proto, r = with_weights_as_input(recurrent(kind, steps=200, **form))
+    compiled = Compiled.of(proto)
     kernels = compiled.results["plan"].kernels
     assert [kernel.kernel for kernel in kernels].count("loop") == 1 + (form["direction"] == "bidirectional")
     assert len(kernels) < 60
-    compiled.check(np.random.default_rng(1).normal(size=(200, 2, INPUT)).astype(np.float32))
+    compiled.check(np.random.default_rng(1).normal(size=(200, 2, INPUT)).astype(np.float32), r)
 
 
 def loops_of(mod: tvm.IRModule) -> list[str]:
@@ -168,16 +173,13 @@ def test_the_batch_may_come_first():
     np.testing.assert_array_equal(found[1], h.swapaxes(0, 1))
 
 
-@pytest.mark.parametrize(("kind", "form"), UNROLLED)
-def test_other_forms_are_unrolled(kind: str, form: dict[str, object]):
-    assert loops_of(import_onnx(recurrent(kind, **form)).mod) == []
+@pytest.mark.parametrize("name", [*_PLAIN, *_DEFAULTS])
+def test_no_activation_is_unrolled(name: str):
+    assert loops_of(import_onnx(recurrent("RNN", activations=[name])).mod) == ["float.rnn"]
 
 
 def test_weights_that_are_inputs_are_unrolled():
-    proto = recurrent("RNN")
-    weights = next(tensor for tensor in proto.graph.initializer if tensor.name == "R")
-    proto.graph.input.append(helper.make_tensor_value_info("R", 1, list(weights.dims)))
-    proto.graph.initializer.remove(weights)
+    proto, _ = with_weights_as_input(recurrent("RNN"))
     assert loops_of(import_onnx(proto).mod) == []
 
 

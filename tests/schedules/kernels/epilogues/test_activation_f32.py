@@ -12,7 +12,7 @@ from arm_ext.board import Board
 from schedules.intrinsics import sve
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.epilogues import activation_f32
-from schedules.kernels.epilogues.activation_f32 import ERF_P, ERF_Q, FUNCTIONS
+from schedules.kernels.epilogues.activation_f32 import ERF_P, ERF_Q
 from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.kernels import fits
 from tests.schedules.programs import (
@@ -25,6 +25,8 @@ from tests.schedules.programs import (
     model_so,
     run_on_host,
 )
+
+FUNCTIONS = {**activation_f32.FUNCTIONS, "softplus": activation_f32.softplus}
 
 EPS = 2.0**-24
 FLUSHED = 2.0**-119
@@ -78,6 +80,7 @@ REFERENCES: dict[str, tuple[Callable[[Array], Array], int, Callable[[Array, Arra
     "gelu_tanh": (_gelu_tanh, 4, _argument),
     "hard_sigmoid": (_hard_sigmoid, 1, _unit),
     "hard_swish": (lambda x: x * _hard_sigmoid(x), 2, _argument),
+    "softplus": (lambda x: np.logaddexp(x, 0), 4, _value),
 }
 
 
@@ -141,8 +144,13 @@ def test_nan_stays_nan_and_the_ends_are_exact(name: str):
     x = np.array([np.nan, 1e30, -1e30, 0], np.float32)
     nan, high, low, zero = run_on_host(function(name, 4), [x], (4,), "float32")
     assert np.isnan(nan)
-    bounded = {"sigmoid": (1, 0, 0.5), "tanh": (1, -1, 0), "hard_sigmoid": (1, 0, 0.5)}
-    assert (high, low, zero) == bounded.get(name, (x[1], 0, 0))
+    others = {
+        "sigmoid": (1, 0, 0.5),
+        "tanh": (1, -1, 0),
+        "hard_sigmoid": (1, 0, 0.5),
+        "softplus": (x[1], 0, np.log(np.float32(2))),
+    }
+    assert (high, low, zero) == others.get(name, (x[1], 0, 0))
 
 
 def test_tanh_keeps_the_sign_of_zero():

@@ -92,6 +92,7 @@ CASES = [
     Case(dataclasses.replace(RNN, activations=(RELU,), clip=0.4), 2, 1, 31),
     Case(dataclasses.replace(RNN, activations=(Activation("thresholded_relu", (0.1,)),)), 2, 1, 31),
     Case(dataclasses.replace(LSTM, activations=(AFFINE, SCALED, Activation("elu", (0.7,)))), 2, 1, 9),
+    Case(dataclasses.replace(GRU, activations=(SIGMOID, Activation("softplus"))), 33, 3, 9),
 ]
 
 
