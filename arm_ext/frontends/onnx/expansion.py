@@ -60,6 +60,7 @@ class Expansion:
         self._model = model
         self._done: list[onnx.NodeProto] = []
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._producers = {name: node for node in graph.node for name in node.output if name}
         self._taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
         self._taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
         # The model's shapes have been inferred; those of new values are inferred when they are asked for.
@@ -174,6 +175,10 @@ class Expansion:
         """Return the constant of that name, or None."""
         tensor = self._constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def producer(self, name: str) -> onnx.NodeProto | None:
+        """Return the node that computes a value, as it was before `run`; None for inputs and initialisers."""
+        return self._producers.get(name)
 
     def known(self, name: str) -> npt.NDArray[Any]:
         """Return the constant of that name.

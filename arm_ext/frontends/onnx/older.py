@@ -13,8 +13,6 @@ _TOP_K_BY_INPUT = 10
 
 def slice_by_attributes(e: Expansion) -> None:
     """Replace Slice of opsets before 10, whose bounds are attributes."""
-    if len(e.node.input) > 1:
-        return
     bounds = [[*map(int, e.numbers(name))] for name in ("starts", "ends", "axes")]
     inputs = [ints(e, *(numbers or range(len(bounds[0])))) for numbers in bounds]
     # onnx infers the shape by the attributes, the importer reads the inputs.

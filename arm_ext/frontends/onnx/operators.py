@@ -17,6 +17,7 @@ from arm_ext.frontends.onnx import (
     older,
     quantized,
     rearrange,
+    windows,
 )
 from arm_ext.frontends.onnx.converters import declare_custom
 from arm_ext.frontends.onnx.expansion import Expand, Expansion
@@ -51,6 +52,11 @@ def _inline_statistics(e: Expansion) -> None:
         inline(e)
 
 
+def _slice(e: Expansion) -> None:
+    """Replace Slice by attributes, and by bounds that only the run knows."""
+    (older.slice_by_attributes if len(e.node.input) == 1 else windows.slice_of_run)(e)
+
+
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 _STANDARD: dict[str, Expand] = {
@@ -81,13 +87,14 @@ _STANDARD: dict[str, Expand] = {
     "Pad": rearrange.pad,
     "Pow": elementwise.power,
     "RNN": recurrent,
+    "Range": windows.range_of_run,
     "Resize": resize,
     "ReverseSequence": rearrange.reverse_sequence,
     "RoiAlign": roi_align,
     "STFT": fourier.stft,
     **dict.fromkeys(("Squeeze", "Unsqueeze"), rearrange.axes_in_a_list),
     "Scan": control.scan,
-    "Slice": older.slice_by_attributes,
+    "Slice": _slice,
     "SpaceToDepth": rearrange.space_to_depth,
     "TensorScatter": rearrange.tensor_scatter,
     "TopK": older.top_k_by_input,
