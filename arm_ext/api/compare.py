@@ -107,8 +107,10 @@ def compare(
             )
     profile = _profile(source, board, target, mattr)
     mca = find_mca()
+    own, refused = _own_inputs({name: file for name, file in given.items() if file != source})
+    reasons = {peer.name: _without_model(peer) for peer in peers if peer.name not in given} | refused
     progress("download")
-    guests = {name: fetch(peer) for peer in peers if (name := peer.name) in given}
+    guests = {name: fetch(peer) for peer in peers if (name := peer.name) not in reasons}
     progress("compile")
     with _package(source, profile, mattr, fixed, plugins) as package:
         info = package.manifest.target
@@ -120,13 +122,12 @@ def compare(
         core = CORES[package.manifest.target.core]
         for peer in peers:
             progress(peer.name)
-            if peer.name not in given:
-                absent.append(Absent(runtime=peer.name, reason=_without_model(peer)))
+            if peer.name in reasons:
+                absent.append(Absent(runtime=peer.name, reason=reasons[peer.name]))
                 continue
+            guest, file, inputs = guests[peer.name], given[peer.name], own.get(peer.name)
             try:
-                rows.append(
-                    _row(guests[peer.name], given[peer.name], source, package, report, cpu, core, mca)
-                )
+                rows.append(_row(guest, file, inputs, package, report, cpu, core, mca))
             except ModelError as refusal:
                 absent.append(Absent(runtime=peer.name, reason=str(refusal)))
         return Comparison(
@@ -169,6 +170,23 @@ def _given(peers: Sequence[Peer], source: Path, models: Mapping[str, Path]) -> d
             f"{options}"
         )
     return files
+
+
+def _own_inputs(files: Mapping[str, Path]) -> tuple[dict[str, list[npt.NDArray[Any]]], dict[str, str]]:
+    """Return inputs of the peers' own files, which may have another layout and dtype; and why a file has none.
+
+    Called before anything is downloaded or counted, so that a damaged file costs no time.
+
+    Raises:
+        UsageError: A file is damaged.
+    """
+    inputs, refused = {}, {}
+    for name, file in files.items():
+        try:
+            inputs[name] = random_inputs(import_model(file).inputs)
+        except ModelError as refusal:
+            refused[name] = str(refusal)
+    return inputs, refused
 
 
 def _without_model(peer: Peer) -> str:
@@ -268,7 +286,7 @@ def _our_counts(report: CountReport) -> Counts:
 def _row(
     guest: Guest,
     model: Path,
-    source: Path,
+    own: list[npt.NDArray[Any]] | None,
     package: Package,
     report: CountReport,
     cpu: str,
@@ -276,10 +294,10 @@ def _row(
     mca: Mca,
 ) -> Row:
     selftest = package.selftest()
-    own = model != source
-    # A file of its own may hold its tensors in another layout and dtype.
-    inputs = random_inputs(import_model(model).inputs) if own else _inputs_of(model, package, selftest)
-    with _file_with_ranks(model, [] if own else selftest.expected) as file:
+    # In a model with states, warm-up runs advance the states that a runtime keeps itself.
+    is_comparable = own is None and not package.manifest.states
+    inputs = _inputs_of(model, package, selftest) if own is None else own
+    with _file_with_ranks(model, selftest.expected if own is None else []) as file:
         run = guest.count(file, inputs, cpu=cpu, core=core.name)
     with tempfile.TemporaryDirectory() as scratch:
         nothing = guest.count(
@@ -294,8 +312,7 @@ def _row(
         binary_bytes=run.library_bytes,
         weight_bytes=weight_bytes(model),
         empty_instructions=sum(block.instructions for block in nothing.blocks),
-        # In a model with states, warm-up runs advance the states that a runtime keeps itself.
-        distance=None if own or package.manifest.states else _distance(run.outputs, selftest.expected),
+        distance=_distance(run.outputs, selftest.expected) if is_comparable else None,
     )
 
 

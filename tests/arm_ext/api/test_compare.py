@@ -19,7 +19,7 @@ from arm_ext.measure.peers.empty import write_empty
 from arm_ext.package import Selftest, load_package
 from arm_ext.package.manifest import State
 from arm_ext.target.profiles import resolve
-from tests.arm_ext.models import mlp
+from tests.arm_ext.models import mlp, model
 
 MODEL = digits.model_path()
 
@@ -89,6 +89,29 @@ def test_a_model_that_no_runtime_takes_is_told_before_anything_is_downloaded(tmp
     said = r"m\.pt2: onnxruntime takes onnx files, and this is PyTorch: .*--onnxruntime-model FILE\.onnx"
     with pytest.raises(UsageError, match=said):
         compare(tmp_path / "m.pt2", "onnxruntime")
+
+
+@pytest.fixture
+def no_downloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arm_ext.api.compare.fetch", lambda peer: pytest.fail(f"{peer.name} is fetched"))
+
+
+@pytest.mark.usefixtures("no_downloads")
+def test_a_damaged_file_is_told_before_anything_is_downloaded(digits_package: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(MODEL.read_bytes()[:200])
+    with pytest.raises(UsageError, match=r"m\.onnx"):
+        compare(digits_package, "onnxruntime", models={"onnxruntime": tmp_path / "m.onnx"})
+
+
+@pytest.mark.usefixtures("no_downloads")
+def test_a_file_that_cannot_be_imported_is_listed_with_the_reason(
+    digits_package: Path, tmp_path: Path
+) -> None:
+    swirl = onnx.helper.make_node("Swirl", ["x"], ["y"], domain="other")
+    onnx.save(model([swirl], {"x": [1, 8]}, ["y"], domains=("other",)), tmp_path / "m.onnx")
+    compared = compare(digits_package, "onnxruntime", models={"onnxruntime": tmp_path / "m.onnx"})
+    assert [row.runtime for row in compared.rows] == [OURS]
+    assert "Swirl" in compared.absent[0].reason
 
 
 @pytest.mark.long
