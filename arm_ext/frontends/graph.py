@@ -302,6 +302,10 @@ class Graph:
         result = self.emit(expr)
         return Value(self, result, tuple(shape) if shape is not None else sizes_of(result))
 
+    def hold_constant(self, value: Array) -> Value:
+        """Return an array as a value of the same shape; `keep` makes a scalar of equal elements."""
+        return Value(self, relax.const(np.array(value, order="C"), str(value.dtype)), value.shape)
+
     def keep(self, value: Array, shape: Sequence[int] | None = None) -> Value:
         """Return a constant as a value; as a scalar if all elements are equal."""
         value = np.asarray(value)

@@ -15,8 +15,10 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import not_imported
+from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.onnx.converters import converter_of
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
+from arm_ext.frontends.onnx.node import Node
 
 # What schemas call inputs that TVM's importer takes as constants: axes, and what a shape follows from.
 _CONSTANTS = frozenset(
@@ -30,11 +32,12 @@ _FEWER_OUTPUTS = "Missing outputs during conversion"
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     """Upstream's importer, which also notes where each source node's bindings end."""
 
-    def __init__(self, sources: Mapping[str, str], graph: onnx.GraphProto) -> None:
+    def __init__(self, sources: Mapping[str, str], model: onnx.ModelProto) -> None:
         super().__init__(shape_dict={}, dtype_dict="float32")
+        self._model = model
         self.sources = sources
         self.converted = ""
-        found = ((node, converter_of(node)) for node in graph.node)
+        found = ((node, converter_of(node)) for node in model.graph.node)
         self.own = {node.name: (node, convert) for node, convert in found if convert is not None}
         self.last_binding: dict[relax.Var, str] = {}
         self.node = ""
@@ -42,10 +45,8 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
         name = attrs["tvm_custom"]["name"]
         self.node, self.converted = self.sources.get(name, name), name
-        if name in self.own:
-            node, convert = self.own[name]
-            result = convert(self.bb, node, list(inputs))
-        else:
+        result = self._by_own(name, list(inputs)) if name in self.own else None
+        if result is None:
             result = super()._convert_operator(op_name, inputs, attrs, opset)
         # A converter may return an unbound call, which would be bound among the bindings of its consumer.
         if isinstance(result, relax.Call) and not isinstance(result.ty, relax.ShapeType):
@@ -55,6 +56,15 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             if isinstance(value, relax.Var):
                 self.last_binding.setdefault(value, self.node)
         return result
+
+    def _by_own(self, name: str, inputs: list[relax.Expr | None]) -> relax.Expr | None:
+        """Convert a node by a converter of ours, which may leave it to upstream's."""
+        proto, convert = self.own[name]
+        graph = Graph(self.bb)
+        found = convert(Node(graph, proto, inputs, opset_of(self._model, domain_of(proto))))
+        if isinstance(found, Value):
+            return found.full
+        return relax.Tuple([each.full for each in found]) if isinstance(found, list | tuple) else found
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Check nothing: `check_supported` did, which also knows the operators that are converted here."""
@@ -71,7 +81,7 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
     Raises:
         ModelError: TVM's importer fails at a node.
     """
-    importer = _NamingImporter(sources, proto.graph)
+    importer = _NamingImporter(sources, proto)
     try:
         # Upstream prints the failing node to stdout, which belongs to our result, and warns of renamed inputs.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():

@@ -6,26 +6,28 @@ The table has standard ONNX operators and those of the domain `OWN`, which repla
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from tvm import relax
+from tvm.ir import Expr
 
-from arm_ext.common.errors import ModelError, UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
-from arm_ext.frontends.graph import Graph, Value
-from arm_ext.frontends.onnx.elementwise import CAST, POWER
+from arm_ext.frontends.graph import Value
+from arm_ext.frontends.onnx import fourier
 from arm_ext.frontends.onnx.expansion import OWN, domain_of, qualified
-from arm_ext.frontends.onnx.fourier import FOURIER, convert_fourier
+from arm_ext.frontends.onnx.node import Node
 from arm_ext.frontends.onnx.roi_align import AVERAGE, convert_average
 from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
 from arm_ext.frontends.onnx.trees import TREES, convert_trees
-from arm_ext.frontends.ops import activations, arithmetic, maths, reduce
+from arm_ext.frontends.ops import activations, arithmetic, gather_scatter, maths, move, reduce
 
-Convert = Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | None]], relax.Expr]
-"""Converter: takes a builder, a node and its inputs; returns the node's output, or a tuple of its outputs."""
+Converted: TypeAlias = "Value | Sequence[Value] | Expr | None"
+Convert = Callable[[Node], Converted]
+"""Converter of a node: its output, a list of its outputs, or None where TVM's importer is to convert it."""
 
 
 def by(function: Callable[..., Value], **defaults: float) -> Convert:
@@ -36,25 +38,40 @@ def by(function: Callable[..., Value], **defaults: float) -> Convert:
         defaults: The node's attributes that are numbers, with ONNX's defaults for them.
     """
 
-    def convert(
-        builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
-    ) -> relax.Expr:
-        graph = Graph(builder)
-        given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name in defaults}
-        return function(*(graph.hold(x) for x in inputs if x is not None), **{**defaults, **given}).full
+    def convert(node: Node) -> Value:
+        given = {name: node.attribute(name, default) for name, default in defaults.items()}
+        return function(*(node.graph.hold(x) for x in node.inputs if x is not None), **given)
 
     return convert
+
+
+def _of_builder(
+    function: Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | None]], relax.Expr],
+) -> Convert:
+    """Return a converter by a function that adds kernels of its own to the builder."""
+    return lambda node: function(node.graph.builder, node.proto, node.inputs)
 
 
 def _power(x: Value, y: Value) -> Value:
     return maths.power(x, arithmetic.cast(y, x.dtype))
 
 
-def _cast(
-    builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
-) -> relax.Expr:
-    (dtype,) = (a.s.decode() for a in node.attribute if a.name == "to")
-    return arithmetic.cast(Graph(builder).hold(inputs[0]), dtype).full
+def _cast(node: Node) -> Converted:
+    """Convert Cast between numbers of 8 bits and more; upstream's gives floats other integers beyond the range."""
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(node.attribute("to", 0)))
+    given = node.inputs[0]
+    known = dtype.kind in "biu" or dtype.name in ("float16", "float32", "float64")
+    if (
+        not known
+        or dtype.name in ("int4", "uint4")
+        or not isinstance(getattr(given, "ty", None), relax.TensorType)
+    ):
+        return None
+    return arithmetic.cast(node.value(0), dtype.name)
+
+
+def _cast_like(node: Node) -> Value:
+    return arithmetic.cast(node.value(0), node.value(1).dtype)
 
 
 def _is_infinite(x: Value, detect_positive: int, detect_negative: int) -> Value:
@@ -63,14 +80,65 @@ def _is_infinite(x: Value, detect_positive: int, detect_negative: int) -> Value:
     return arithmetic.equal(x, math.inf if detect_positive else -math.inf)
 
 
-def _running_sum(x: Value, axis: Value, exclusive: int, reverse: int) -> Value:
-    number = axis.scalar()
-    if number is None:
-        raise ModelError("its axis is computed at run time; make it a constant (an input by --value)")
-    return reduce.running_sum(x, int(number) % len(x.shape), bool(exclusive), reverse=bool(reverse))
+def _running(function: Callable[..., Value]) -> Convert:
+    """Return a converter of CumSum or CumProd along a constant axis."""
+
+    def convert(node: Node) -> Value:
+        x, exclusive, back = node.value(0), node.attribute("exclusive", 0), node.attribute("reverse", 0)
+        return function(x, node.whole_number(1, 0) % len(x.shape), bool(exclusive), reverse=bool(back))
+
+    return convert
 
 
-_FUNCTIONS = {
+def _log_sum_exp(node: Node) -> Converted:
+    """Convert ReduceLogSumExp of floats, for which TVM's gives a NaN of infinities; others are upstream's."""
+    x, given = node.value(0), node.optional(1)
+    if not arithmetic.is_float(x):
+        return None
+    listed = node.numbers("axes") if given is None else node.known(1).tolist()
+    if not listed and node.attribute("noop_with_empty_axes", 0):
+        return None
+    axes = [int(axis) % len(x.shape) for axis in listed] or list(range(len(x.shape)))
+    return reduce.log_sum_exp(x, axes, bool(node.attribute("keepdims", 1)))
+
+
+def _lp_normalize(node: Node) -> Value:
+    x = node.value(0)
+    return reduce.lp_normalize(x, node.attribute("axis", -1) % len(x.shape), node.attribute("p", 2))
+
+
+def _eye_like(node: Node) -> Value:
+    x = node.value(0)
+    kind = node.attribute("dtype", 0)
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind) if kind else x.dtype)
+    return x.graph.hold_constant(np.eye(x.shape[0], x.shape[1], node.attribute("k", 0)).astype(dtype))
+
+
+def _one_hot(node: Node) -> Value:
+    """Convert OneHot; TVM's converter makes float64 of float32 values."""
+    index, values = node.value(0), node.value(2)
+    axis = node.attribute("axis", -1) % (len(index.shape) + 1)
+    off, on = (gather_scatter.in_bounds(values, number, 0) for number in range(2))
+    return move.one_hot(index, node.whole_number(1, 0), axis, off, on)
+
+
+def _space_to_depth(node: Node) -> Value:
+    depth_first = node.attribute("mode", "DCR") == "CRD"
+    return move.space_to_depth(node.value(0), node.attribute("blocksize", 1), depth_first=depth_first)
+
+
+def _reverse_sequence(node: Node) -> Value:
+    x, time, batch = node.value(0), node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
+    return move.reverse_sequence(x, gather_scatter.up_to(node.value(1), x.shape[time]), time, batch)
+
+
+def _tensor_scatter(node: Node) -> Value:
+    x, circular = node.value(0), node.attribute("mode", "linear") == "circular"
+    axis = node.attribute("axis", -2) % len(x.shape)
+    return move.write_rows(x, node.value(1), node.optional(2), axis, circular=circular)
+
+
+_FUNCTIONS: dict[str, Callable[..., Value]] = {
     "Acos": maths.acos,
     "Acosh": maths.acosh,
     "Asin": maths.asin,
@@ -81,6 +149,7 @@ _FUNCTIONS = {
     "HardSwish": activations.hard_swish,
     "IsNaN": arithmetic.is_nan,
     "Mish": activations.mish,
+    "Pow": _power,
     "Sign": arithmetic.sign,
     "Sinh": maths.sinh,
     "Softplus": activations.softplus,
@@ -88,21 +157,30 @@ _FUNCTIONS = {
 }
 
 CONVERTERS: dict[tuple[str, str], Convert] = {
-    **{("", kind): sequences for kind in DEFAULTS},
+    **{("", kind): _of_builder(sequences) for kind in DEFAULTS},
     **{("", name): by(function) for name, function in _FUNCTIONS.items()},
+    ("", "Cast"): _cast,
+    ("", "CastLike"): _cast_like,
     ("", "Celu"): by(activations.celu, alpha=1.0),
-    ("", "CumSum"): by(_running_sum, exclusive=0, reverse=0),
+    ("", "CumProd"): _running(reduce.running_product),
+    ("", "CumSum"): _running(reduce.running_sum),
+    ("", "DFT"): fourier.dft,
     ("", "Elu"): by(activations.elu, alpha=1.0),
+    ("", "EyeLike"): _eye_like,
     ("", "HardSigmoid"): by(activations.hard_sigmoid, alpha=0.2, beta=0.5),
-    ("", "LeakyRelu"): by(activations.leaky_relu, alpha=0.01),
     ("", "IsInf"): by(_is_infinite, detect_positive=1, detect_negative=1),
+    ("", "LeakyRelu"): by(activations.leaky_relu, alpha=0.01),
+    ("", "LpNormalization"): _lp_normalize,
+    ("", "OneHot"): _one_hot,
+    ("", "ReduceLogSumExp"): _log_sum_exp,
+    ("", "ReverseSequence"): _reverse_sequence,
+    ("", "STFT"): fourier.stft,
     ("", "Selu"): by(activations.selu, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
+    ("", "SpaceToDepth"): _space_to_depth,
+    ("", "TensorScatter"): _tensor_scatter,
     ("", "ThresholdedRelu"): by(activations.thresholded_relu, alpha=1.0),
-    (OWN, CAST): _cast,
-    (OWN, AVERAGE): convert_average,
-    (OWN, POWER): by(_power),
-    (OWN, FOURIER): convert_fourier,
-    (OWN, TREES): convert_trees,
+    (OWN, AVERAGE): _of_builder(convert_average),
+    (OWN, TREES): _of_builder(convert_trees),
 }
 """(domain, operator) → its converter."""
 
@@ -114,7 +192,7 @@ def is_custom(node: onnx.NodeProto) -> bool:
 
 def converter_of(node: onnx.NodeProto) -> Convert | None:
     """Return the converter of a node; None if it is left to TVM's importer."""
-    return _custom if is_custom(node) else CONVERTERS.get((domain_of(node), node.op_type))
+    return _of_builder(_custom) if is_custom(node) else CONVERTERS.get((domain_of(node), node.op_type))
 
 
 def _custom(

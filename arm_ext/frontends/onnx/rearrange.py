@@ -3,11 +3,10 @@
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import at, ints, part, reshape, up_to
+from arm_ext.frontends.onnx.forms import ints, part, reshape
 
 
 def axes_in_a_list(e: Expansion) -> None:
@@ -15,15 +14,6 @@ def axes_in_a_list(e: Expansion) -> None:
     if len(e.node.input) < 2 or (axes := e.value(e.node.input[1])) is None or axes.ndim:
         return
     e.emit(e.node.op_type, [e.node.input[0], e.constant(axes.reshape(1))], e.node.output[0])
-
-
-def space_to_depth(e: Expansion) -> None:
-    """Replace SpaceToDepth: [n, c, h b, w b] → [n, b b c, h, w], or with mode CRD [n, c b b, h, w]."""
-    (x,) = e.inputs("input")
-    (n, c, h, w), b = e.dims(x), int(e.attribute("blocksize", 1))
-    channels = [1, 3, 5] if e.text("mode", "DCR") == "CRD" else [3, 5, 1]
-    blocks = e.emit("Transpose", [reshape(e, x, n, c, h // b, b, w // b, b)], perm=[0, *channels, 2, 4])
-    reshape(e, blocks, n, c * b * b, h // b, w // b, output=e.node.output[0])
 
 
 def col2im(e: Expansion) -> None:
@@ -82,63 +72,6 @@ def _is_empty(e: Expansion, name: str) -> bool:
         return False
 
 
-def reverse_sequence(e: Expansion) -> None:
-    """Replace ReverseSequence by a gather: the first `length` steps of each batch are reversed."""
-    x, lengths = e.inputs("input sequence_lens")
-    time, batch = int(e.attribute("time_axis", 0)), int(e.attribute("batch_axis", 1))
-    dims = e.dims(x)
-    t = e.constant(np.arange(dims[time]).reshape([-1 if a == time else 1 for a in range(len(dims))]))
-    ends = reshape(e, up_to(e, lengths, dims[time]), *(-1 if a == batch else 1 for a in range(len(dims))))
-    mirrored = e.emit("Sub", [e.emit("Sub", [ends, ints(e, 1)]), t])
-    index = e.emit("Where", [e.emit("Less", [t, ends]), mirrored, t])
-    whole = e.emit("Expand", [index, ints(e, *dims)])
-    e.emit("GatherElements", [x, whole], e.node.output[0], axis=time)
-
-
-def tensor_scatter(e: Expansion) -> None:
-    """Replace TensorScatter, which writes `update` into a cache from each batch's position on, by a gather."""
-    cache, update, places = e.inputs("past_cache update write_indices?")
-    dims, length = e.dims(cache), e.dims(update)
-    axis = int(e.attribute("axis", -2)) % len(dims)
-    first = reshape(e, places, -1, *[1] * (len(dims) - 1)) if places else ints(e, 0)
-    row = e.constant(np.arange(dims[axis]).reshape([-1 if a == axis else 1 for a in range(len(dims))]))
-    at = e.emit("Sub", [row, first])
-    if e.text("mode", "linear") == "circular":
-        at = e.emit("Mod", [at, ints(e, dims[axis])])
-    last = ints(e, length[axis])
-    reaches = e.emit("And", [e.emit("Less", [at, last]), e.emit("Not", [e.emit("Less", [at, ints(e, 0)])])])
-    inside = e.emit("Max", [e.emit("Min", [at, ints(e, length[axis] - 1)]), ints(e, 0)])
-    index = e.emit("Expand", [inside, ints(e, *dims)])
-    new = e.emit("GatherElements", [update, index], axis=axis)
-    e.emit("Where", [reaches, new, cache], e.node.output[0])
-
-
-def eye_like(e: Expansion) -> None:
-    """Replace EyeLike by a constant."""
-    (x,) = e.inputs("input")
-    kinds = [a.i for a in e.node.attribute if a.name == "dtype"]
-    rows, columns = e.dims(x)
-    eye = e.constant(np.eye(rows, columns, int(e.attribute("k", 0)), np.float32))
-    kind = kinds[0] if kinds else e.declared(x).type.tensor_type.elem_type
-    e.emit("Cast", [eye], e.node.output[0], to=kind or TensorProto.FLOAT)
-
-
-def one_hot(e: Expansion) -> None:
-    """Replace OneHot by a comparison with all indices: TVM's converter makes float64 of float32 values."""
-    indices, depth, values = e.inputs("indices depth values")
-    (count,), rank = _known(e, depth), e.rank(indices)
-    axis = int(e.attribute("axis", -1)) % (rank + 1)
-    index = e.emit("Cast", [indices], to=TensorProto.INT64)
-    positive = e.emit(
-        "Where", [e.emit("Less", [index, ints(e, 0)]), e.emit("Add", [index, ints(e, count)]), index]
-    )
-    dims = e.dims(indices)
-    column = reshape(e, positive, *dims[:axis], 1, *dims[axis:])
-    every = e.constant(np.arange(count).reshape([-1 if a == axis else 1 for a in range(rank + 1)]))
-    off, on = (at(e, values, k) for k in range(2))
-    e.emit("Where", [e.emit("Equal", [column, every]), on, off], e.node.output[0])
-
-
 def pad(e: Expansion) -> None:
     """Replace Pad that wraps what it also crops, and Pad by a value known only at run time; leave others."""
     data, pads, value, axes = e.inputs("data pads? value? axes?")
@@ -182,26 +115,6 @@ def _pad_by_value(e: Expansion, data: str, widths: npt.NDArray[np.int64], value:
     inside = e.constant(np.pad(np.ones(dims, np.bool_), widths))
     zeros = e.emit("Pad", [data, ints(e, *widths.T.reshape(-1))])
     e.emit("Where", [inside, zeros, reshape(e, value, *[1] * len(dims))], e.node.output[0])
-
-
-def cumulative_product(e: Expansion) -> None:
-    """Replace CumProd: products with elements 1, 2, 4, … places before."""
-    x, axis_name = e.inputs("x axis")
-    dims = e.dims(x)
-    axis = _known(e, axis_name)[0] % len(dims)
-    length, back = dims[axis], bool(e.attribute("reverse", 0))
-
-    def shifted(value: str, by: int) -> str:
-        by = min(by, length)
-        ones = e.constant(np.ones([by if a == axis else n for a, n in enumerate(dims)], e.dtype(x)))
-        kept = part(e, value, by if back else 0, length if back else length - by, axis)
-        return e.emit("Concat", [kept, ones] if back else [ones, kept], axis=axis)
-
-    value, step = shifted(x, 1) if e.attribute("exclusive", 0) else x, 1
-    while step < length:
-        value = e.emit("Mul", [value, shifted(value, step)])
-        step *= 2
-    e.emit("Identity", [value], e.node.output[0])
 
 
 def _known(e: Expansion, name: str) -> list[int]:

@@ -35,6 +35,8 @@ import numpy.typing as npt
 from tvm import relax
 from tvm.ir import Expr
 
+from arm_ext.frontends.graph import Value
+
 Array = npt.NDArray[Any]
 Emit = Callable[[Expr], Expr]
 """Function that binds a call to a variable, and returns the variable."""
@@ -77,7 +79,12 @@ class Fourier:
         return self.length // 2 + 1 if self.half else self.length
 
 
-def transformed(emit: Emit, x: Expr, transform: Fourier) -> Expr:
+def fourier(x: Value, transform: Fourier) -> Value:
+    """Return the Fourier transform along the last axis of data [..., parts, elements], [..., parts, bins]."""
+    return x.graph.hold(_emitted(x.graph.emit, x.full, transform))
+
+
+def _emitted(emit: Emit, x: Expr, transform: Fourier) -> Expr:
     """Emit a Fourier transform along the last axis.
 
     Args:

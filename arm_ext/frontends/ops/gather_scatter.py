@@ -13,6 +13,7 @@ import numpy as np
 from tvm import relax
 from tvm_ffi import structural_equal
 
+from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Shape, Value
 from arm_ext.frontends.ops.arithmetic import cast, equal, where
 
@@ -43,6 +44,31 @@ def take(x: Value, index: Value, axis: int) -> Value:
 def take_clipped(x: Value, index: Value, axis: int) -> Value:
     """Return the elements at indices along an axis; indices out of bounds are those of the nearest element."""
     return x.graph.hold(R.take(x.full, index.full, axis, "clip"))
+
+
+def gather_elements(x: Value, index: Value, axis: int) -> Value:
+    """Return the elements at indices along an axis, at the coordinates of each index along all others.
+
+    Indices broadcast to x along all other axes.
+    """
+    shape = tuple(index.shape[each] if each == axis else n for each, n in enumerate(x.shape))
+    return x.graph.hold(R.gather_elements(x.full, _expand(index, shape).full, axis))
+
+
+def up_to(x: Value, most: int) -> Value:
+    """Return integers that are from 0 to `most`; at run time, others are reported as indices out of bounds.
+
+    Raises:
+        ModelError: The value is constant and out of range.
+    """
+    known = x.constant()
+    if known is not None:
+        wrong = known[(known < 0) | (known > most)]
+        if wrong.size:
+            raise ModelError(f"a number of it, {wrong[0]}, is out of bounds: it is from 0 to {most}")
+        return x
+    every = x.graph.hold_constant(np.arange(most + 1, dtype=x.dtype))
+    return x.graph.hold(R.take(every.full, where(x < 0, most + 1, x).full, 0, "fast"))
 
 
 def index(x: Value, indices: Indices) -> Value:
@@ -150,7 +176,7 @@ def windows(x: Value, axis: int, size: int, step: int) -> Value:
     if not x.shape:  # one element is one window of 1, of which only the last axis is left
         return x.reshape((1,))
     starts = np.arange(0, x.shape[axis] - size + 1, step)
-    places = x.graph.keep((starts[:, None] + np.arange(size)).astype(np.int64))
+    places = x.graph.hold_constant((starts[:, None] + np.arange(size)).astype(np.int64))
     found = take_clipped(x, places, axis)
     return found.permute([*(k for k in range(len(found.shape)) if k != axis + 1), axis + 1])
 
@@ -159,7 +185,7 @@ def in_bounds(x: Value, number: int, axis: int) -> Value:
     """Return x at one index of an axis, which is removed; a negative index counts from a size that may be symbolic."""
     size = x.shape[axis]
     if isinstance(size, int):
-        return take_clipped(x, x.graph.keep(np.array(number % size)), axis)
+        return take_clipped(x, x.graph.hold_constant(np.array(number % size)), axis)
     begin = size + number if number < 0 else number
     part = x.graph.hold(R.strided_slice(x.full, [axis], [begin], [begin + 1]))
     return x.graph.hold(R.squeeze(part.full, [axis]))
@@ -167,4 +193,4 @@ def in_bounds(x: Value, number: int, axis: int) -> Value:
 
 def steps(start: Value, count: int, step: int) -> Value:
     """Return start, start + step, …: `count` indices."""
-    return cast(start, "int64") + start.graph.keep(np.arange(count, dtype=np.int64) * step)
+    return cast(start, "int64") + start.graph.hold_constant(np.arange(count, dtype=np.int64) * step)

@@ -8,8 +8,8 @@ from tvm import relax
 from tvm.ir import Expr
 
 from arm_ext.frontends.graph import Value
-from arm_ext.frontends.ops.arithmetic import absolute, cast, different
-from arm_ext.frontends.ops.maths import in_float32, sqrt
+from arm_ext.frontends.ops.arithmetic import absolute, cast, different, equal, is_finite, where
+from arm_ext.frontends.ops.maths import exp, in_float32, log, sqrt
 
 R = relax.op
 
@@ -77,16 +77,33 @@ def log_softmax(x: Value, axis: int = -1) -> Value:
     return x.graph.hold(R.nn.log_softmax(x.full, axis % len(x.shape)))
 
 
-def running_sum(x: Value, axis: int, exclusive: bool = False, *, reverse: bool = False) -> Value:
-    """Return the sums of the elements up to each one along an axis.
+def _running(function: Callable[..., Expr]) -> Callable[..., Value]:
+    """Return the operator on values of a running sum or product along an axis.
 
-    Args:
-        x: The elements.
-        axis: The axis.
-        exclusive: Whether a sum leaves out the element itself.
-        reverse: Whether sums begin at the last element.
+    `exclusive` leaves out each element itself, and `reverse` begins at the last element.
     """
-    graph = x.graph
-    flipped = graph.hold(R.flip(x.full, axis)) if reverse else x
-    found = graph.hold(R.cumsum(flipped.full, axis, x.dtype, exclusive))
-    return graph.hold(R.flip(found.full, axis)) if reverse else found
+
+    def running(x: Value, axis: int, exclusive: bool = False, *, reverse: bool = False) -> Value:
+        graph = x.graph
+        flipped = graph.hold(R.flip(x.full, axis)) if reverse else x
+        found = graph.hold(function(flipped.full, axis, x.dtype, exclusive))
+        return graph.hold(R.flip(found.full, axis)) if reverse else found
+
+    return running
+
+
+running_sum, running_product = map(_running, (R.cumsum, R.cumprod))
+
+
+def log_sum_exp(x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
+    """Return m + log(sum(exp(x - m))) with m = max(x), or m = 0 where that is infinite, so that the result is, too."""
+    top = greatest(x, axes, True)
+    shift = where(is_finite(top), top, 0)
+    found = log(total(exp(x - shift), axes, True)) + shift
+    return found if keepdims else total(found, axes, False)
+
+
+def lp_normalize(x: Value, axis: int, order: float) -> Value:
+    """Return x divided by its norm along an axis, 0 where the norm is 0."""
+    norm = vector_norm(x, order, [axis], True)
+    return where(equal(norm, 0), 0, x / norm)

@@ -9,7 +9,7 @@ from tvm import relax
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Value
 from arm_ext.frontends.ops import maths
-from arm_ext.frontends.ops.fourier import Fourier, transformed
+from arm_ext.frontends.ops.fourier import Fourier, fourier
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Complex, Convert, Translator
 
@@ -138,7 +138,7 @@ def _transformed(t: Translator, x: Both, axis: int, length: int, inverse: bool, 
     bins = length // 2 + 1 if onesided and not inverse else length
     transform = Fourier(length, bins, inverse, half=inverse and onesided)
     whole = t.emit(R.concat(data, axis=len(lead))) if len(data) > 1 else data[0]
-    result = transformed(t.emit, whole, transform)
+    result = fourier(t.hold(whole), transform).full
 
     def part(number: int) -> Value:
         value = result

@@ -11,7 +11,8 @@ from typing import Any
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.ops.fourier import Fourier, transformed
+from arm_ext.frontends.graph import Graph
+from arm_ext.frontends.ops.fourier import Fourier, fourier
 from arm_ext.frontends.tflite.forms import Convert, data_of
 from arm_ext.frontends.tflite.tensors import is_complex
 
@@ -29,11 +30,11 @@ def _rfft2d(c: Any, op: Any) -> relax.Expr:
     if rows > height:
         rows, data = height, c.bb.emit(_R.strided_slice(data, [len(lead)], [0], [height]))
     data = c.bb.emit(_R.reshape(data, [*lead, rows, 1, columns]))
-    data = transformed(c.bb.emit, data, Fourier(width, width // 2 + 1))
+    data = fourier(Graph(c.bb).hold(data), Fourier(width, width // 2 + 1)).full
     last = [len(lead), len(lead) + 1, len(lead) + 2]
     if (rows, height) == (1, 1):
         return _moved(data, last, [0, 2, 1])
-    data = transformed(c.bb.emit, c.bb.emit(_moved(data, last, [2, 1, 0])), Fourier(height, height))
+    data = fourier(Graph(c.bb).hold(_moved(data, last, [2, 1, 0])), Fourier(height, height)).full
     return _moved(data, last, [2, 0, 1])
 
 

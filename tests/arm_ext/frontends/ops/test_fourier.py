@@ -8,7 +8,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from arm_ext.frontends.ops.fourier import Fourier, factor_of, transformed
+from arm_ext.frontends.graph import Graph
+from arm_ext.frontends.ops.fourier import Fourier, factor_of, fourier
 from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of
 
@@ -31,7 +32,8 @@ def module(cases: Sequence[Part]) -> tvm.IRModule:
     data = [relax.Var(f"x{k}", relax.TensorType(x.shape, str(x.dtype))) for k, (_, x) in enumerate(cases)]
     with builder.function("main", data):
         with builder.dataflow():
-            results = [transformed(builder.emit, x, t) for x, (t, _) in zip(data, cases, strict=True)]
+            graph = Graph(builder)
+            results = [fourier(graph.hold(x), t).full for x, (t, _) in zip(data, cases, strict=True)]
             output = builder.emit_output(relax.Tuple(results))
         builder.emit_func_output(output)
     return builder.get()

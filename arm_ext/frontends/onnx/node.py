@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX node as its converter sees it: its inputs as values, its attributes, and its opset."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper
+from tvm.ir import Expr
+
+from arm_ext.common.errors import ModelError
+from arm_ext.frontends.graph import Graph, Value
+
+_T = TypeVar("_T", int, float, str)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that is being converted.
+
+    Attributes:
+        graph: The graph that its results are computed in.
+        proto: The node.
+        inputs: Its inputs, None for one that is left out.
+        opset: Opset of its operator's domain.
+    """
+
+    graph: Graph
+    proto: onnx.NodeProto
+    inputs: Sequence[Expr | None]
+    opset: int
+
+    def value(self, number: int) -> Value:
+        """Return an input that the operator requires."""
+        found = self.optional(number)
+        assert found is not None  # `check_required` has refused such a node
+        return found
+
+    def optional(self, number: int) -> Value | None:
+        """Return an input, or None if it is left out."""
+        given = self.inputs[number] if number < len(self.inputs) else None
+        return None if given is None else self.graph.hold(given)
+
+    def has(self, attribute: str) -> bool:
+        """Whether the node has an attribute."""
+        return any(each.name == attribute for each in self.proto.attribute)
+
+    def attribute(self, name: str, default: _T) -> _T:
+        """Return an attribute that is a number or a text."""
+        for each in self.proto.attribute:
+            if each.name == name:
+                found = helper.get_attribute_value(each)
+                return type(default)(found.decode() if isinstance(found, bytes) else found)
+        return default
+
+    def numbers(self, name: str) -> list[int]:
+        """Return an attribute that is a list of integers, an empty one if the node has none."""
+        found = (each.ints for each in self.proto.attribute if each.name == name)
+        return list(next(found, ()))
+
+    def known(self, number: int) -> npt.NDArray[Any]:
+        """Return the numbers of a constant input.
+
+        Raises:
+            ModelError: The input is computed at run time.
+        """
+        found = self.value(number)
+        constant = found.constant()
+        if constant is None:
+            raise ModelError(
+                f"only the run knows its input '{self.proto.input[number]}': make what decides it constants (inputs by "
+                "--value)"
+            )
+        return np.broadcast_to(constant, found.shape)
+
+    def whole_number(self, number: int, default: int) -> int:
+        """Return a constant input that is one number, or the default if it is left out."""
+        return default if self.optional(number) is None else int(self.known(number).reshape(-1)[0])
