@@ -201,6 +201,22 @@ _power_p.def_abstract_eval(lambda x, _: x)
 mlir.register_lowering(_power_p, lambda _, x, y: [stablehlo.PowOp(x, y).result])
 
 
+def _in_width(count: Array, x: Array) -> Array:
+    return (count >= 0) & (count < x.dtype.itemsize * 8)
+
+
+def _shifted_left(x: Array, count: Array) -> Array:
+    inside = _in_width(count, x)
+    return np.where(inside, np.left_shift(x, np.where(inside, count, 0)), np.zeros_like(x))
+
+
+def _shifted_right(x: Array, count: Array) -> Array:
+    most = np.array(x.dtype.itemsize * 8 - 1, x.dtype)
+    beyond = np.right_shift(x, most) if x.dtype.kind == "i" else np.zeros_like(x)
+    inside = _in_width(count, x)
+    return np.where(inside, np.right_shift(x, np.where(inside, count, 0)), beyond)
+
+
 def _integer_power(x: Array, n: Array) -> Array:
     def one(a: int, b: int) -> int:
         if 0 <= b < 64 or wrapped(a * a, x.dtype) == 1:
@@ -439,7 +455,9 @@ def _bits_and_comparisons() -> Iterator[Case]:
         "xor", np.bitwise_xor, with_bool, 2, torch=torch.bitwise_xor, tflite="BITWISE_XOR",
         stablehlo=lax.bitwise_xor,
     )  # fmt: skip
-    t.add("not", np.invert, with_bool, onnx=None, torch=torch.bitwise_not, stablehlo=lax.bitwise_not)
+    t.add("onnx_xor", np.bitwise_xor, _INTEGERS, 2, onnx="BitwiseXor")
+    t.add("onnx_not", np.invert, _INTEGERS, onnx="BitwiseNot")
+    t.add("not", np.invert, with_bool, torch=torch.bitwise_not, stablehlo=lax.bitwise_not)
     t.add("logical_and", np.logical_and, "bool", 2, onnx="And", torch=torch.logical_and, tflite="LOGICAL_AND",
           stablehlo=jnp.logical_and)  # fmt: skip
     t.add("logical_or", np.logical_or, "bool", 2, onnx="Or", torch=torch.logical_or, tflite="LOGICAL_OR",
@@ -455,6 +473,12 @@ def _bits_and_comparisons() -> Iterator[Case]:
     )
     t.add("logical_not", np.logical_not, "bool", onnx="Not", torch=torch.logical_not, tflite="LOGICAL_NOT",
           stablehlo=jnp.logical_not)  # fmt: skip
+    t.add("shift_left", _shifted_left, _INTEGERS, 2, torch=torch.bitwise_left_shift, stablehlo=lax.shift_left)
+    t.add("shift_right", _shifted_right, _INTEGERS, 2, torch=torch.bitwise_right_shift, tflite="RIGHT_SHIFT",
+          stablehlo=lax.shift_right_arithmetic)  # fmt: skip
+    unsigned = {"uint8": operands("uint8", 2)}
+    t.add("onnx_shift_left", _shifted_left, unsigned, onnx=("BitShift", {"direction": "LEFT"}))
+    t.add("onnx_shift_right", _shifted_right, unsigned, onnx=("BitShift", {"direction": "RIGHT"}))
     t.add("count_ones", _bits, _INTEGERS, stablehlo=lax.population_count)
     t.add("count_leading_zeros", _zeros_before, _INTEGERS, stablehlo=lax.clz)
     kinds = f"{_ALL} bool"
