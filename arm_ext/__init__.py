@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from arm_ext.api.doctor import Diagnosis, diagnose
     from arm_ext.api.explain import explain
     from arm_ext.api.export_payload import ExportReport, export_payload
+    from arm_ext.api.options import Options
     from arm_ext.api.profile import profile
     from arm_ext.api.quantize import QuantizeResult, quantize
     from arm_ext.api.run import RunResult, run
     from arm_ext.api.schema import schema
-    from arm_ext.api.tune import tune_model
+    from arm_ext.api.tune import TuneOptions, tune_model
     from arm_ext.api.verify import VerifyReport, verify
     from arm_ext.board import Board, open_board
     from arm_ext.common.errors import ArmExtError, EnvError, InternalError, ModelError, UsageError
@@ -70,6 +71,7 @@ __all__ = [
     "ModelError",
     "NpuAdvice",
     "NpuOptions",
+    "Options",
     "Package",
     "Preprocess",
     "ProfileReport",
@@ -77,6 +79,7 @@ __all__ = [
     "RunResult",
     "ThreadReport",
     "TimeReport",
+    "TuneOptions",
     "TuneReport",
     "UsageError",
     "VerifyReport",
@@ -135,7 +138,8 @@ _HOMES = {
     "arm_ext.api.run": ("RunResult", "run"),
     "arm_ext.api.schema": ("schema",),
     "arm_ext.tune.report": ("TuneReport",),
-    "arm_ext.api.tune": ("tune_model",),
+    "arm_ext.api.options": ("Options",),
+    "arm_ext.api.tune": ("TuneOptions", "tune_model"),
     "arm_ext.api.verify": ("VerifyReport", "verify"),
 }
 

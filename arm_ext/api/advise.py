@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from arm_ext.api.advise_builds import Arrays, Bench, Build, cost_of, error_at_outputs
 from arm_ext.api.advise_layers import Int8Layers, NpuRegions
 from arm_ext.api.arguments import check_type
+from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.packing import Packing
 from arm_ext.api.plan import planned_calls
 from arm_ext.api.plugins import with_plugins
@@ -49,7 +50,6 @@ from arm_ext.report.advice.record import (
 )
 from arm_ext.report.advice.rules import Finding, Subject, findings
 from arm_ext.report.profile.record import ProfiledCall
-from arm_ext.shapes.given import Given
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.database import Database
 
@@ -72,20 +72,12 @@ def advise(
     model: str | Path,
     target: str = "arm",
     board: str = "virtual",
+    options: Options | None = None,
     *,
-    trust: bool = False,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    mattr: str | None = None,
-    shapes: Given | None = None,
-    preprocess: str | Path | None = None,
-    quantize: str | Path | None = None,
-    calibration: Method = "minmax",
-    tuned: str | Path | None = None,
-    npu: NpuOptions | str | None = None,
     max_error: float = MAX_ERROR,
     budget: float | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    **more: Any,
 ) -> AdviceReport:
     """Measure a model as it is, with other options of `compile`, and with changes of the model that could be faster.
 
@@ -95,21 +87,13 @@ def advise(
         model: A file of any format that `compile` takes.
         target: Name of a profile.
         board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
-        trust: As for `compile`.
-        plugins: As for `compile`.
-        values: As for `compile`.
-        mattr: As for `compile`.
-        shapes: As for `compile`, one for each input.
-        preprocess: A YAML file, as for `compile`.
-        quantize: Calibration samples, to try int8. Outputs are compared on the first sample, unless preprocessing steps
-            change the model's inputs.
-        calibration: As for `compile`.
-        tuned: A tuning database to try.
-        npu: An Ethos-U to try for a quantised model, or one that `quantize` quantises, on a virtual board; what it
-            takes is Vela's estimate.
+        options: Options in one record.
         max_error: Largest error at the outputs that recommended options may have.
         budget: Minutes after which nothing more is built.
         progress: Called with each of STEPS as it begins.
+        more: Options by keyword: those by which a model is read, `mattr`, `tuned` and `npu`, as for `compile`. What
+            `quantize`, `tuned` and `npu` (on a virtual board, estimated by Vela) bring is tried beside the model as it
+            is; int8 outputs are compared on the first sample, unless preprocessing changes the model's inputs.
 
     Raises:
         UsageError: An argument is invalid, or the model is no file.
@@ -117,53 +101,54 @@ def advise(
         EnvError: The board cannot be reached at the start, or llvm-mca is missing.
     """
     check_type("board", board, str)
+    o = gathered("advise", Options, options, more, IMPORT | {"mattr", "tuned", "npu"})
     if not Path(model).is_file():
         raise UsageError(
             f"{model}: no such model file; advise builds it with other options, so that it takes no package"
         )
-    if npu is not None:
+    if o.npu is not None:
         if parse_spec(board).kind != "virtual":
             raise UsageError("--npu beside measured builds is compared in cycles; leave --board out")
         require_packages()
-    features = resolve(target, mattr).features
-    samples = None if quantize is None else read_calibration(Path(quantize))
+    features = resolve(target, o.mattr).features
+    samples = None if o.quantize is None else read_calibration(Path(o.quantize))
     bench = Bench(
         Path(model),
         target,
         board,
         {
-            "trust": trust,
-            "plugins": tuple(plugins),
-            "values": values,
-            "mattr": mattr,
-            "shapes": shapes,
-            "preprocess": preprocess,
+            "trust": o.trust,
+            "plugins": tuple(o.plugins),
+            "values": o.values,
+            "mattr": o.mattr,
+            "shapes": o.shapes,
+            "preprocess": o.preprocess,
         },
-        samples if preprocess is None else None,
+        samples if o.preprocess is None else None,
         math.inf if budget is None else monotonic() + budget * _MINUTE,
     )
-    if tuned is not None:
-        Database(tuned)  # one that is not there is refused before the work
+    if o.tuned is not None:
+        Database(o.tuned)  # one that is not there is refused before the work
     progress(STEPS[0])
     present = bench.measure(bench.plan({}))
     advisor = _Advisor(bench, present, max_error)
     progress(STEPS[1])
-    int8 = None if quantize is None else _int8(quantize, calibration)
-    records = None if tuned is None else {"tuned": str(tuned)}
+    int8 = None if o.quantize is None else _int8(o.quantize, o.calibration)
+    records = None if o.tuned is None else {"tuned": str(o.tuned)}
     found = alternatives(present.profile, present.report, features, int8, records)
     waiting = sorted((advisor.predicted(alternative) for alternative in found), key=_promise)
     tried = []
     while waiting:
         tried.append(advisor.tried(*waiting.pop(0)))
-    if quantize is None:
-        tried += advisor.int8_without_samples(calibration)
+    if o.quantize is None:
+        tried += advisor.int8_without_samples(o.calibration)
     progress(STEPS[2])
     together = advisor.together(tried)
     progress(STEPS[3])
     layers: list[LayerAlternative] = []
     if not any(_helps(each) for each in tried if "quantize" in each.options):
-        layers += advisor.int8_layers(samples, calibration)
-    regions = None if npu is None else advisor.with_npu(npu, int8 or {})
+        layers += advisor.int8_layers(samples, o.calibration)
+    regions = None if o.npu is None else advisor.with_npu(o.npu, int8 or {})
     if regions is not None:
         layers += advisor.npu_regions(regions)
     progress(STEPS[4])

@@ -2,22 +2,22 @@
 """`arm_ext.advise_npu`: estimated cost of a model on each Ethos-U, by Vela and by the kernels' formulas."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
-import numpy.typing as npt
 import tvm
 
 from arm_ext.api.model_source import Source
+from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import HANDOVER_US, NpuOptions, require_packages
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import prepared
-from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.report.advice.failure import told
@@ -71,19 +71,13 @@ def advise_npu(
     model: str | Path,
     target: str = "arm",
     npus: Sequence[str] = (),
+    options: Options | None = None,
     *,
-    trust: bool = False,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    mattr: str | None = None,
-    shapes: Given | None = None,
-    preprocess: str | Path | None = None,
-    quantize: str | Path | None = None,
-    calibration: Method = "minmax",
     cpu_mhz: float | None = None,
     handover_us: float = HANDOVER_US,
     budget: float | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    **more: Any,
 ) -> NpuAdvice:
     """Divide a quantised model between the CPU and each Ethos-U, and estimate the time of one inference.
 
@@ -94,38 +88,31 @@ def advise_npu(
         model: A file of any format that `compile` takes.
         target: Name of the CPU's profile.
         npus: Names of accelerators; all by default.
-        trust: As for `compile`.
-        plugins: As for `compile`.
-        values: As for `compile`.
-        mattr: As for `compile`.
-        shapes: As for `compile`, one for each input.
-        preprocess: As for `compile`.
-        quantize: As for `compile`.
-        calibration: As for `compile`.
+        options: Options in one record.
         cpu_mhz: Clock of the CPU; by default that of one chip with an NPU of the family.
         handover_us: Microseconds for the hand-over of a region to the NPU and back.
         budget: Minutes after which no further configuration is estimated.
         progress: Called with "import", and with the name of each of `configurations` as it begins.
+        more: Options by keyword: those by which a model is read, and `mattr`, as for `compile`; one shape an input.
 
     Raises:
         UsageError: An argument is invalid, or the model is float, or has several shapes.
         ModelError: The model cannot be compiled.
         EnvError: Vela is not installed.
     """
+    o = gathered("advise_npu", Options, options, more, IMPORT | {"mattr"})
     asked = configurations(npus)
     until = math.inf if budget is None else monotonic() + budget * _MINUTE
     progress("import")
-    source = Source(
-        prepared(model, values, trust=trust), preprocess, quantize=quantize, calibration=calibration, npu=True
-    )
-    brought = load_plugins(plugins)
-    options = PhaseOptions(
-        resolve(target, mattr),
+    source = Source(prepared(model, o.values, trust=o.trust), o, npu=True)
+    brought = load_plugins(o.plugins)
+    phases = PhaseOptions(
+        resolve(target, o.mattr),
         numerics=tosa.NUMERICS,
         more_rules=brought.rules,
         more_kernels=brought.kernels,
     )
-    pricer = _Pricer.of(_model(source, shapes), options, cpu_mhz, handover_us)
+    pricer = _Pricer.of(_model(source, o.shapes), phases, cpu_mhz, handover_us)
     prices: list[NpuPrice] = []
     stopped: Stopped = "done"
     try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arm_ext.api.options import Options
 from arm_ext.api.packing import Packing
 from arm_ext.api.plugins import load_plugins
 from arm_ext.common.errors import ModelError, UsageError
@@ -56,42 +57,30 @@ class BuildOptions:
     memory_budget: int | None = None
 
     @classmethod
-    def checked(
-        cls,
-        target: str,
-        mattr: str | None,
-        precision: Precision,
-        without: Sequence[str],
-        tuned: str | Path | None,
-        plugins: Sequence[str | Path],
-        *,
-        winograd: bool,
-        rules: Sequence[Rule] = (),
-        kernels: Sequence[Kernel] = (),
-        npu: NpuOptions | str | None = None,
-        memory_budget: int | None = None,
-    ) -> "BuildOptions":
-        """Check arguments of `compile`, and return the options that they make.
+    def checked(cls, target: str, options: Options) -> "BuildOptions":
+        """Check options of `compile` for a target, and return what they make.
 
         Raises:
             UsageError: A name is unknown, or a kernel of the user's is called as one of ours; a plugin or the database
                 cannot be read.
             EnvError: There is an NPU, and the packages that it needs are missing.
         """
-        brought = load_plugins(plugins)
-        rules, kernels = (*rules, *brought.rules), (*kernels, *brought.kernels)
+        brought = load_plugins(options.plugins)
+        rules, kernels = (*options.rules, *brought.rules), (*options.kernels, *brought.kernels)
         ours = [kernel.NAME for kernel in KERNELS]
         if taken := sorted({kernel.NAME for kernel in kernels} & set(ours)):
             raise UsageError(f"kernels: {taken[0]} is the name of a kernel of arm-ext; choose another NAME")
-        if unknown := [name for name in without if name not in ours]:
+        if unknown := [name for name in options.without if name not in ours]:
             raise UsageError(
                 f"--without-kernel {unknown[0]}: there is no such kernel; {near(unknown[0], ours)}"
             )
-        profile = resolve(target, mattr)
-        unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
-        divider = None if npu is None else _divider(npu)
-        records = None if tuned is None else Tuned(tuned, profile, unused)
-        return cls(profile, precision, unused, records, rules, kernels, divider, memory_budget)
+        profile = resolve(target, options.mattr)
+        unused = (*options.without, *(() if options.winograd else (winograd_f32.NAME,)))
+        divider = None if options.npu is None else _divider(options.npu)
+        records = None if options.tuned is None else Tuned(options.tuned, profile, unused)
+        return cls(
+            profile, options.precision, unused, records, rules, kernels, divider, options.memory_budget
+        )
 
     @property
     def numerics(self) -> Numerics:

@@ -1,79 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.compile_library`: several models in, one C library out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
 import onnx
 
 from arm_ext import package
-from arm_ext.api.arguments import check_choice, check_type
+from arm_ext.api.arguments import check_type
 from arm_ext.api.build_options import BuildOptions
 from arm_ext.api.compile import CompileResult, refuse_for_library, regions_of
 from arm_ext.api.model_source import Source
+from arm_ext.api.options import OPTIONS, ModelOptions, Options, gathered
 from arm_ext.api.packing import Linked, Packing, write_models
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
-from arm_ext.clibrary.library import Weights, check_names
+from arm_ext.clibrary.library import check_names
 from arm_ext.clibrary.text import file_identifier
 from arm_ext.common.cache import without_entries
 from arm_ext.common.errors import UsageError
 from arm_ext.common.timings import section
-from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import prepared
-from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
-from arm_ext.package.manifest import LibraryEntry, LibraryManifest, Method, Precision
+from arm_ext.package.manifest import LibraryEntry, LibraryManifest
 from arm_ext.package.writing import writing
 from arm_ext.shapes.bounded_length import refuse_with_length
-from arm_ext.shapes.given import Given, buckets_of
-from relay_passes import Rule
-from schedules.kernels.common.contract import Kernel
+from arm_ext.shapes.given import buckets_of
 
 if TYPE_CHECKING:
     from jax.export import Exported
     from torch.export import ExportedProgram
+
+_OF_ONE = ("example_inputs", "random", "emit", "dump_phases")
+_TAKEN = OPTIONS - {each.name for each in fields(ModelOptions)} - {*_OF_ONE}
+"""Names of the options that hold for a library as a whole."""
 
 _MODELS = "models"
 """Folder with the manifest and the report of each model."""
 
 
 @dataclass(frozen=True)
-class LibraryModel:
-    """A model to compile into a library, with the arguments of `compile` that import it."""
+class LibraryModel(ModelOptions):
+    """A model to compile into a library, with the options by which it is imported.
+
+    Attributes:
+        model: What `compile` takes.
+    """
 
     model: "str | Path | onnx.ModelProto | ExportedProgram | Exported"
-    shapes: Given | None = None
-    values: Mapping[str, npt.ArrayLike] | None = None
-    preprocess: Preprocess | str | Path | None = None
-    state: Mapping[str, str] | None = None
-    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None
-    quantize: str | Path | None = None
-    calibration: Method = "minmax"
-    inputs: Sequence[npt.NDArray[Any]] | None = None
 
     def source(self, *, trust: bool, npu: bool) -> Source:
         """Return the source that the model is imported from."""
-        return Source(
-            prepared(self.model, self.values, trust=trust),
-            self.preprocess,
-            self.state or {},
-            self.state_init,
-            self.quantize,
-            self.calibration,
-            self.inputs,
-            npu,
-        )
+        return Source(prepared(self.model, self.values, trust=trust, random=self.random), self, npu)
 
     @property
     def files(self) -> list[Path]:
         """Files that are read."""
-        given = (self.model, self.preprocess, self.state_init, self.quantize)
-        return [Path(each) for each in given if isinstance(each, str | Path)]
+        return [*([Path(self.model)] if isinstance(self.model, str | Path) else []), *super().files]
 
 
 @dataclass(frozen=True)
@@ -96,25 +82,10 @@ def compile_library(
     models: "Sequence[str | Path | onnx.ModelProto | ExportedProgram | Exported | LibraryModel]",
     target: str = "arm",
     output: str | Path = "models",
+    options: Options | None = None,
     *,
-    weights: Weights = "embedded",
-    threads: int = 1,
-    memory: str | None = None,
-    trust: bool = False,
-    plugins: Sequence[str | Path] = (),
-    mattr: str | None = None,
-    precision: Precision = "fp32",
-    winograd: bool = True,
-    without: Sequence[str] = (),
-    npu: NpuOptions | str | None = None,
-    tuned: str | Path | None = None,
-    rules: Sequence[Rule] = (),
-    kernels: Sequence[Kernel] = (),
-    memory_budget: int | None = None,
-    cc: str | None = None,
-    force: bool = False,
-    cache: bool = True,
     progress: Callable[[str], None] = lambda step: None,
+    **more: Any,
 ) -> LibraryResult:
     """Compile models into one C library, in which weights that they share are stored once.
 
@@ -125,60 +96,30 @@ def compile_library(
             like.
         target: Name of a profile.
         output: The library's folder; an earlier one there is replaced, if nothing else is there.
-        weights: Where the weights are: "embedded" in the library, or in one "file" of all models beside it.
-        threads: How many threads of a pool share a kernel at most.
-        memory: Regions of memory that an instance of any of the models is given, the fastest first.
-        trust: Whether a .pt2 file may run code of its own when it is opened.
-        plugins: Python files of yours with converters of custom operators, rules and kernels.
-        mattr: Features to add and remove.
-        precision: What float operators compute in.
-        winograd: Whether float convolutions may be computed by Winograd's transforms.
-        without: Names of kernels that are not to be used.
-        npu: An Ethos-U for parts of the models, all of which are quantised then.
-        tuned: A tuning database.
-        rules: Graph rewrites of your own.
-        kernels: Kernels of your own.
-        memory_budget: Largest peak of activation memory allowed of any model, in bytes.
-        cc: Compiler driver that compiles the C of the library, instead of the pinned ziglang.
-        force: Whether to write to a folder where other files are, too, which stay.
-        cache: Whether kernels that were compiled before are taken from the user's cache, and new ones kept there.
+        options: Options in one record.
         progress: Called with each step of `compile` as it begins; those up to "plan" come again for each model.
+        more: Options by keyword: those of `Options` but what a `LibraryModel` has, and what is a package's alone.
 
     Raises:
         UsageError, ModelError, EnvError, InternalError: As `compile`; or two models have the same name.
     """
     check_type("models", models, Sequence)
-    check_choice("weights", weights, Weights)
-    check_choice("precision", precision, Precision)
+    o = gathered("compile_library", Options, options, more, _TAKEN)
     given = [each if isinstance(each, LibraryModel) else LibraryModel(each) for each in _listed(models)]
-    build = BuildOptions.checked(
-        target,
-        mattr,
-        precision,
-        without,
-        tuned,
-        plugins,
-        winograd=winograd,
-        rules=rules,
-        kernels=kernels,
-        npu=npu,
-        memory_budget=memory_budget,
-    )
+    build = BuildOptions.checked(target, o)
     buckets = [buckets_of(each.shapes) for each in given]
     for of_model in buckets:
         refuse_for_library(of_model)
-        refuse_with_length(of_model, **{"--npu": npu})
-    regions = regions_of(threads, memory)
-    vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
-    files = [Path(each) for each in (*plugins, tuned, vela_config) if each is not None]
-    read = [*(file for each in given for file in each.files), *files]
-    uses = nullcontext() if cache else without_entries()
-    with uses, writing(Path(output), read, force=force) as folder:
+        refuse_with_length(of_model, **{"--npu": o.npu})
+    regions = regions_of(o.threads, o.memory)
+    read = [*(file for each in given for file in each.files), *o.files]
+    uses = nullcontext() if o.cache else without_entries()
+    with uses, writing(Path(output), read, force=o.force) as folder:
         progress("import")
-        options = build.of_phases(serial=threads == 1)
+        phases = build.of_phases(serial=o.threads == 1)
         with section("import"):
             imported = [
-                each.source(trust=trust, npu=npu is not None).variants(of_model, options)
+                each.source(trust=o.trust, npu=o.npu is not None).variants(of_model, phases)
                 for each, of_model in zip(given, buckets, strict=True)
             ]
         check_names([variants[0].model.name for variants, _ in imported])
@@ -188,7 +129,7 @@ def compile_library(
             build.run(variants, calibrated, folder, None, progress) for variants, calibrated in imported
         ]
         archive = file_identifier(Path(output).resolve().name)
-        linked = write_models(packings, weights, threads, regions, progress, archive, cc)
+        linked = write_models(packings, o.weights, o.threads, regions, progress, archive, o.cc)
         progress("package")
         with section("package"):
             return _write(Path(output), packings, linked, archive)

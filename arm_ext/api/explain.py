@@ -6,24 +6,22 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy.typing as npt
 import onnx
 import tvm
 from tvm import relax, tirx
 
 import relay_passes
 from arm_ext.api.npu_division import partitioner
+from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
-from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import prepared
-from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
+from arm_ext.frontends.preprocess.options import read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
-from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases, up_to
 from arm_ext.quantization.quantize_model import import_given
@@ -36,7 +34,7 @@ from arm_ext.report.explanation import (
     RuleReport,
     Unapplied,
 )
-from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.shapes.given import static_shapes
 from arm_ext.target.profiles import resolve
 from relay_passes import Explanation
 from relay_passes.fusion.combine_matmuls import NAME as COMBINE_MATMULS
@@ -87,18 +85,11 @@ def explain(
     model: "str | Path | onnx.ModelProto | ExportedProgram | Exported",
     rule: str | None = None,
     node: str | None = None,
+    options: Options | None = None,
     *,
     target: str = "arm",
-    trust: bool = False,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    mattr: str | None = None,
-    shapes: Given | None = None,
-    preprocess: Preprocess | str | Path | None = None,
-    quantize: str | Path | None = None,
-    calibration: Method = "minmax",
-    npu: NpuOptions | str | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    **more: Any,
 ) -> ExplainReport:
     """Rewrite a model as `compile` does, up to the forming of composites, and report what each rule did and did not do.
 
@@ -109,45 +100,40 @@ def explain(
         rule: The only one of NAMES, or of the plugins' rules, to tell about; all run in any case, for they make way
             for each other.
         node: A source node to tell all about: what it became phase by phase, which kernel computes it, who declined.
+        options: Options in one record.
         target: Name of a profile, whose core estimates are for.
-        trust: As for `compile`.
-        plugins: As for `compile`.
-        values: As for `compile`.
-        mattr: Features to add and remove, such as "+i8mm,-sve".
-        shapes: Input name → static shape, for inputs with dynamic dimensions.
-        preprocess: As for `compile`.
-        quantize: As for `compile`.
-        calibration: As for `compile`.
-        npu: As for `compile`; the report then has how the model is divided, and where the node asked about runs.
         progress: Called with each of STEPS as it begins.
+        more: Options by keyword: those by which a model is read, `mattr` and `npu`, as for `compile`. With `npu` the
+            report has how the model is divided, and where the node asked about runs.
 
     Raises:
         UsageError: There is no such rule or node (near names are listed) or target, or the model file is wrong.
         ModelError: The model holds what cannot be compiled.
     """
-    brought = load_plugins(plugins)
+    o = gathered("explain", Options, options, more, IMPORT | {"mattr", "npu"})
+    brought = load_plugins(o.plugins)
     names = (*NAMES, *(rule.name for rule in brought.rules))
     wanted = [name for name in names if rule in (None, name)]
     if not wanted:
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), names)}")
-    options = PhaseOptions(
-        resolve(target, mattr),
-        numerics=qdq.NUMERICS if npu is None else tosa.NUMERICS,
+    phases = PhaseOptions(
+        resolve(target, o.mattr),
+        numerics=qdq.NUMERICS if o.npu is None else tosa.NUMERICS,
         more_rules=brought.rules,
         more_kernels=brought.kernels,
     )
     progress("import")
-    source = prepared(model, values, trust=trust)
-    imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
-    if npu is not None and imported.for_npu is not None:
+    source = prepared(model, o.values, trust=o.trust)
+    imported = import_given(source, static_shapes(o.shapes, "explain"), o.quantize, o.calibration)
+    if o.npu is not None and imported.for_npu is not None:
         imported = imported.for_npu()
-    imported = preprocessed(imported, read_preprocess(preprocess))
+    imported = preprocessed(imported, read_preprocess(o.preprocess))
     if node is not None and node not in imported.nodes:
         raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
-    if npu is not None:
-        options = replace(options, divide=partitioner(npu, imported))
+    if o.npu is not None:
+        phases = replace(phases, divide=partitioner(o.npu, imported))
     pieces = split(imported.mod).pieces.values()
-    runs = [_run(piece, options, progress) for piece in pieces]
+    runs = [_run(piece, phases, progress) for piece in pieces]
     progress("explain")
     nodes = SourceNodes(imported.nodes, count_macs(imported.mod))
     calls = tuple(row for run in runs for row in run.calls(nodes))
@@ -163,7 +149,7 @@ def explain(
         ),
         kernel_calls=len(calls),
         selection_cost=sum(call.selection_cost for call in calls),
-        npu=None if npu is None else _division(runs).report,
+        npu=None if o.npu is None else _division(runs).report,
         node=None if node is None else _node(node, imported.nodes[node], runs, calls),
     )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The input of `compile`: a model, with pre-processing, states and quantisation, and checks of their combination."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import onnx
 
+from arm_ext.api.options import ModelOptions
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.npz import read_npz
 from arm_ext.frontends.common.imported import ImportedModel
@@ -17,9 +18,9 @@ from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.common.state import read_initial, with_states
 from arm_ext.frontends.load import TrustedFile
-from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
+from arm_ext.frontends.preprocess.options import read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
-from arm_ext.package.manifest import Calibration, Method, Precision
+from arm_ext.package.manifest import Calibration, Precision
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.quantization.quantize_model import Importer
 from arm_ext.quantization.samples import split_samples
@@ -42,15 +43,16 @@ _PRECISION_FEATURE: dict[Precision, str] = {"fp16": "fullfp16", "bf16": "bf16"}
 
 @dataclass(frozen=True)
 class Source:
-    """A model and how it is imported; see the arguments of `compile`."""
+    """A model and how it is imported.
+
+    Attributes:
+        model: The model.
+        options: Options by which it is imported.
+        npu: Whether an NPU computes parts of it.
+    """
 
     model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported"
-    preprocess: Preprocess | str | Path | None = None
-    state: Mapping[str, str] = field(default_factory=dict)
-    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None
-    quantize: str | Path | None = None
-    calibration: Method = "minmax"
-    inputs: Sequence[npt.NDArray[Any]] | str | Path | None = None
+    options: ModelOptions = field(default_factory=ModelOptions)
     npu: bool = False
 
     def variants(
@@ -63,7 +65,8 @@ class Source:
             options: Phase options of each variant.
         """
         models, calibrated = self.models(buckets)
-        if self.inputs is not None and (len(models) > 1 or models[0][0].batch):
+        given = self.options.inputs
+        if given is not None and (len(models) > 1 or models[0][0].batch):
             raise UsageError(
                 "inputs for the self-test are of one shape, and the package would have several; leave them out"
             )
@@ -71,8 +74,8 @@ class Source:
         for bucket, imported in models:
             _check_ends(imported)
             _check_precision(options.precision, imported, options.profile)
-            inputs = random_inputs(imported.inputs) if self.inputs is None else _given(self.inputs, imported)
-            variants.append(Variant(bucket, imported, inputs, options, self.inputs is not None))
+            inputs = random_inputs(imported.inputs) if given is None else _given(given, imported)
+            variants.append(Variant(bucket, imported, inputs, options, given is not None))
         return variants, calibrated
 
     def models(
@@ -84,17 +87,18 @@ class Source:
             UsageError, ModelError, EnvError: As the front ends, and what prepares for them; the models cannot be one
                 package's.
         """
-        alone = {"--preprocess": self.preprocess, "--state": self.state, "--quantize": self.quantize}
-        refuse_with_length(buckets, **alone, **{"inputs for the self-test": self.inputs})
-        preprocess, initial = read_preprocess(self.preprocess), read_initial(self.state_init)
+        o, state = self.options, self.options.state or {}
+        alone = {"--preprocess": o.preprocess, "--state": state, "--quantize": o.quantize}
+        refuse_with_length(buckets, **alone, **{"inputs for the self-test": o.inputs})
+        preprocess, initial = read_preprocess(o.preprocess), read_initial(o.state_init)
         buckets = with_frames(buckets, preprocess)
         importer = Importer(
             self.model,
             [bucket.shapes for bucket in buckets],
-            self.state,
+            state,
             initial,
-            self.quantize,
-            self.calibration,
+            o.quantize,
+            o.calibration,
         )
         counted = counted_inputs(buckets)
 
@@ -108,13 +112,13 @@ class Source:
         models = []
         for position, bucket in enumerate(buckets):
             model = imported(position, bucket.shapes)
-            check_states(bucket, model, list(self.state))
+            check_states(bucket, model, list(state))
             if bucket.batch:
                 model = batched(model, bucket, partial(imported, position))
             if bucket.length:
                 refuse_with_length(buckets, states=model.states)
                 model = of_any_length(model, bucket, partial(imported, position))
-            models.append((bucket, with_states(model, self.state, initial)))
+            models.append((bucket, with_states(model, state, initial)))
         check_together(models)
         return models, importer.calibration
 

@@ -1,69 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """A package whose phases have run: its kernel calls have estimates, and it can be linked and written."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy.typing as npt
 import onnx
 
 from arm_ext.api.build_options import BuildOptions
 from arm_ext.api.compile import CompileResult
 from arm_ext.api.model_source import Source
+from arm_ext.api.options import Options, gathered
 from arm_ext.api.packing import Packing
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.known_packages import remember
-from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import prepared
-from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package, Selftest
-from arm_ext.package.manifest import Method, Precision
 from arm_ext.package.writing import writing
 from arm_ext.pipeline.kernel_cache import KernelCache
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, SourceNodes
-from arm_ext.shapes.given import Given, buckets_of
+from arm_ext.shapes.given import buckets_of
 
 
 @serial
 @with_plugins
 def plan(
-    model: str | Path | onnx.ModelProto,
-    target: str,
-    *,
-    trust: bool = False,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    mattr: str | None = None,
-    shapes: Given | None = None,
-    preprocess: Preprocess | str | Path | None = None,
-    quantize: str | Path | None = None,
-    calibration: Method = "minmax",
-    precision: Precision = "fp32",
-    winograd: bool = True,
-    without: Sequence[str] = (),
-    tuned: str | Path | None = None,
-    npu: NpuOptions | str | None = None,
+    model: str | Path | onnx.ModelProto, target: str, options: Options | None = None, **more: Any
 ) -> Packing:
-    """Run the phases of `compile` with these arguments; `write_planned` does the rest.
+    """Run the phases of `compile` with these options; `write_planned` does the rest.
 
     Raises:
         UsageError, ModelError, EnvError: As `compile`, as far as it gets without generating code.
     """
-    build = BuildOptions.checked(
-        target, mattr, precision, without, tuned, plugins, winograd=winograd, npu=npu
-    )
-    options = build.of_phases(kernel_cache=KernelCache() if npu is None else None)
-    source = Source(
-        prepared(model, values, trust=trust),
-        preprocess,
-        quantize=quantize,
-        calibration=calibration,
-        npu=npu is not None,
-    )
-    variants, calibrated = source.variants(buckets_of(shapes), options)
+    o = gathered("plan", Options, options, more)
+    build = BuildOptions.checked(target, o)
+    phases = build.of_phases(kernel_cache=KernelCache() if o.npu is None else None)
+    source = Source(prepared(model, o.values, trust=o.trust), o, o.npu is not None)
+    variants, calibrated = source.variants(buckets_of(o.shapes), phases)
     build.refuse_indivisible(variants)
     return build.run(variants, calibrated, Path(), None, lambda _: None)
 

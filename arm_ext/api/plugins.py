@@ -13,7 +13,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
@@ -77,7 +77,8 @@ def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        given = load_plugins(cast("Sequence[str | Path]", kwargs.pop("plugins", ())))
+        held = getattr(kwargs.get("options") or next(filter(_is_record, args), None), "plugins", ())
+        given = load_plugins(cast("Sequence[str | Path]", kwargs.pop("plugins", held)))
         kwargs["plugins"] = given
         with converters(given.converters):
             try:
@@ -90,6 +91,10 @@ def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise
 
     return called
+
+
+def _is_record(argument: object) -> bool:
+    return is_dataclass(argument) and hasattr(argument, "plugins")
 
 
 def load_plugins(paths: Sequence[str | Path]) -> Plugins:

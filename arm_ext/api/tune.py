@@ -3,23 +3,22 @@
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from time import monotonic
-
-import numpy.typing as npt
+from typing import Any
 
 from arm_ext.api.model_source import Source
+from arm_ext.api.options import IMPORT, ModelOptions, Options, gathered
 from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.common.outputs import checked_folder
 from arm_ext.frontends.load import prepared
-from arm_ext.frontends.preprocess.options import Preprocess
-from arm_ext.package.manifest import Method, Precision
 from arm_ext.pipeline.phases import PhaseOptions
-from arm_ext.shapes.given import Given, buckets_of
+from arm_ext.shapes.given import buckets_of
 from arm_ext.target.profiles import resolve
 from arm_ext.tune import search
 from arm_ext.tune.database import Database
@@ -38,31 +37,40 @@ _LOG = logging.getLogger(__name__)
 _MINUTE = 60
 
 
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(Options):
+    """The options of `tune_model` beside those of `compile` that it takes.
+
+    Attributes:
+        jobs: Number of processes on this machine.
+        budget: Minutes after which the search ends.
+        trials: The most candidates that are tried, of all tasks together.
+        tasks: Patterns of the tasks to tune, such as "conv2d_s8.*"; all by default.
+        seed: Seed of the search; the same seed on the same database makes the same trials.
+        rerank: A board on which the best of each task are timed, instead of a search.
+        top: How many of the best candidates of each task are timed by `rerank`.
+    """
+
+    jobs: int | None = None
+    budget: float | None = None
+    trials: int | None = None
+    tasks: Sequence[str] = ()
+    seed: int = 0
+    rerank: str | None = None
+    top: int = 5
+
+
 @with_plugins
 def tune_model(
     model: str | Path,
     target: str = "arm",
     db: str | Path = "tuning",
+    options: ModelOptions | None = None,
     *,
-    trust: bool = False,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    mattr: str | None = None,
-    shapes: Given | None = None,
-    preprocess: Preprocess | str | Path | None = None,
-    quantize: str | Path | None = None,
-    calibration: Method = "minmax",
-    precision: Precision = "fp32",
     board: str = "virtual",
-    jobs: int | None = None,
-    budget: float | None = None,
-    trials: int | None = None,
-    tasks: Sequence[str] = (),
-    seed: int = 0,
-    rerank: str | None = None,
-    top: int = 5,
     on_start: OnProgress = lambda progress: None,
     on_progress: OnProgress = lambda progress: None,
+    **more: Any,
 ) -> TuneReport:
     """Tune a model's kernels; each trial is in the database before the next begins.
 
@@ -73,64 +81,50 @@ def tune_model(
         model: A file of any format that `compile` takes.
         target: Name of a profile.
         db: Folder of the database; made if there is none.
-        trust: As for `compile`.
-        plugins: As for `compile`; their kernels are not tuned.
-        values: As for `compile`.
-        mattr: As for `compile`.
-        shapes: As for `compile`.
-        preprocess: As for `compile`.
-        quantize: As for `compile`.
-        calibration: As for `compile`.
-        precision: As for `compile`.
+        options: Options in one record.
         board: Board that measures candidates: "virtual" estimates cycles, other boards take times.
-        jobs: Number of processes on this machine.
-        budget: Minutes after which the search ends.
-        trials: The most candidates that are tried, of all tasks together.
-        tasks: Patterns of the tasks to tune, such as "conv2d_s8.*"; all by default.
-        seed: Seed of the search; the same seed on the same database makes the same trials.
-        rerank: A board on which the best of each task are timed, instead of a search.
-        top: How many of the best candidates of each task are timed by `rerank`.
         on_start: Called before the first trial, with the tasks and their shares.
         on_progress: Called after each trial.
+        more: Options by keyword: those of `TuneOptions`, and of `Options` those by which a model is read, `mattr` and
+            `precision`. Kernels of plugins are not tuned.
 
     Raises:
         UsageError: An argument is wrong, or no kernel of the model can be tuned.
         EnvError: A board or a tool is missing, the first candidate fails, or none can be measured.
     """
     checked_folder(Path(db), "--db")
-    profile = resolve(target, mattr)
-    reach(rerank or board)
-    source = Source(
-        prepared(model, values, trust=trust), preprocess, quantize=quantize, calibration=calibration
-    )
-    buckets = [each for _, each in source.models(buckets_of(shapes))[0]]
+    o = gathered("tune", TuneOptions, options, more, IMPORT | {"mattr", "precision"})
+    profile = resolve(target, o.mattr)
+    reach(o.rerank or board)
+    source = Source(prepared(model, o.values, trust=o.trust), o)
+    buckets = [each for _, each in source.models(buckets_of(o.shapes))[0]]
     (imported, *_) = buckets
-    options = PhaseOptions(profile, precision, more_rules=load_plugins(plugins).rules)
-    of_all = merge_tasks([extract(each.mod, options) for each in buckets])
-    found = _matching(of_all, tasks, imported.name)
+    phases = PhaseOptions(profile, o.precision, more_rules=load_plugins(o.plugins).rules)
+    of_all = merge_tasks([extract(each.mod, phases) for each in buckets])
+    found = _matching(of_all, o.tasks, imported.name)
     began = monotonic()
-    left = _countdown(budget)
-    until = math.inf if budget is None else began + budget * _MINUTE
-    with Fleet(profile, rerank or board, jobs, until) as fleet:
+    left = _countdown(o.budget)
+    until = math.inf if o.budget is None else began + o.budget * _MINUTE
+    with Fleet(profile, o.rerank or board, o.jobs, until) as fleet:
         # Not before the board is there, so that a wrong name leaves no folder behind.
-        database = Database(db, create=rerank is None)
+        database = Database(db, create=o.rerank is None)
         records = _usable(database)
-        recorded = Recorded(fleet, database, seed)
-        progress = start(found, recorded, left, trials)
+        recorded = Recorded(fleet, database, o.seed)
+        progress = start(found, recorded, left, o.trials)
         on_start(progress)
         watched = Watched(recorded, progress, on_progress)
 
         def work() -> None:
-            if rerank is not None:
+            if o.rerank is not None:
                 own = [record for record in records if record.book == book_of(profile)]
-                measure_best(found, watched, own, top, _over(left))
+                measure_best(found, watched, own, o.top, _over(left))
                 return
             _preflight(progress.rows[0].task, recorded)
             recorded.reused = 0  # the search begins with the same candidate
-            search.tune(found, watched, seed=seed, trials=trials, until=_over(left), records=records)
+            search.tune(found, watched, seed=o.seed, trials=o.trials, until=_over(left), records=records)
 
         stopped = _run(work, left)
-    if rerank is not None and stopped == "done" and not progress.tried:
+    if o.rerank is not None and stopped == "done" and not progress.tried:
         raise EnvError(
             f"{database.folder} has no records of these tasks for {profile.name} to time again; search first, which "
             f"needs no board: arm-ext tune {model} --target {profile.name} --db {database.folder}"
@@ -141,7 +135,7 @@ def tune_model(
         model=imported.name,
         profile=profile,
         db=str(db),
-        seed=seed,
+        seed=o.seed,
         stopped=stopped,
         seconds=monotonic() - began,
         reused=recorded.reused,

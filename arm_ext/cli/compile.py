@@ -25,8 +25,9 @@ from arm_ext.quantization.accuracy import describe
 from arm_ext.shapes.given import Dim, static_shapes
 
 if TYPE_CHECKING:
-    from arm_ext.api.compile import CompileResult, Emit
+    from arm_ext.api.compile import CompileResult
     from arm_ext.api.compile_library import LibraryModel, LibraryResult
+    from arm_ext.api.options import Emit
     from arm_ext.clibrary.library import Weights
 
 SCHEMA_VERSION = 1
@@ -273,7 +274,7 @@ def _library_models(
     options = {"shape": shapes, "value": values, "state": states}
     said = (by_model(f"--{option}", pairs, models) for option, pairs in options.items())
     return [
-        LibraryModel(path, given_shapes(a), given_values(b), state=given_states(c))
+        LibraryModel(path, shapes=given_shapes(a), values=given_values(b), state=given_states(c))
         for path, a, b, c in zip(models, *said, strict=True)
     ]
 

@@ -24,6 +24,7 @@ import onnxruntime
 from tvm import relax
 
 from arm_ext.api.model_source import Source
+from arm_ext.api.options import ModelOptions
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
@@ -252,7 +253,7 @@ def run_program(seed: int, number: int, worker: Worker, tally: Tally) -> None:
 def compiled_program(program: Program, library: Path) -> None:
     """Compile a program to a library, as `compile` does."""
     profile = host_profile()
-    source = Source(program.model, state=program.states)
+    source = Source(program.model, ModelOptions(state=program.states))
     variants, _ = source.variants(buckets_of(program.shapes), PhaseOptions(profile))
     for variant in variants:
         variant.run(None, lambda step: None)

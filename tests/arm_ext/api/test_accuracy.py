@@ -29,7 +29,7 @@ from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.static import Quantizer, quantize
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.html import html
-from arm_ext.report.accuracy.record import AccuracyReport, accuracy_schema
+from arm_ext.report.accuracy.record import AccuracyReport
 from arm_ext.report.accuracy.views import comma_separated, text
 from tests.arm_ext.models import model
 from tests.arm_ext.quantization import uneven
@@ -383,7 +383,7 @@ def test_the_command_prints_and_writes_one_report(files: Path, capsys: pytest.Ca
 
 def check_histograms(document: dict[str, Any]) -> None:
     """Check that all histograms of a layer count its elements."""
-    jsonschema.validate(document, accuracy_schema())
+    jsonschema.validate(document, arm_ext.schema("accuracy"))
     for layer in document["layers"]:
         values, errors = layer["values"], layer["differences"]
         for counts in (values["source"], values["integers"], errors["own"], errors["integers"]):

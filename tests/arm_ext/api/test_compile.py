@@ -12,7 +12,7 @@ from tvm.relax.dpl import is_op, wildcard
 
 import arm_ext
 from arm_ext.api import digits, packing
-from arm_ext.api.compile import Emit
+from arm_ext.api.options import Emit
 from arm_ext.common.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
 from arm_ext.package.manifest import Precision

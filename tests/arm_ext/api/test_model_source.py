@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from arm_ext.api.model_source import Source
+from arm_ext.api.options import ModelOptions
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import Bucket
@@ -31,7 +32,7 @@ def test_the_self_test_begins_with_the_first_sample(tmp_path: Path):
     first = {"buffer": np.full((1, 3, 4), 0.5, np.float32)}
 
     def inputs(**options: object) -> dict[str, np.ndarray]:
-        source = Source(convolution(), inputs=tmp_path / "steps.npz", **options)
+        source = Source(convolution(), ModelOptions(inputs=tmp_path / "steps.npz", **options))
         ((variant,), _) = source.variants([Bucket("", {})], PhaseOptions(resolve("host")))
         assert variant.given
         return dict(zip((spec.name for spec in variant.model.inputs), variant.inputs, strict=True))

@@ -17,7 +17,7 @@ from arm_ext.api.npu_division import DividedEstimate
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.html import html
-from arm_ext.report.accuracy.record import AccuracyReport, accuracy_schema
+from arm_ext.report.accuracy.record import AccuracyReport
 from arm_ext.report.accuracy.views import text
 from tests.arm_ext.quantization.uneven import uneven_digits
 
@@ -199,7 +199,7 @@ def test_the_npu_restricts_the_choice_and_is_priced_with_it(
         cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "q.onnx", *asked, "--json"]) == 0
     )
     report = AccuracyReport.model_validate_json(capsys.readouterr().out)
-    jsonschema.validate(json.loads(report.model_dump_json()), accuracy_schema())
+    jsonschema.validate(json.loads(report.model_dump_json()), arm_ext.schema("accuracy"))
     mixed = report.mixed
     assert mixed is not None
     assert mixed.npu is not None

@@ -12,7 +12,7 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.package import REPORT_JSON, REPORT_TEXT
 from arm_ext.report.page import render
-from arm_ext.report.report import build_report, report_schema
+from arm_ext.report.report import build_report
 from schedules.diagnostic import Diagnostic
 from tests.arm_ext.models import mlp, model
 from tests.arm_ext.pruned_models import pruned_digits
@@ -69,7 +69,7 @@ def test_choice_and_what_else_was_considered_stand_in_the_report_with_their_esti
     assert f"{row.anchor}" in others
     assert f"gemm_s8_sdot at {price:.2f} times the selection cost of gemm_s8_mmla" in others
     written = json.loads((tmp_path / "p" / REPORT_JSON).read_text())
-    jsonschema.validate(written, report_schema())
+    jsonschema.validate(written, arm_ext.schema("report"))
     generic = [call for call in result.report.kernels if call.kernel == "generic"]
     assert all((call.selection_cost, call.others) == (None, ()) for call in generic)
 
