@@ -16,7 +16,7 @@ from arm_ext.common.version import __version__
 from arm_ext.common.without_torch import without_torch
 
 if TYPE_CHECKING:
-    from arm_ext.api.accuracy import accuracy
+    from arm_ext.api.accuracy import AccuracyOptions, accuracy
     from arm_ext.api.advise import advise
     from arm_ext.api.advise_npu import advise_npu
     from arm_ext.api.bench import bench
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from arm_ext.api.export_payload import ExportReport, export_payload
     from arm_ext.api.options import Options
     from arm_ext.api.profile import profile
-    from arm_ext.api.quantize import QuantizeResult, quantize
+    from arm_ext.api.quantize import QuantizeOptions, QuantizeResult, quantize
     from arm_ext.api.run import RunResult, run
     from arm_ext.api.schema import schema
     from arm_ext.api.tune import TuneOptions, tune_model
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from arm_ext.tune.report import TuneReport
 
 __all__ = [
+    "AccuracyOptions",
     "AccuracyReport",
     "AdviceReport",
     "ArmExtError",
@@ -75,6 +76,7 @@ __all__ = [
     "Package",
     "Preprocess",
     "ProfileReport",
+    "QuantizeOptions",
     "QuantizeResult",
     "RunResult",
     "ThreadReport",
@@ -112,7 +114,7 @@ _HOMES = {
     "arm_ext.report.advice.npu.record": ("NpuAdvice",),
     "arm_ext.api.advise_npu": ("advise_npu",),
     "arm_ext.board": ("Board", "open_board"),
-    "arm_ext.api.accuracy": ("accuracy",),
+    "arm_ext.api.accuracy": ("AccuracyOptions", "accuracy"),
     "arm_ext.report.accuracy.record": ("AccuracyReport",),
     "arm_ext.api.cache": ("CacheContents", "cache_contents", "clear_cache"),
     "arm_ext.api.compile": ("CompileResult", "compile"),
@@ -134,7 +136,7 @@ _HOMES = {
     "arm_ext.measure.peers.comparison": ("Comparison",),
     "arm_ext.api.profile": ("profile",),
     "arm_ext.report.profile.record": ("ProfileReport",),
-    "arm_ext.api.quantize": ("QuantizeResult", "quantize"),
+    "arm_ext.api.quantize": ("QuantizeOptions", "QuantizeResult", "quantize"),
     "arm_ext.api.run": ("RunResult", "run"),
     "arm_ext.api.schema": ("schema",),
     "arm_ext.tune.report": ("TuneReport",),

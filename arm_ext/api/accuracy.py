@@ -25,6 +25,7 @@ from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.mixed_precision import Choices, choose_precisions
 from arm_ext.api.npu_division import partitioner
+from arm_ext.api.options import ModelOptions, Options, gathered
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
@@ -41,7 +42,6 @@ from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.state import take_defaults
-from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import Run, host_runner
 from arm_ext.quantization.in_float32 import in_float32
@@ -63,7 +63,7 @@ from arm_ext.quantization.session import Session, leave_unlike_out
 from arm_ext.quantization.static import fold_batch_norm
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
-from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.shapes.given import static_shapes
 from arm_ext.target.profiles import resolve
 from schedules.numerics import qdq, tosa
 
@@ -85,26 +85,44 @@ HOST = "host"
 """Name of the board in the report when our integers are computed on this machine."""
 
 
+_TAKEN = frozenset({"shapes", "values", "trust", "plugins", "preprocess", "state", "state_init", "npu"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyOptions(Options):
+    """The options of `accuracy`; of `Options` it takes those by which models are read, `state` and `npu`.
+
+    Both models get `values`; onnxruntime computes without plug-ins, and so does this machine without their rules and
+    kernels. With `state` samples are consecutive steps: each link of the chain goes on from its own states, and a layer
+    alone from the source's; a state that the data has an array for is an input like others. With `npu` our integers are
+    those of TOSA, and on the first samples what a functional model of the NPU computes of each region is compared with
+    them. `preprocess` is for a folder of images; by default float32 is 0 to 1.
+
+    Attributes:
+        metric: "top1", "top5", "f1", "cosine", "iou", "map50", "wer", "cer", "perplexity", or "module:function", which
+            takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
+            labels.
+        gate: Bounds that the caller will hold the report against; that they can be told is checked before any work.
+        bisect: Bounds on the metric, to find the fewest layers that, in int16 or float, make the quantised model hold
+            them.
+    """
+
+    metric: str | None = None
+    gate: Gate | None = None
+    bisect: Gate | None = None
+
+
 @with_plugins
 def accuracy(
     model: "str | Path | onnx.ModelProto | ExportedProgram",
     against: "str | Path | onnx.ModelProto | ExportedProgram | None",
     data: Data,
+    options: ModelOptions | None = None,
     *,
-    preprocess: Preprocess | str | Path | None = None,
     board: str | None = None,
     target: str | None = None,
-    metric: str | None = None,
-    gate: Gate | None = None,
-    bisect: Gate | None = None,
-    npu: NpuOptions | str | None = None,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    state: Mapping[str, str] | None = None,
-    state_init: Mapping[str, Array] | str | Path | None = None,
-    shapes: Given | None = None,
-    trust: bool = False,
     progress: Callable[[str], None] = lambda step: None,
+    **more: Any,
 ) -> AccuracyReport:
     """Compare a quantised model with its float source, layer by layer, on the same samples.
 
@@ -114,29 +132,12 @@ def accuracy(
             for a PT2E program, to compare with torch's own execution of it.
         data: .npz, or its arrays: one for each input, samples along the first axis, and `labels` for "top1"; or a
             folder of images; or an iterable of samples, each a mapping of names to arrays.
-        preprocess: Steps from an image to the input, or a YAML file of them, for a folder; by default float32 is 0
-            to 1.
+        options: Options in one record.
         board: Board that computes our integers, such as "virtual" or "host:port"; by default this machine
             computes them, through the same phases.
         target: Profile to compile for, with a board; by default the board's, where its name is a profile.
-        metric: "top1", "top5", "f1", "cosine", "iou", "map50", "wer", "cer", "perplexity", or "module:function", which
-            takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
-            labels.
-        gate: Bounds that the caller will hold the report against; that they can be told is checked before any work.
-        bisect: Bounds on the metric, to find the fewest layers that, in int16 or float, make the quantised model hold
-            them.
-        npu: An Ethos-U, as for `compile`: our integers are then those of TOSA, and on the first samples what a
-            functional model of the NPU computes of each region is compared with them.
-        plugins: As for `compile`; onnxruntime computes without them, and so does this machine without their rules and
-            kernels.
-        values: As for `compile`; given to both models.
-        state: Input name → name of the output that is its value in the next step, of an ONNX model. Samples are then
-            consecutive steps: each link of the chain goes on from its own states, and a layer alone from the source's.
-            A state that the data has an array for is an input like others.
-        state_init: What the first step begins with, as for `compile`.
-        shapes: Input name → shape, for inputs with dynamic dimensions.
-        trust: As for `compile`, of both programs.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
+        more: Options by keyword: those of `AccuracyOptions`, and of `Options` those that the record names.
 
     A metric that fails on the outputs of a quantised link alone is no error: the report says so in `unmeasured`.
 
@@ -145,30 +146,31 @@ def accuracy(
         ModelError: onnxruntime cannot run one of them, or it cannot be compiled, or bounds do not hold in float either.
         EnvError: The board is out of reach or lacks a feature.
     """
+    o = gathered("accuracy", AccuracyOptions, options, more, _TAKEN)
     check_type("board", "" if board is None else board, str)
-    if target is not None and board is None and bisect is None and npu is None:
+    if target is not None and board is None and o.bisect is None and o.npu is None:
         raise UsageError("--target is for a --board, --bisect or --npu; without one, this machine computes")
     progress("match")
-    fixed = static_shapes(shapes, "accuracy")
-    of_onnx = {"--value": values, "--state": state, "--state-init": state_init}
-    chain = _chain_of(model, against, fixed, values or {}, of_onnx, npu=npu is not None, trust=trust)
+    fixed = static_shapes(o.shapes, "accuracy")
+    of_onnx = {"--value": o.values, "--state": o.state, "--state-init": o.state_init}
+    chain = _chain_of(model, against, fixed, o.values or {}, of_onnx, npu=o.npu is not None, trust=o.trust)
     if isinstance(chain, _OnnxChain):
-        chain.keep_states(state or {}, read_initial(state_init))
-    arrays = read_samples(data, chain.specs, preprocess)
+        chain.keep_states(o.state or {}, read_initial(o.state_init))
+    arrays = read_samples(data, chain.specs, o.preprocess)
     feeds = chain.feeds(arrays)
-    named = chosen_metric(metric, arrays, len(feeds))  # what is wrong with it is told before any work
-    if bisect is not None:
-        _check_bisect(chain, bisect, named, len(feeds))
-    if gate is not None:
+    named = chosen_metric(o.metric, arrays, len(feeds))  # what is wrong with it is told before any work
+    if o.bisect is not None:
+        _check_bisect(chain, o.bisect, named, len(feeds))
+    if o.gate is not None:
         less = named is not None and named.less_is_better
-        gate.check(None if named is None else named.name, len(feeds), less_is_better=less)
+        o.gate.check(None if named is None else named.name, len(feeds), less_is_better=less)
     if named is not None:
         chain.check_metric(named, feeds)
-    numerics = qdq.NUMERICS if npu is None else tosa.NUMERICS
+    numerics = qdq.NUMERICS if o.npu is None else tosa.NUMERICS
     whole = chain.prepare(feeds[0], numerics)
     progress("compile")
-    agreement = None if npu is None else _agreement(chain, npu, target or "arm")
-    with _ours(whole, numerics, board, target, npu, plugins) as run:
+    agreement = None if o.npu is None else _agreement(chain, o.npu, target or "arm")
+    with _ours(whole, numerics, board, target, o.npu, o.plugins) as run:
         progress("samples")
         try:
             for number, feed in enumerate(feeds):
@@ -184,18 +186,18 @@ def accuracy(
         key: value[:count] if value.ndim and len(value) == len(feeds) else value
         for key, value in arrays.items()
     }
-    judged = chosen_metric(metric, seen, count)
+    judged = chosen_metric(o.metric, seen, count)
     report = chain.report(board or HOST, len(feeds), judged)
     if agreement is not None:
         report = report.model_copy(update={"npu": agreement.link()})
     stopped = count < len(feeds)  # and a search would take longer than what was left out
-    if bisect is None or judged is None or report.metric is None or stopped:
+    if o.bisect is None or judged is None or report.metric is None or stopped:
         return report
     assert isinstance(chain, SearchedChain)  # by _check_bisect
     progress("bisect")
     aim = target or (default_target(board) if board else "arm")
     try:
-        mixed = _bisected(chain, feeds, judged, bisect, aim, npu)
+        mixed = _bisected(chain, feeds, judged, o.bisect, aim, o.npu)
     except KeyboardInterrupt:  # before the search found anything: the comparison is told
         return report
     return report.model_copy(update={"mixed": mixed})

@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import onnx
 from arm_ext.api.arguments import refuse_compiled
 from arm_ext.api.bench import bench
 from arm_ext.api.compile import compile as compile_model
+from arm_ext.api.options import Options, gathered
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import emulated_cpu
@@ -33,7 +35,7 @@ from arm_ext.measure.peers.files import model_format, weight_bytes
 from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import runtime_libs
 from arm_ext.package import AnyPackage, Package, Selftest, load_package, package_of
-from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.shapes.given import static_shapes
 from arm_ext.target.profiles import PROFILES, resolve
 from schedules.cores import CORES, Core
 
@@ -50,19 +52,20 @@ def steps(against: str) -> tuple[str, ...]:
     return "download", "compile", OURS, *(peer.name for peer in parse_peers(against))
 
 
+_TAKEN = frozenset({"shapes", "values", "mattr", "plugins"})
+
+
 @with_plugins
 def compare(
     model: AnyPackage,
     against: str,
     board: str = "virtual",
+    options: Options | None = None,
     *,
     target: str | None = None,
-    mattr: str | None = None,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    shapes: Given | None = None,
     models: Mapping[str, Path] | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    **more: Any,
 ) -> Comparison:
     """Count one inference of a model, as compiled here and by other runtimes.
 
@@ -70,13 +73,12 @@ def compare(
         model: An ONNX or TFLite file, which is compiled, or a package: its folder, opened, or as `compile` returned it.
         against: Names of `PEERS`, separated by commas.
         board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
+        options: Options in one record.
         target: Profile to compile a file for; by default the board's, where its CPU names one.
-        mattr: LLVM features to add and remove, such as "-sve,-sve2".
-        plugins: As for `compile`, for a model file; other runtimes compute without them.
-        values: As for `compile`, for a model file; other runtimes run it with these constants, too.
-        shapes: Input name → shape, for a file with inputs whose sizes are open; one an input.
         models: Peer → a file of its own, for a peer that does not take `model`.
         progress: Called with each of `steps` as it begins.
+        more: Options by keyword, for a model file: `shapes`, `mattr`, `plugins`, without which other runtimes compute,
+            and `values`, with which they run it, too.
 
     Raises:
         UsageError: A name, a board or a file is wrong.
@@ -86,33 +88,24 @@ def compare(
     peers = parse_peers(against)
     source = Path(model) if isinstance(model, str | Path) else package_of(model).path
     given = _given(peers, source, models or {})
-    fixed = static_shapes(shapes, "bench --against")
+    o = gathered("bench --against", Options, options, more, _TAKEN)
+    fixed = static_shapes(o.shapes, "bench --against")
     if source.is_dir():
-        refuse_compiled(
-            {"--target": target, "--mattr": mattr, "--plugin": plugins, "--value": values, "--shape": fixed}
-        )
+        of_files = {"--mattr": o.mattr, "--plugin": o.plugins, "--value": o.values, "--shape": fixed}
+        refuse_compiled({"--target": target, **of_files})
         load_package(source)  # what is wrong with it is told before anything is downloaded
-    if values:
-        with _file_with_values(source, values) as file:
-            return compare(
-                file,
-                against,
-                board,
-                target=target,
-                mattr=mattr,
-                plugins=plugins,
-                shapes=shapes,
-                models=models,
-                progress=progress,
-            )
-    profile = _profile(source, board, target, mattr)
+    if o.values:
+        with _file_with_values(source, o.values) as file:
+            rest = replace(o, values=None)
+            return compare(file, against, board, rest, target=target, models=models, progress=progress)
+    profile = _profile(source, board, target, o.mattr)
     mca = find_mca()
     own, refused = _own_inputs({name: file for name, file in given.items() if file != source})
     reasons = {peer.name: _without_model(peer) for peer in peers if peer.name not in given} | refused
     progress("download")
     guests = {name: fetch(peer) for peer in peers if (name := peer.name) not in reasons}
     progress("compile")
-    with _package(source, profile, mattr, fixed, plugins) as package:
+    with _package(source, profile, o.mattr, fixed, o.plugins) as package:
         info = package.manifest.target
         cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
         progress(OURS)

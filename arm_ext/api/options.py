@@ -172,7 +172,8 @@ def gathered(
     """
     check_type("options", options or record(), ModelOptions)
     known = {each.name: each for each in fields(record)}
-    taken = [name for name in known if name in takes or name not in OPTIONS]
+    own = set() if record is Options else {*record.__annotations__}
+    taken = [name for name in known if name in takes or name in own]
     of_record = (
         {} if options is None else {each.name: getattr(options, each.name) for each in fields(options)}
     )

@@ -3,16 +3,17 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from arm_ext.api.arguments import check_type, refuse_compiled
 from arm_ext.api.bench import bound_inputs, core_of, views_of
 from arm_ext.api.compile import compile as compile_model
+from arm_ext.api.options import Options, gathered
 from arm_ext.board import Board, LoadedModel, check_cores, conditions, open_board
 from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.foreign import warn_of_foreign
@@ -76,18 +77,19 @@ Loaded = Callable[[LoadedModel], None]
 """Function that takes the model on the board, before anything is measured."""
 
 
+_TAKEN = frozenset({"shapes", "values", "trust", "plugins"})
+
+
 def profile(
     model: AnyPackage,
     board: str = "virtual",
+    options: Options | None = None,
     *,
     target: str | None = None,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    shapes: Given | None = None,
-    trust: bool = False,
     cores: Sequence[int] = (),
     progress: Callable[[str], None] = lambda step: None,
     keep: Keep = lambda report: None,
+    **more: Any,
 ) -> ProfileReport:
     """Measure each kernel call of one inference, on the self-test's inputs.
 
@@ -97,15 +99,14 @@ def profile(
     Args:
         model: A package (its folder, opened, or what `compile` returned), or a model file, which is compiled first.
         board: Board to measure on, such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        options: Options in one record.
         target: Profile to compile a model file for; by default the board's, where its name is a profile.
-        plugins: As for `compile`, for a model file.
-        values: As for `compile`, for a model file.
-        shapes: Input name → shape: which of a package's several to measure, or those of a model file.
-        trust: As for `compile`, for a model file.
         cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.
         keep: Called with what was measured so far, if anything, where the board goes away in the middle or
             KeyboardInterrupt ends the measurement; the error is raised afterwards.
+        more: Options by keyword: `shapes`, those of a model file or which of a package's several to measure; for a
+            model file `plugins`, `values` and `trust`, too.
 
     Raises:
         UsageError: No such package, model, shapes or board; a package with several shapes, none of which is chosen.
@@ -113,9 +114,10 @@ def profile(
         EnvError: The board is out of reach or lacks a feature; no llvm-mca.
     """
     check_type("board", board, str)
+    o = gathered("profile", Options, options, more, _TAKEN)
     check_cores(board, cores)
     progress("compile")
-    with _compiled(model, board, target, shapes, plugins, values, trust=trust) as (package, fixed):
+    with _compiled(model, board, target, o) as (package, fixed):
         return profile_package(package, board, shapes=fixed, cores=cores, progress=progress, keep=keep)
 
 
@@ -150,27 +152,16 @@ def _compiled(
     model: AnyPackage,
     board: str,
     target: str | None,
-    shapes: Given | None,
-    plugins: Sequence[str | Path],
-    values: Mapping[str, npt.ArrayLike] | None,
-    *,
-    trust: bool,
+    options: Options,
 ) -> Iterator[tuple[Package, Given | None]]:
     """Yield the package to measure, and the shapes that it has still to choose."""
     if not isinstance(model, str | Path) or not Path(model).is_file():
-        refuse_compiled({"--target": target, "--plugin": plugins, "--value": values, "--trust": trust})
-        yield package_of(model), shapes
+        of_files = {"--plugin": options.plugins, "--value": options.values, "--trust": options.trust}
+        refuse_compiled({"--target": target, **of_files})
+        yield package_of(model), options.shapes
         return
     with temporary() as folder:
-        result = compile_model(
-            model,
-            target or default_target(board),
-            folder / "model.armpkg",
-            plugins=plugins,
-            shapes=shapes,
-            values=values,
-            trust=trust,
-        )
+        result = compile_model(model, target or default_target(board), folder / "model.armpkg", options)
         yield result.package, None
 
 
@@ -385,7 +376,7 @@ def _timed(
     with open_board(board, cores=cores) as opened:
         model = _load(opened, package)
         loaded(model)
-        reported = partial(_of_times, package, report, board, opened.info.cpu, whole, batches)
+        reported = partial(_of_times, package, report, board, opened.info.cpu)
         progress("measure")
         inputs, module = bound_inputs(package), call_times_module(opened.info.machine)
         planned = 0
@@ -404,31 +395,17 @@ def _timed(
         except (ArmExtError, KeyboardInterrupt) as error:
             if batches:
                 measured = len(batches) * _BATCH
-                keep(reported(broken_off=_broken_off(error, measured, planned, "inferences")))
+                broken_off = _broken_off(error, measured, planned, "inferences")
+                keep(reported(_Timed(whole, batches, broken_off=broken_off)))
             raise
-    return reported(counted=counted, conditions=found, npu=npu)
+    return reported(_Timed(whole, batches, counted, found, npu))
 
 
-def _of_times(
-    package: Package,
-    report: CompileReport,
-    board: str,
-    core: str,
-    whole: Sequence[float],
-    batches: Sequence[Sequence[TimedCall]],
-    *,
-    counted: Sequence[TimedCall] = (),
-    conditions: Mapping[str, str] | None = None,
-    npu: NpuStatus | None = None,
-    broken_off: BrokenOff | None = None,
-) -> ProfileReport:
-    """Return the profile of timed calls.
+@dataclass(frozen=True)
+class _Timed:
+    """Times of a package's calls.
 
-    Args:
-        package: The package.
-        report: Its report.
-        board: Name of the board.
-        core: Core of the board.
+    Attributes:
         whole: Seconds of inferences whose calls were not timed.
         batches: Calls of one inference in each batch of others.
         counted: These calls with counters; none if counters were not reached.
@@ -436,25 +413,39 @@ def _of_times(
         npu: Where NPU regions were computed.
         broken_off: Why only a part was measured.
     """
+
+    whole: Sequence[float]
+    batches: Sequence[Sequence[TimedCall]]
+    counted: Sequence[TimedCall] = ()
+    conditions: Mapping[str, str] | None = None
+    npu: NpuStatus | None = None
+    broken_off: BrokenOff | None = None
+
+
+def _of_times(package: Package, report: CompileReport, board: str, core: str, timed: _Timed) -> ProfileReport:
+    """Return the profile of timed calls on a core of a board."""
     kernels = {kernel.symbol: kernel for kernel in report.kernels}
-    times = [_times(same, counts) for *same, counts in zip(*batches, counted or batches[-1], strict=True)]
-    median = float(np.median(whole)) * _MICRO
+    times = [
+        _times(same, counts)
+        for *same, counts in zip(*timed.batches, timed.counted or timed.batches[-1], strict=True)
+    ]
+    median = float(np.median(timed.whole)) * _MICRO
     around = max(0.0, median - sum(time.median_us for time in times))
-    rows = executed_rows([call.symbol for call in batches[0]], report.calls)
+    rows = executed_rows([call.symbol for call in timed.batches[0]], report.calls)
     return ProfileReport(
         kind="times",
         **_of_package(package, report, board),
         core=core,
         median_us=median,
-        runs=len(whole),
+        runs=len(timed.whole),
         calls=tuple(
             _call(index, row, kernels.get(row.symbol), time.median_us / median, times=time)
             for index, (row, time) in enumerate(zip(rows, times, strict=True))
         ),
         around=Around(us=around, share=around / median),
-        conditions={**(conditions or {}), "spread": f"{100 * spread_of(whole):.1f} %"},
-        npu=npu,
-        broken_off=broken_off,
+        conditions={**(timed.conditions or {}), "spread": f"{100 * spread_of(timed.whole):.1f} %"},
+        npu=timed.npu,
+        broken_off=timed.broken_off,
         note=NOTE_TIMES,
     )
 

@@ -15,6 +15,7 @@ from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import Choices, choose_precisions
 from arm_ext.api.npu_division import check_npu
+from arm_ext.api.options import ModelOptions, gathered
 from arm_ext.api.plugins import with_plugins
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.names import near
@@ -43,7 +44,7 @@ from arm_ext.quantization.steps import Steps
 from arm_ext.quantization.weight_only import WeightOnly, with_dims_of
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision, not_compared
-from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.shapes.given import static_shapes
 from arm_ext.target.profiles import resolve
 
 STEPS = ("quantize", "search", "compare")
@@ -68,33 +69,63 @@ class QuantizeResult:
     accuracy: AccuracyReport
 
 
+_TAKEN = frozenset({"shapes", "values", "preprocess", "state", "state_init", "calibration", "plugins", "npu"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizeOptions(ModelOptions):
+    """The options of `quantize`; of `Options` it takes `shapes`, `values`, `preprocess`, `state` and `calibration`.
+
+    What is written has no inputs of `values`, and static `shapes`; with `weights` the comparison alone is of these
+    shapes. With `state` samples are consecutive steps.
+
+    Attributes:
+        weights: Type of the weights of matrix products where these alone are quantised: "int8" with a scale an output
+            channel, or "int4" with a scale a group.
+        activations: Type of the activations.
+        int16: Source nodes that read int16 where others read int8; so do others that read these tensors.
+        float16: Source nodes that compute in binary16, between casts of the written model.
+        group: Weights of int4 along the sum that share a scale; by default GROUP.
+        correct: What loses less: "equalize" and "smooth" bring channels of the float model to like ranges, before a
+            product and behind a LayerNormalization; "bias" makes up for shifts of the mean; "round" rounds weights so
+            that results are nearest, not the weights.
+        keep_float: Source nodes that stay in float.
+        only: If given, all source nodes stay in float but these and those of `int16` and `float16`.
+        sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
+            Ethos-U85; the accuracy is against the model with all weights.
+        plugins: As for `compile`; onnxruntime calibrates without them.
+        metric: As for `accuracy`.
+        max_drop: Greatest drop of the metric from the float model, in QDQ form; layers are in int16, float16 or float32
+            for it, in the way that is the fastest by the estimates of kernels.
+        npu: An Ethos-U, as for `compile`: what it takes restricts that choice and is priced with it, by Vela's
+            estimates and hand-overs. The comparison is then of TOSA's numerics, as for `accuracy`.
+    """
+
+    weights: WeightType | None = None
+    activations: ActivationType = "int8"
+    int16: Sequence[str] = ()
+    float16: Sequence[str] = ()
+    group: int | None = None
+    correct: Sequence[Correction] = ()
+    keep_float: Sequence[str] = ()
+    only: Sequence[str] = ()
+    sparsity: Sparsity | None = None
+    plugins: Sequence[str | Path] = ()
+    metric: str | None = None
+    max_drop: float | None = None
+    npu: NpuOptions | str | None = None
+
+
 @with_plugins
 def quantize(
     model: str | Path,
     data: Data | None,
     output: str | Path,
+    options: ModelOptions | None = None,
     *,
-    preprocess: Preprocess | str | Path | None = None,
-    weights: WeightType | None = None,
-    activations: ActivationType = "int8",
-    int16: Sequence[str] = (),
-    float16: Sequence[str] = (),
-    group: int | None = None,
-    calibration: Method = "minmax",
-    correct: Sequence[Correction] = (),
-    keep_float: Sequence[str] = (),
-    only: Sequence[str] = (),
-    sparsity: Sparsity | None = None,
-    plugins: Sequence[str | Path] = (),
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    state: Mapping[str, str] | None = None,
-    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None,
-    shapes: Given | None = None,
-    metric: str | None = None,
-    max_drop: float | None = None,
     target: str = "arm",
-    npu: NpuOptions | str | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    **more: Any,
 ) -> QuantizeResult:
     """Quantise a float ONNX model in QDQ form, and compare it with the float model layer by layer.
 
@@ -106,34 +137,10 @@ def quantize(
         data: Calibration samples, as for `accuracy`. None with `weights`: these need no samples, and the comparison is
             on random inputs.
         output: The .onnx file to write.
-        preprocess: Steps from an image to the input, as for `accuracy`.
-        weights: Type of the weights of matrix products where these alone are quantised: "int8" with a scale an output
-            channel, or "int4" with a scale a group.
-        activations: Type of the activations.
-        int16: Source nodes that read int16 where others read int8; so do others that read these tensors.
-        float16: Source nodes that compute in binary16, between casts of the written model.
-        group: Weights of int4 along the sum that share a scale; by default GROUP.
-        calibration: How the range of an activation follows from the samples.
-        correct: What loses less: "equalize" and "smooth" bring channels of the float model to like ranges, before a
-            product and behind a LayerNormalization; "bias" makes up for shifts of the mean; "round" rounds weights so
-            that results are nearest, not the weights.
-        keep_float: Source nodes that stay in float.
-        only: If given, all source nodes stay in float but these and those of `int16` and `float16`.
-        sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
-            Ethos-U85; the accuracy is against the model with all weights.
-        plugins: As for `compile`; onnxruntime calibrates without them.
-        values: As for `compile`; the written model does not have these inputs any more.
-        state: As for `accuracy`: samples are consecutive steps.
-        state_init: As for `accuracy`.
-        shapes: Input name → shape, for inputs with dynamic dimensions, which are static in what is written. With
-            `weights` the comparison alone is of these shapes.
-        metric: As for `accuracy`.
-        max_drop: Greatest drop of the metric from the float model, in QDQ form; layers are in int16, float16 or float32
-            for it, in the way that is the fastest by the estimates of kernels.
-        target: Profile that these estimates are for.
-        npu: An Ethos-U, as for `compile`: what it takes restricts that choice and is priced with it, by Vela's
-            estimates and hand-overs. The comparison is then of TOSA's numerics, as for `accuracy`.
+        options: Options in one record.
+        target: Profile that the estimates of kernels are for, with `max_drop`.
         progress: Called with each of STEPS as it begins; "search" is left out without `max_drop`.
+        more: Options by keyword, the attributes of `QuantizeOptions`.
 
     KeyboardInterrupt during a search for `max_drop`, and after it, is no error: it ends the step that is running, and
     the best choice so far is written. A comparison that it ends before its first sample tells of no samples.
@@ -143,61 +150,66 @@ def quantize(
         ModelError: There is nothing to prune or to quantise; onnxruntime cannot quantise the model, or it cannot be
             compiled, or its metric drops further even with all layers in float.
     """
-    _check_choices(calibration, activations, correct, sparsity)
-    _check_nodes(keep_float=keep_float, int16=int16, float16=float16, only=only)
-    how = _weight_only(weights, group)
+    o = gathered("quantize", QuantizeOptions, options, more, _TAKEN)
+    _check_choices(o)
+    _check_nodes(keep_float=o.keep_float, int16=o.int16, float16=o.float16, only=o.only)
+    how = _weight_only(o.weights, o.group)
     if how is not None:
         _refuse_activations(
-            calibration,
-            correct,
+            o.calibration,
+            o.correct,
             {
-                "--sparsity": sparsity is not None,
-                "--max-drop": max_drop is not None,
-                "int16": bool(int16) or activations != "int8",
-                "--float16": bool(float16),
-                "--npu": npu is not None,
+                "--sparsity": o.sparsity is not None,
+                "--max-drop": o.max_drop is not None,
+                "int16": bool(o.int16) or o.activations != "int8",
+                "--float16": bool(o.float16),
+                "--npu": o.npu is not None,
             },
         )
     source, path = Path(model), Path(output)
-    if data is None and (how is None or correct):
+    if data is None and (how is None or o.correct):
         raise UsageError(
-            f"--data: {'--correct takes' if correct else 'activations take'} calibration samples, an .npz with an "
+            f"--data: {'--correct takes' if o.correct else 'activations take'} calibration samples, an .npz with an "
             "array an input, or a folder of images; --weights int8 and int4 alone need none"
         )
     _check_files(source, data, path)
-    npu = NpuOptions(npu) if isinstance(npu, str) else npu
-    if max_drop is not None or npu is not None:
+    npu = NpuOptions(o.npu) if isinstance(o.npu, str) else o.npu
+    if o.max_drop is not None or npu is not None:
         resolve(target, None)  # a name that does not exist is told before any work
     if npu is not None:
         check_npu(npu)
     progress("quantize")
-    fixed = static_shapes(shapes, "quantize")
-    float_model = with_values(source, values or {})
-    arrays = _arrays(data, partial(_inputs, float_model, fixed), preprocess)
-    if only:
-        keep_float = [node for node in _others(float_model, only) if node not in {*int16, *float16}]
-    steps = Steps(state or {}, read_initial(state_init))
-    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,), weights=how, steps=steps)
-    whole = None if sparsity is None else make(float_model)
-    given, pruned = (float_model, ()) if sparsity is None else _pruned(float_model)
+    fixed = static_shapes(o.shapes, "quantize")
+    float_model = with_values(source, o.values or {})
+    arrays = _arrays(data, partial(_inputs, float_model, fixed), o.preprocess)
+    keep_float = o.keep_float
+    if o.only:
+        keep_float = [node for node in _others(float_model, o.only) if node not in {*o.int16, *o.float16}]
+    steps = Steps(o.state or {}, read_initial(o.state_init))
+    make = partial(
+        Quantizer, samples=arrays, method=o.calibration, choices=(fixed,), weights=how, steps=steps
+    )
+    whole = None if o.sparsity is None else make(float_model)
+    given, pruned = (float_model, ()) if o.sparsity is None else _pruned(float_model)
     quantizer = make(
         given,
         keep_float=keep_float,
-        corrections=correct,
+        corrections=o.correct,
         pruned_from=whole,
-        activations=activations,
-        int16=int16,
-        float16=float16,
+        activations=o.activations,
+        int16=o.int16,
+        float16=o.float16,
     )
-    judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
-    if state or state_init is not None:
+    # What is wrong with the metric is told before any work.
+    judged = chosen_metric(o.metric, arrays, quantizer.samples)
+    if o.state or o.state_init is not None:
         with_states(import_onnx(quantizer.float_model(fixed)), steps.pairs, steps.initial)
-    gate = Gate(max_drop=max_drop)
+    gate = Gate(max_drop=o.max_drop)
     gate.check(None if judged is None else judged.name, quantizer.samples)
     # It measures the float model, which tells what is wrong with a function of the user's.
     judge = None if judged is None else _judge(quantizer, whole or quantizer, fixed, judged, gate, steps)
     mixed = None
-    if max_drop is not None and judge is not None:
+    if o.max_drop is not None and judge is not None:
         progress("search")
         mixed = _mixed(quantizer, (whole or quantizer).float_model(fixed), fixed, judge, gate, target, npu)
     chosen = ((), (), ()) if mixed is None else (mixed.nodes, mixed.int16_nodes, mixed.float16_nodes)
@@ -219,7 +231,7 @@ def quantize(
     progress("compare")
     with temporary() as folder:
         against = float_model
-        if {"equalize", "smooth"} & set(correct):
+        if {"equalize", "smooth"} & set(o.correct):
             # Channels that were rescaled are compared with those of a float model that has them so, too.
             against = _written(quantizer.float_model(fixed), folder / source.name)
         try:
@@ -227,11 +239,11 @@ def quantize(
                 _written(made, folder / "quantized" / path.name),
                 against,
                 arrays,
-                metric=metric,
-                plugins=plugins,
-                shapes=shapes,
-                state=state,
-                state_init=state_init,
+                metric=o.metric,
+                plugins=o.plugins,
+                shapes=o.shapes,
+                state=o.state,
+                state_init=o.state_init,
                 npu=npu,
                 target=None if npu is None else target,
             )
@@ -245,16 +257,13 @@ def quantize(
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
 
 
-def _check_choices(
-    calibration: Method, activations: ActivationType, correct: Sequence[Correction], sparsity: Sparsity | None
-) -> None:
-    check_choice("calibration", calibration, Method)
-    check_choice("activations", activations, ActivationType)
-    for each in correct:
+def _check_choices(options: QuantizeOptions) -> None:
+    check_choice("activations", options.activations, ActivationType)
+    for each in options.correct:
         check_choice("correct", each, Correction)
-    if sparsity is not None:
-        check_choice("sparsity", sparsity, Sparsity)
-        _refuse_rescaling(correct)
+    if options.sparsity is not None:
+        check_choice("sparsity", options.sparsity, Sparsity)
+        _refuse_rescaling(options.correct)
 
 
 def _check_nodes(**options: Sequence[str]) -> None:

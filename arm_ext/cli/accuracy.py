@@ -6,22 +6,20 @@ from typing import Any
 
 import click
 
-from arm_ext.cli.console import Share, check_outputs, given_shapes, progress, write_views
+from arm_ext.cli.console import Share, check_outputs, progress, write_views
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import (
-    given_states,
-    given_values,
+    given_options,
     plugin_option,
     sample_state_options,
     trust_option,
     value_option,
 )
-from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.npu_options import NpuCommand, npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.errors import InternalError, ModelError, UsageError
-from arm_ext.shapes.given import Dim
 
 WRITTEN = (".html", ".json", ".csv")
 """Endings of --output, which choose the format."""
@@ -100,24 +98,11 @@ def accuracy(
     model: Path,
     against: Path | None,
     data: Path,
-    preprocess: Path | None,
-    board: str | None,
-    target: str | None,
-    metric: str | None,
-    min_sqnr: float | None,
-    least: tuple[str, float] | None,
-    max_drop: float | None,
     bisect: bool,
-    trust: bool,
-    plugins: tuple[Path, ...],
-    values: tuple[tuple[str, str], ...],
-    states: tuple[tuple[str, str], ...],
-    state_init: Path | None,
-    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     outputs: tuple[Path, ...],
     whole: bool,
     as_json: bool,
-    **npu: Any,
+    **given: Any,
 ) -> None:
     """Tell where MODEL, quantised, loses accuracy against the float model that it was made of.
 
@@ -127,16 +112,14 @@ def accuracy(
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model
     that misses the bound exits with 1. With --npu the chain goes on to a functional model of the NPU, region by region.
     """
-    check_outputs(
-        outputs,
-        WRITTEN,
-        [path for path in (model, against, data, preprocess, state_init) if path is not None],
-    )
-    if least is not None and metric not in (None, least[0]):
-        raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
+    read = [model, against, data, given["preprocess"], given["state_init"]]
+    check_outputs(outputs, WRITTEN, [path for path in read if path is not None])
+    min_sqnr, least, max_drop = (given.pop(name) for name in ("min_sqnr", "least", "max_drop"))
+    if least is not None and given["metric"] not in (None, least[0]):
+        raise UsageError(f"--min {least[0]} is of another metric than --metric {given['metric']}; name one")
     if bisect and least is None and max_drop is None:
         raise UsageError("--bisect needs a bound that is to hold: give --max-drop or --min")
-    metric = metric or (least[0] if least else None)
+    given["metric"] = given["metric"] or (least[0] if least else None)
     load_tvm()
     interrupt_on_signals()  # what was compared so far is told
     # Not above: they load TVM, for which --help need not wait.
@@ -148,24 +131,9 @@ def accuracy(
 
     gate = Gate(min_sqnr, least, max_drop)
     with progress("comparing", STEPS) as step:
+        of_search = gate if bisect else None
         report = measure(
-            model,
-            against,
-            data,
-            preprocess=preprocess,
-            board=board,
-            target=target,
-            metric=metric,
-            gate=gate,
-            bisect=gate if bisect else None,
-            npu=read_npu_options(npu),
-            plugins=plugins,
-            values=given_values(values),
-            state=given_states(states),
-            state_init=state_init,
-            shapes=given_shapes(shapes),
-            trust=trust,
-            progress=step,
+            model, against, data, gate=gate, bisect=of_search, progress=step, **given_options(given)
         )
     document = report.model_dump_json(indent=2)
     views = {".html": lambda: html(report), ".csv": lambda: comma_separated(report)}

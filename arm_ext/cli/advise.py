@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from arm_ext.cli.console import NAMES, Number, check_outputs, given_shapes, progress, write_views
+from arm_ext.cli.console import NAMES, Number, check_outputs, progress, write_views
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
-from arm_ext.cli.model_options import given_values, model_options
+from arm_ext.cli.model_options import given_options, model_options
 from arm_ext.cli.npu_options import CPU_MHZ
 from arm_ext.cli.options import board_option, json_option, target_options, views_option
 from arm_ext.cli.path_type import PATH
@@ -20,7 +20,6 @@ from arm_ext.common.errors import EnvError, InternalError, UsageError
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.ethosu.options import HANDOVER_US, NpuOptions
 from arm_ext.frontends.onnx.external_files import with_external_files
-from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
     from arm_ext.report.advice.failure import Failure
@@ -35,6 +34,10 @@ _ENDINGS = (".yaml", ".yml")
 # Options for builds that are measured, which no NPU is; and those for NPUs.
 _MEASURED = {"board": "--board", "tuned": "--tuned", "max_error": "--max-error", "applied": "--apply"}
 _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "--output"}
+
+
+_OF_MEASURE = ("board", "tuned", "max_error")
+"""Options of what is measured; estimates for NPUs have no use for them."""
 
 
 @click.command()
@@ -97,10 +100,6 @@ _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "-
 @json_option()
 def advise(
     model: Path,
-    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
-    board: str,
-    tuned: Path | None,
-    max_error: float,
     applied: Path | None,
     npus: tuple[str, ...] | None,
     measured: bool,
@@ -108,7 +107,7 @@ def advise(
     handover_us: float,
     outputs: tuple[Path, ...],
     as_json: bool,
-    **both: Any,
+    **given: Any,
 ) -> None:
     """Find what makes MODEL faster: build and measure other options of compile, and changes of the model.
 
@@ -122,10 +121,15 @@ def advise(
         raise UsageError(f"--npu names no accelerator; name some, or all: --npu {_ALL}")
     npu = _accelerator(npus, cpu_mhz, handover_us) if measured else None
     _refuse_options_of_other(npus is not None, measured)
-    read = [path for path in (model, both["preprocess"], both["quantize"], tuned) if path is not None]
-    both["shapes"], both["values"] = given_shapes(shapes), given_values(both["values"])
+    read = [
+        path
+        for path in (model, *(given[name] for name in ("preprocess", "quantize", "tuned")))
+        if path is not None
+    ]
+    options = given_options(given)
     if npus is not None and npu is None:
         check_outputs(outputs, WRITTEN, read)
+        both = {name: value for name, value in options.items() if name not in _OF_MEASURE}
         prices = _price(model, () if npus == (_ALL,) else npus, cpu_mhz, handover_us, both)
         _show_prices(prices, outputs, as_json=as_json)
         return
@@ -133,7 +137,7 @@ def advise(
         if applied.suffix not in _ENDINGS:
             raise UsageError(f"{applied}: --apply writes options in YAML; name a file that ends with .yaml")
         refuse_inputs(checked_file(applied, "--apply"), "--apply", with_external_files(read))
-    report = _measure(model, board, tuned, max_error, npu, both)
+    report = _measure(model, npu, options)
     _show(report, applied, as_json=as_json)
 
 
@@ -162,22 +166,15 @@ def _refuse_options_of_other(npu: bool, measured: bool) -> None:
             )
 
 
-def _measure(
-    model: Path,
-    board: str,
-    tuned: Path | None,
-    max_error: float,
-    npu: NpuOptions | None,
-    both: Mapping[str, Any],
-) -> "AdviceReport":
-    """Build and measure alternatives; `both` are the arguments in common with `_price`."""
+def _measure(model: Path, npu: NpuOptions | None, options: Mapping[str, Any]) -> "AdviceReport":
+    """Build and measure alternatives."""
     load_tvm()
     # Imported here, since it loads TVM, which --help does not need.
     from arm_ext.api.advise import STEPS
     from arm_ext.api.advise import advise as find
 
     with progress("advising", STEPS) as step:
-        return find(model, board=board, tuned=tuned, npu=npu, max_error=max_error, progress=step, **both)
+        return find(model, npu=npu, progress=step, **options)
 
 
 def _show(report: "AdviceReport", applied: Path | None, *, as_json: bool) -> None:

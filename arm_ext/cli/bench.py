@@ -3,13 +3,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from arm_ext.cli.console import columns, given_shapes, progress, prose
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import given_values, plugin_option, value_option
+from arm_ext.cli.model_options import given_options, plugin_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import UsageError
@@ -17,7 +17,6 @@ from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.peers.comparison import Comparison
 from arm_ext.measure.threads import ThreadReport
 from arm_ext.measure.times import TimeReport
-from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
     from arm_ext.api.bench import Report
@@ -69,15 +68,11 @@ def bench(
     package: Path,
     board: str,
     against: str | None,
-    target: str | None,
-    mattr: str | None,
-    plugins: tuple[Path, ...],
-    values: tuple[tuple[str, str], ...],
     onnxruntime_model: Path | None,
     litert_model: Path | None,
     threads: int,
-    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Measure PACKAGE on a board.
 
@@ -88,8 +83,8 @@ def bench(
     from arm_ext.api.bench import BucketReports
     from arm_ext.api.bench import bench as measure
 
-    given = {"onnxruntime": onnxruntime_model, "litert": litert_model}
-    models = {name: file for name, file in given.items() if file is not None}
+    files = {"onnxruntime": onnxruntime_model, "litert": litert_model}
+    models = {name: file for name, file in files.items() if file is not None}
     report: Report | BucketReports | Comparison
     if against is not None and threads > 1:
         raise UsageError("--against compares on one thread; leave out --threads")
@@ -97,25 +92,14 @@ def bench(
         from arm_ext.api.compare import compare, steps
 
         with progress("counting", steps(against)) as step:
-            report = compare(
-                package,
-                against,
-                board,
-                target=target,
-                mattr=mattr,
-                plugins=plugins,
-                values=given_values(values),
-                shapes=given_shapes(shapes),
-                models=models,
-                progress=step,
-            )
-    elif target or mattr or plugins or values or models:
+            report = compare(package, against, board, models=models, progress=step, **given_options(given))
+    elif models or any(given[name] for name in ("target", "mattr", "plugins", "values")):
         raise UsageError(
             "--target, --mattr, --plugin, --value and a model for another runtime are for --against, which compiles a "
             "model file; a package is compiled"
         )
     else:
-        report = measure(package, board, threads=threads, shapes=given_shapes(shapes))
+        report = measure(package, board, threads=threads, shapes=given_shapes(given["shapes"]))
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     elif isinstance(report, Comparison):

@@ -3,7 +3,7 @@
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,22 +13,19 @@ from arm_ext.api import digits
 from arm_ext.cli.config_option import config_option
 from arm_ext.cli.console import columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import given_states, given_values, model_options, state_options
-from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.model_options import given_options, given_states, given_values, model_options, state_options
+from arm_ext.cli.npu_options import NpuCommand, npu_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.several_models import by_model, check_several
-from arm_ext.common.errors import UsageError
 from arm_ext.common.timings import Section, whole_process
-from arm_ext.package.manifest import Manifest, Method, Precision
+from arm_ext.package.manifest import Manifest, Precision
 from arm_ext.quantization.accuracy import describe
 from arm_ext.shapes.given import Dim, static_shapes
 
 if TYPE_CHECKING:
     from arm_ext.api.compile import CompileResult
     from arm_ext.api.compile_library import LibraryModel, LibraryResult
-    from arm_ext.api.options import Emit
-    from arm_ext.clibrary.library import Weights
 
 SCHEMA_VERSION = 1
 _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the point
@@ -154,35 +151,10 @@ def compile(
     models: tuple[Path, ...],
     target: str,
     output: Path | None,
-    emit: "Emit",
-    weights: "Weights",
-    threads: int,
-    memory: str | None,
-    mattr: str | None,
-    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
-    preprocess: Path | None,
-    values: tuple[tuple[str, str], ...],
-    random: str | None,
-    states: tuple[tuple[str, str], ...],
-    state_init: Path | None,
-    quantize: Path | None,
-    trust: bool,
-    plugins: tuple[Path, ...],
-    calibration: Method,
-    precision: Precision,
-    winograd: bool,
-    without: tuple[str, ...],
-    memory_budget: int | None,
-    inputs: Path | None,
-    dump_phases: Path | None,
-    tuned: Path | None,
     save_node: str | None,
-    force: bool,
-    cc: str | None,
-    cache: bool,
     timings: bool,
     as_json: bool,
-    **npu: Any,
+    **given: Any,
 ) -> None:
     """Compile MODEL (ONNX, TFLite, StableHLO or a .pt2 of torch.export, float or quantised) into a package.
 
@@ -192,15 +164,7 @@ def compile(
     """
     model = models[0] if models else None
     if len(models) > 1:
-        refused = {
-            "--preprocess": preprocess,
-            "--state-init": state_init,
-            "--quantize": quantize,
-            "--inputs": inputs,
-            "--save-node": save_node,
-            "--dump-phases": dump_phases,
-        }
-        check_several(models, emit, output, refused)
+        check_several(models, given["emit"], output, _of_one(given, save_node))
     load_tvm()
     # Not above: they load TVM, onnx and torch, for which --help need not wait.
     from arm_ext.api.compile import STEPS
@@ -210,56 +174,43 @@ def compile(
 
     source = model or digits.model_path()
     if save_node is not None:
-        save(source, save_node, output, static_shapes(given_shapes(shapes), "--save-node"), as_json)
+        save(source, save_node, output, static_shapes(given_shapes(given["shapes"]), "--save-node"), as_json)
         return
-    folder = output or Path(source.stem + ("-c" if emit == "c-library" else ".armpkg"))
-    of_each: dict[str, Any] = {
-        "weights": weights,
-        "threads": threads,
-        "memory": memory,
-        "mattr": mattr,
-        "trust": trust,
-        "plugins": plugins,
-        "precision": precision,
-        "winograd": winograd,
-        "without": without,
-        "npu": read_npu_options(npu),
-        "tuned": tuned,
-        "memory_budget": memory_budget,
-        "force": force,
-        "cc": cc,
-        "cache": cache,
-    }
     if len(models) > 1:
-        if random is not None:
-            raise UsageError("--random is for one model; replace the random numbers of several before")
-        parts = _library_models(models, shapes, values, states)
+        parts = _library_models(models, *(given.pop(name) for name in ("shapes", "values", "states")))
+        of_all = {name: value for name, value in given_options(given).items() if name not in _OF_ONE.values()}
         with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
-            library = compile_library(parts, target, folder, progress=step, **of_each)
+            library = compile_library(parts, target, output or "", progress=step, **of_all)
         _show_library(library, spent if timings else None, as_json=as_json)
         return
+    folder = output or Path(source.stem + ("-c" if given["emit"] == "c-library" else ".armpkg"))
+    if not (given["inputs"] or model or given["preprocess"]):
+        given["inputs"] = [digits.held_out()[0][:1]]
     with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
-        result = compile_model(
-            source,
-            target,
-            folder,
-            **of_each,
-            emit=emit,
-            shapes=given_shapes(shapes),
-            values=given_values(values),
-            random=random,
-            preprocess=preprocess,
-            state=given_states(states),
-            state_init=state_init,
-            quantize=quantize,
-            calibration=calibration,
-            inputs=inputs or (None if model or preprocess else [digits.held_out()[0][:1]]),
-            dump_phases=dump_phases,
-            progress=step,
-        )
+        result = compile_model(source, target, folder, progress=step, **given_options(given))
     _show(result, spent if timings else None, as_json=as_json)
-    if model is None and not as_json and emit == "package":
+    if model is None and not as_json and given["emit"] == "package":
         click.echo(_accuracy_hint(folder))
+
+
+_OF_ONE = {
+    "--preprocess": "preprocess",
+    "--state-init": "state_init",
+    "--quantize": "quantize",
+    "--inputs": "inputs",
+    "--dump-phases": "dump_phases",
+    "--random": "random",
+    "--calibration": "calibration",
+    "--emit": "emit",
+}
+"""Options of one model, which a library of several does not take as a whole."""
+
+
+def _of_one(given: Mapping[str, Any], save_node: str | None) -> dict[str, object]:
+    """Return the options that are for one model, and what was given for them."""
+    chosen = {option: given[name] for option, name in _OF_ONE.items()}
+    del chosen["--calibration"], chosen["--emit"]  # which have defaults
+    return {**chosen, "--save-node": save_node}
 
 
 def _library_models(

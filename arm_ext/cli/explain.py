@@ -5,20 +5,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from arm_ext.cli.console import command, given_shapes, progress
+from arm_ext.cli.console import command, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import given_values, model_options
+from arm_ext.cli.model_options import given_options, model_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.text import counted, wrapped
-from arm_ext.package.manifest import Method
 from arm_ext.report.explanation import ExplainReport, NodeReport, RuleReport, Unapplied
 from arm_ext.report.npu import NpuReport
-from arm_ext.shapes.given import Dim
 from schedules.diagnostic import Diagnostic
 
 # A page for a model, a screen for a rule: what is left out is counted, and stands in --json.
@@ -56,17 +55,8 @@ def explain(
     rule: str | None,
     node: str | None,
     everything: bool,
-    target: str,
-    mattr: str | None,
-    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
-    preprocess: Path | None,
-    quantize: Path | None,
-    trust: bool,
-    plugins: tuple[Path, ...],
-    values: tuple[tuple[str, str], ...],
-    calibration: Method,
-    npu: str | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Tell what each rewrite did to MODEL (ONNX, TFLite, StableHLO or a .pt2 file), and where and why it did not.
 
@@ -86,30 +76,15 @@ def explain(
     from arm_ext.api.explain import explain as explain_model
 
     with progress("explaining", STEPS) as step:
-        report = explain_model(
-            model,
-            rule,
-            node,
-            target=target,
-            mattr=mattr,
-            shapes=given_shapes(shapes),
-            preprocess=preprocess,
-            quantize=quantize,
-            trust=trust,
-            plugins=plugins,
-            values=given_values(values),
-            calibration=calibration,
-            npu=npu,
-            progress=step,
-        )
+        report = explain_model(model, rule, node, progress=step, **given_options(given))
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     else:
-        again = f"{command('explain')} {model}{_given_options()}"
+        again = f"{command('explain')} {model}{_typed_options()}"
         click.echo("\n".join(_text(report, again, rule, everything=everything)))
 
 
-def _given_options() -> str:
+def _typed_options() -> str:
     """Return the options of the command line that decide what is explained, as one would type them again."""
     context = click.get_current_context()
     said = ""

@@ -2,12 +2,13 @@
 """Options for changes that a verb makes to a model first."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import click
 
-from arm_ext.cli.console import Pair
+from arm_ext.cli.console import Pair, given_shapes
+from arm_ext.cli.npu_options import NPU_OPTIONS, read_npu_options
 from arm_ext.cli.options import Option, option_group
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.errors import UsageError
@@ -129,3 +130,27 @@ def given_states(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     if len(states) < len(pairs):
         raise UsageError("--state names an input twice; an input has one next value")
     return states
+
+
+def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a command line as the API's functions take them.
+
+    Args:
+        given: Name of the option's value → the value, as click has it. Others than --shape, --value, --state and those
+            of an NPU are returned as they are.
+
+    Raises:
+        UsageError: A shape, a value or a state is wrong, or options of an NPU do not go together.
+    """
+    found = dict(given)
+    if "accelerator" in found:
+        npu = {name: found.pop(name) for name in NPU_OPTIONS if name in found}
+        found["npu"] = read_npu_options(npu)
+    for name, option, read in (
+        ("shapes", "shapes", given_shapes),
+        ("values", "values", given_values),
+        ("states", "state", given_states),
+    ):
+        if name in found:
+            found[option] = read(found.pop(name))
+    return found

@@ -2,6 +2,7 @@
 """The options of `arm-ext compile` that are for an NPU."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, get_args
 
 import click
@@ -105,6 +106,10 @@ npu_options = option_group(
     ),
 )
 """Decorator that adds the options of the NPU to a command."""
+
+
+NPU_OPTIONS = tuple(each.name for each in fields(NpuOptions))
+"""Names of the values of these options."""
 
 
 def read_npu_options(given: Mapping[str, Any]) -> NpuOptions | None:

@@ -2,13 +2,13 @@
 """`arm-ext profile`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from arm_ext.cli.console import check_outputs, given_shapes, progress, write_views
+from arm_ext.cli.console import check_outputs, progress, write_views
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import given_values, plugin_option, trust_option, value_option
+from arm_ext.cli.model_options import given_options, plugin_option, trust_option, value_option
 from arm_ext.cli.options import board_option, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
@@ -17,7 +17,6 @@ from arm_ext.common.errors import UsageError
 from arm_ext.common.json_record import parsed
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.regular_file import UnreadableError, read_regular
-from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
     from arm_ext.report.profile.record import ProfileReport
@@ -60,17 +59,12 @@ _PROFILE_BYTES = 1 << 27  # many times what a profile gets
 @json_option()
 def profile(
     model: Path,
-    board: str,
-    target: str | None,
-    trust: bool,
-    plugins: tuple[Path, ...],
-    values: tuple[tuple[str, str], ...],
-    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     cores: str | None,
     outputs: tuple[Path, ...],
     compare: Path | None,
     whole: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Show what each kernel call of MODEL costs, and what bounds it.
 
@@ -115,18 +109,7 @@ def profile(
             if name == "measure":  # what is measured is kept
                 interrupt_on_signals()
 
-        report = measure(
-            model,
-            board,
-            target=target,
-            plugins=plugins,
-            values=given_values(values),
-            shapes=given_shapes(shapes),
-            trust=trust,
-            cores=pinned,
-            progress=begin,
-            keep=show,
-        )
+        report = measure(model, cores=pinned, progress=begin, keep=show, **given_options(given))
     show(report)
 
 

@@ -6,23 +6,24 @@ from typing import Any, get_args
 
 import click
 
-from arm_ext.cli.console import NAMES, Share, given_shapes, progress
+from arm_ext.cli.console import NAMES, Share, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import (
     calibration_option,
-    given_states,
-    given_values,
+    given_options,
     plugin_option,
     sample_state_options,
     value_option,
 )
-from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.npu_options import NpuCommand, npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.common.errors import InternalError, UsageError
-from arm_ext.package.manifest import ActivationType, Correction, Method, Sparsity, WeightType
-from arm_ext.shapes.given import Dim
+from arm_ext.package.manifest import ActivationType, Correction, Sparsity, WeightType
+
+_LISTS = ("int16", "float16", "keep_float", "only")
+"""Options that take lists of nodes and may be given several times."""
 
 
 @click.command(cls=NpuCommand)
@@ -109,29 +110,11 @@ from arm_ext.shapes.given import Dim
 def quantize(
     model: Path,
     data: Path | None,
-    preprocess: Path | None,
     output: Path,
-    weights: WeightType | None,
-    activations: ActivationType,
-    int16: tuple[tuple[str, ...], ...],
-    float16: tuple[tuple[str, ...], ...],
-    group: int | None,
-    calibration: Method,
     corrections: tuple[tuple[Correction, ...], ...],
-    keep_float: tuple[tuple[str, ...], ...],
-    only: tuple[tuple[str, ...], ...],
-    sparsity: Sparsity | None,
-    metric: str | None,
-    max_drop: float | None,
-    target: str,
-    plugins: tuple[Path, ...],
-    values: tuple[tuple[str, str], ...],
-    states: tuple[tuple[str, str], ...],
-    state_init: Path | None,
-    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     whole: bool,
     as_json: bool,
-    **npu: Any,
+    **given: Any,
 ) -> None:
     """Quantise MODEL, a float ONNX model, to int8 in QDQ form, and tell which layers lose accuracy.
 
@@ -146,33 +129,10 @@ def quantize(
     from arm_ext.api.quantize import quantize as make
     from arm_ext.report.accuracy.views import npu_link, text
 
+    correct = [each for names in corrections for each in names]
+    given |= {name: [node for nodes in given[name] for node in nodes] for name in _LISTS}
     with progress("quantising", STEPS) as step:
-        result = make(
-            model,
-            data,
-            output,
-            preprocess=preprocess,
-            weights=weights,
-            activations=activations,
-            int16=[name for names in int16 for name in names],
-            float16=[name for names in float16 for name in names],
-            group=group,
-            calibration=calibration,
-            correct=[each for names in corrections for each in names],
-            keep_float=[name for names in keep_float for name in names],
-            only=[name for names in only for name in names],
-            sparsity=sparsity,
-            metric=metric,
-            max_drop=max_drop,
-            target=target,
-            npu=read_npu_options(npu),
-            plugins=plugins,
-            values=given_values(values),
-            state=given_states(states),
-            state_init=state_init,
-            shapes=given_shapes(shapes),
-            progress=step,
-        )
+        result = make(model, data, output, correct=correct, progress=step, **given_options(given))
     click.echo(result.accuracy.model_dump_json(indent=2) if as_json else text(result.accuracy, whole=whole))
     if (link := result.accuracy.npu) is not None and not link.equal:
         raise InternalError("\n".join(["the NPU does not compute our integers", *npu_link(link)]))

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext tune`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from arm_ext.cli.console import command, given_shapes
+from arm_ext.cli.console import command
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
-from arm_ext.cli.model_options import given_values, model_options
+from arm_ext.cli.model_options import given_options, model_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
-from arm_ext.package.manifest import Method, Precision
-from arm_ext.shapes.given import Dim, dims_text
+from arm_ext.package.manifest import Precision
+from arm_ext.shapes.given import dims_text
 
 if TYPE_CHECKING:
     from arm_ext.tune.report import TuneReport
@@ -84,25 +85,10 @@ _DB = "tuning"
 def tune(
     model: Path,
     target: str,
-    mattr: str | None,
-    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
-    preprocess: Path | None,
-    quantize: Path | None,
-    trust: bool,
-    plugins: tuple[Path, ...],
-    values: tuple[tuple[str, str], ...],
-    calibration: Method,
-    precision: Precision,
     db: Path,
-    board: str,
-    budget: float | None,
-    trials: int | None,
     tasks: str | None,
-    seed: int,
-    jobs: int | None,
-    rerank: str | None,
-    top: int,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Try other parameters for the kernels of MODEL, and record what is faster than without tuning.
 
@@ -118,43 +104,17 @@ def tune(
             model,
             target,
             db,
-            mattr=mattr,
-            shapes=given_shapes(shapes),
-            preprocess=preprocess,
-            quantize=quantize,
-            trust=trust,
-            plugins=plugins,
-            values=given_values(values),
-            calibration=calibration,
-            precision=precision,
-            board=board,
-            jobs=jobs,
-            budget=budget,
-            trials=trials,
             tasks=tasks.split(",") if tasks else (),
-            seed=seed,
-            rerank=rerank,
-            top=top,
             on_start=on_start,
             on_progress=on_progress,
+            **given_options(given),
         )
     if as_json:
         click.echo(report.model_dump_json(indent=2))
         return
     legend = f"\n\n{BOUND}" if report.unit == "cycles" else ""
     click.echo(f"{table_of_tasks(report)}{legend}\n\n{_summary(report)}")
-    given = {
-        "--mattr=": mattr,
-        "--preprocess ": preprocess,
-        "--quantize ": quantize,
-        "--calibration ": calibration if quantize else None,
-        "--precision ": precision if precision != "fp32" else None,
-    }
-    flags = "".join(f" --shape {quote(f'{name}={dims_text(dims)}')}" for name, dims in shapes)
-    flags += "".join(f" --plugin {quote(str(path))}" for path in plugins)
-    flags += "".join(f" --value {quote(f'{name}={text}')}" for name, text in values)
-    flags += "".join(f" {option}{value}" for option, value in given.items() if value) + " --trust" * trust
-    click.echo(f"\nUse it:\n  {command('compile')} {model} --target {target}{flags} --tuned {db}")
+    click.echo(f"\nUse it:\n  {command('compile')} {model} --target {target}{_flags(given)} --tuned {db}")
 
 
 def _summary(report: "TuneReport") -> str:
@@ -172,3 +132,19 @@ def _summary(report: "TuneReport") -> str:
         "records in": str(Path(report.db).resolve()) + ("; --db names another folder" * (report.db == _DB)),
     }
     return "\n".join(f"{name:<18}{value}" for name, value in rows.items())
+
+
+def _flags(given: Mapping[str, Any]) -> str:
+    """Return the options by which `compile` reads the model as it was tuned."""
+    texts = {
+        "--mattr=": given["mattr"],
+        "--preprocess ": given["preprocess"],
+        "--quantize ": given["quantize"],
+        "--calibration ": given["calibration"] if given["quantize"] else None,
+        "--precision ": given["precision"] if given["precision"] != "fp32" else None,
+    }
+    flags = "".join(f" --shape {quote(f'{name}={dims_text(dims)}')}" for name, dims in given["shapes"])
+    flags += "".join(f" --plugin {quote(str(path))}" for path in given["plugins"])
+    flags += "".join(f" --value {quote(f'{name}={text}')}" for name, text in given["values"])
+    flags += "".join(f" {option}{value}" for option, value in texts.items() if value)
+    return f"{flags} --trust" if given["trust"] else flags
