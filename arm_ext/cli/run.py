@@ -91,12 +91,11 @@ def run(
     package: Path,
     board: str,
     inputs: tuple[_Input, ...],
-    output: Path | None,
-    force: bool,
     check: bool,
     accuracy: Path | None,
     steps: int | None,
     as_json: bool,
+    **written: Any,
 ) -> None:
     """Run PACKAGE on a board."""
     load_tvm()
@@ -105,7 +104,8 @@ def run(
     names = [given.name for given in inputs]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise UsageError(f"--input {twice[0]} stands twice; an input has one file, with all its steps")
-    folder = None if output is None else _output(output, package, inputs, force)
+    output: Path | None = written["output"]
+    folder = None if output is None else _output(output, package, inputs, written["force"])
     opened = load_package(package)
     if accuracy is not None:
         if given := [
