@@ -14,6 +14,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.refuse import refuse_unknown_inputs
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.importer import read_onnx
+from arm_ext.frontends.onnx.open_sizes import FIXED
 from arm_ext.frontends.onnx.random import choose_random
 
 
@@ -33,8 +34,9 @@ def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.Arr
     inputs = {value.name: value for value in runtime_inputs(proto.graph)}
     refuse_unknown_inputs(values, inputs, "--value")
     for each, numbers in values.items():
-        constant = _constant(inputs[each], np.asarray(numbers))
-        proto.graph.initializer.append(numpy_helper.from_array(constant, each))
+        constant = numpy_helper.from_array(_constant(inputs[each], np.asarray(numbers)), each)
+        constant.metadata_props.add(key=FIXED, value="")
+        proto.graph.initializer.append(constant)
     kept = [value for value in proto.graph.input if value.name not in values]
     del proto.graph.input[:]
     proto.graph.input.extend(kept)

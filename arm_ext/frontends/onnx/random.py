@@ -20,8 +20,10 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.limits import Site, check_tensor
 from arm_ext.frontends.onnx.check import name_contrib
+from arm_ext.frontends.onnx.cut import cut
 from arm_ext.frontends.onnx.expansion import domain_of
 from arm_ext.frontends.onnx.nested import name_of
+from arm_ext.frontends.onnx.open_sizes import SourceGraph, refuse_data_sizes
 from arm_ext.frontends.onnx.shapes import fold_shapes
 from arm_ext.frontends.onnx.weights import without_weights
 
@@ -84,8 +86,12 @@ def choose_random(proto: onnx.ModelProto, name: str, choice: str) -> None:
             node.metadata_props.add(key=_KEY, value=f"{seed[1] if seed else 'zeros'} {stream}")
 
 
-def draw_random(proto: onnx.ModelProto) -> None:
+def draw_random(proto: onnx.ModelProto, source: SourceGraph) -> None:
     """Replace nodes that `choose_random` marked by constants, in place; input shapes are static.
+
+    Args:
+        proto: The model.
+        source: Its graph as its file has it, for messages.
 
     Raises:
         ModelError: The shape of such a node is not known.
@@ -98,15 +104,18 @@ def draw_random(proto: onnx.ModelProto) -> None:
     ]
     if not marked:
         return
-    types = _types(proto)
+    graph = _with_shapes(proto)
+    types = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
     for node, choice in marked:
         ty = types.get(node.output[0])
-        dims = None if ty is None or not ty.HasField("shape") else [dim.dim_value for dim in ty.shape.dim]
-        if ty is None or dims is None or not all(dim.HasField("dim_value") for dim in ty.shape.dim):
+        if ty is None or not _has_sizes(ty):
+            parts = cut(graph)
+            refuse_data_sizes(source, graph, [*parts.before, *parts.decisions], proto.graph.name)
             raise ModelError(
-                f"{node.op_type} node '{name_of(node)}' draws as many numbers as the data decides: choose `--random "
-                "input`, or give the sizes that decide it by --shape and --value"
+                f"how many numbers {node.op_type} node '{name_of(node)}' draws is not known: choose `--random input`, "
+                f"and give the size by --shape '{node.output[0]}=…'"
             )
+        dims = [dim.dim_value for dim in ty.shape.dim]
         check_tensor(Site(node.op_type, name_of(node)), "its result", dims, 4)
         dtype = helper.tensor_dtype_to_np_dtype(ty.elem_type)
         values = _values(node, choice, tuple(dims)).astype(dtype)
@@ -114,12 +123,16 @@ def draw_random(proto: onnx.ModelProto) -> None:
         proto.graph.node.remove(node)
 
 
-def _types(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
-    """Return the types of a model's values as far as shapes decide them."""
+def _with_shapes(proto: onnx.ModelProto) -> onnx.GraphProto:
+    """Return a model's graph without weights, with the shapes of its values as far as input shapes decide them."""
     model = without_weights(proto)
     name_contrib(model)
     fold_shapes(model, proto.graph.name)
-    return {value.name: value.type.tensor_type for value in (*model.graph.value_info, *model.graph.output)}
+    return model.graph
+
+
+def _has_sizes(ty: onnx.TypeProto.Tensor) -> bool:
+    return ty.HasField("shape") and all(dim.HasField("dim_value") for dim in ty.shape.dim)
 
 
 def _values(node: NodeProto, choice: str, shape: tuple[int, ...]) -> Array:
