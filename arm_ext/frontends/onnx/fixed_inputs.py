@@ -15,7 +15,7 @@ from arm_ext.frontends.common.refuse import refuse_unknown_inputs
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.importer import read_onnx
 from arm_ext.frontends.onnx.open_sizes import FIXED
-from arm_ext.frontends.onnx.random import choose_random
+from arm_ext.frontends.onnx.random import GivenSizes, choose_random
 
 
 def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
@@ -43,7 +43,9 @@ def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.Arr
     return proto
 
 
-def with_random(model: str | Path | onnx.ModelProto, choice: str) -> onnx.ModelProto:
+def with_random(
+    model: str | Path | onnx.ModelProto, choice: str, sizes: GivenSizes | None = None
+) -> onnx.ModelProto:
     """Return an ONNX model in which random numbers are replaced as `choose_random` says.
 
     Raises:
@@ -51,7 +53,7 @@ def with_random(model: str | Path | onnx.ModelProto, choice: str) -> onnx.ModelP
     """
     proto, name, _ = read_onnx(model)
     proto.graph.name = name
-    choose_random(proto, name, choice)
+    choose_random(proto, name, choice, sizes)
     return proto
 
 
