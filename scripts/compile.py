@@ -4,4 +4,5 @@
 
 from door import enter
 
-enter("compile")
+if __name__ == "__main__":  # worker processes import this file
+    enter("compile")

@@ -273,8 +273,10 @@ def run_all(
 
 
 def _line_of(why: str) -> str:
-    """Return the line of a message that tells most: the first of a list of operators, else the last."""
+    """Return the line of a message that tells most: the first of a list of operators or of remedies, else the last."""
     lines = why.strip().splitlines() or [""]
+    if "depends on the data" in lines[0]:
+        return lines[0]
     return lines[1].strip() if "cannot be compiled:" in lines[0] else lines[-1]
 
 

@@ -4,5 +4,5 @@
 
 from door import enter
 
-if __name__ == "__main__":  # the processes that build candidates import this file
+if __name__ == "__main__":  # worker processes import this file
     enter("tune")

@@ -24,6 +24,7 @@ from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
 from arm_ext.frontends.load import export_module, prepared
+from arm_ext.frontends.onnx.random import GivenSizes
 from arm_ext.package import Package
 from arm_ext.package.writing import writing
 from arm_ext.pipeline.kernel_cache import KernelCache
@@ -109,7 +110,9 @@ def compile(
     uses = nullcontext() if o.cache else without_entries()
     with uses, writing(Path(output), read, force=o.force) as folder:
         progress("import")
-        given = prepared(model, o.values, trust=o.trust, random=o.random)
+        # Of an input of frames, the model's shape is known later.
+        sizes = _given_sizes(buckets) if o.preprocess is None else None
+        given = prepared(model, o.values, trust=o.trust, random=o.random, sizes=sizes)
         # What a C library, an NPU's division and a dump read is bodies of kernels.
         kernel_cache = KernelCache() if o.emit == "package" and o.npu is None and dump is None else None
         phases = build.of_phases(serial=o.emit == "c-library" and o.threads == 1, kernel_cache=kernel_cache)
@@ -154,6 +157,20 @@ def refuse_for_library(buckets: Sequence[Bucket]) -> None:
             "samples, not both. Compile a copy of the model for each shape into one library, which stores their "
             "weights once: compile a.onnx b.onnx --emit c-library --shape a:NAME=n,64 --shape b:NAME=n,128 -o DIR"
         )
+
+
+def _given_sizes(buckets: Sequence[Bucket]) -> GivenSizes:
+    """Return the shapes that random numbers may follow from; two where the run decides a size."""
+    first = buckets[0]
+    if first.length:
+        values, text = (first.largest, first.largest - 1), f"{first.length}<={first.largest}"
+        shapes = [first.with_length(n) for n in values]
+        return GivenSizes(shapes, lambda sizes: text if sizes == values else None, first.length)
+    if first.batch:
+        counts = (1, 2)
+        shapes = [bucket.with_batch(n) for bucket in buckets for n in counts]
+        return GivenSizes(shapes, lambda sizes: first.batch if sizes == counts else None, first.batch)
+    return GivenSizes([bucket.shapes for bucket in buckets], lambda sizes: f"{{{','.join(map(str, sizes))}}}")
 
 
 def _dump(

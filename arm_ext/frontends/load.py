@@ -21,6 +21,7 @@ from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.fixed_inputs import fix_inputs, with_random
+from arm_ext.frontends.onnx.random import GivenSizes
 from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
 from arm_ext.frontends.tflite.file import IDENTIFIER
@@ -79,7 +80,12 @@ def with_values(model: _T, values: Mapping[str, npt.ArrayLike]) -> _T | onnx.Mod
 
 
 def prepared(
-    model: _T, values: Mapping[str, npt.ArrayLike] | None, *, trust: bool, random: str | None = None
+    model: _T,
+    values: Mapping[str, npt.ArrayLike] | None,
+    *,
+    trust: bool,
+    random: str | None = None,
+    sizes: GivenSizes | None = None,
 ) -> Any:
     """Return a model as `import_model` takes it, some of whose inputs are constants.
 
@@ -88,6 +94,7 @@ def prepared(
         values: As for `with_values`.
         trust: Whether a .pt2 file may run code of its own when it is opened.
         random: What replaces random numbers of an ONNX model, as for `choose_random`.
+        sizes: Shapes of its inputs, as for `choose_random`.
 
     Raises:
         UsageError, ModelError: As `with_values` and `with_random`; or random numbers of another model are replaced.
@@ -96,7 +103,7 @@ def prepared(
     if random is None:
         return fixed
     if isinstance(fixed, onnx.ModelProto) or (isinstance(fixed, str | Path) and is_onnx(Path(fixed))):
-        return with_random(fixed, random)
+        return with_random(fixed, random, sizes)
     raise UsageError("--random replaces random numbers of ONNX models, and this is another model")
 
 

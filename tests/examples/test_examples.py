@@ -60,6 +60,20 @@ def test_a_layer_falls_back_and_the_regions_run_on_the_cpu(said: str) -> None:
     assert "equal to the self-test: True" in said
 
 
+@example("speech_synthesis.py")
+def test_a_model_is_split_where_the_data_decides_a_size(said: str) -> None:
+    assert (
+        "Range node 'all_frames' gives a tensor whose size depends on the data (the value of 'length')."
+        in said
+    )
+    assert "['frames', 'noise_scale', 'means', 'logs', 'end', 'start'], ['output'])" in said
+    found = re.findall(r"^(\d+) frames: (\d+) samples, (\S+) from the whole model's$", said, re.MULTILINE)
+    assert len({frames for frames, _, _ in found}) == 2
+    for frames, samples, distance in found:
+        assert int(samples) == 4 * int(frames)
+        assert float(distance) < 1e-5  # sums of float32 in another order
+
+
 @example("custom_rule_and_kernel.py")
 def test_a_rule_and_a_kernel_from_outside_are_taken(said: str) -> None:
     assert "score: dot_f32, dot products of 64" in said

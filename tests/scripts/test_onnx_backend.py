@@ -92,5 +92,10 @@ def test_a_case_as_a_user_compiles_it():
     assert refused.stage == "refused"
 
 
+def test_the_table_shows_the_node_whose_size_the_data_decides(capsys: pytest.CaptureFixture[str]):
+    onnx_backend.report([onnx_backend.run_case("test_nonzero_example")], verbose=False)
+    assert "NonZero node 'result' gives a tensor whose size depends on the data" in capsys.readouterr().out
+
+
 def test_an_unsupported_operator_is_an_outcome():
     assert onnx_backend.run_case("test_image_decoder_decode_jpeg_rgb").stage == "import"

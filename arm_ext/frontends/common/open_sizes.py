@@ -36,11 +36,12 @@ def _refused(func: relax.Function, binding: relax.Binding) -> ModelError:
 def _fed_by(func: relax.Function, binding: relax.Binding) -> list[str]:
     """Return the source nodes and inputs that a binding's source nodes read."""
     made = {each.var: each.value for each in bindings_of(func)}
+    known = {*made, *func.params}  # free variables of a call are sizes, too, such as `range_len_0`
     own = set(sources_of(binding.value))
     waiting = [value for value in made.values() if own.intersection(sources_of(value))] or [binding.value]
     seen, names = set[Var](), dict[str, None]()
     while waiting:
-        for var in relax.analysis.free_vars(waiting.pop()):
+        for var in known.intersection(relax.analysis.free_vars(waiting.pop())):
             others = sources_of(made[var]) if var in made else (str(var.name),)
             if others and not own.intersection(others):
                 names.update(dict.fromkeys(others))

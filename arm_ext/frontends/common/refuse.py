@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages for models that cannot be imported, and for shapes that do not fit a model."""
 
+import re
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ _TO_SHAPE = "ReturnTensorToShapeType"
 
 # Where converters of ours are.
 _OURS = Path(__file__).parents[1]
+
+_SHAPE_FORM = re.compile(r"\{[0-9,]+\}|[A-Za-z_]\w*<=[0-9]+")
+"""Sizes that only the run decides between, as --shape takes them."""
 
 # Listed at most, so that a message fits on a screen.
 _SHOWN_NODES = 3
@@ -113,7 +117,8 @@ def refuse_dynamic_inputs(
     """Refuse inputs without a static shape, if there are any; a line each, with an example that fits the model.
 
     Args:
-        dynamic: Input → its dimensions, those that are not known as text; none where not even their number is.
+        dynamic: Input → its dimensions, those that are not known as text, such as "n" or "n<=16"; none where not even
+            their number is.
         fit: Whether the model takes inputs of these shapes.
 
     Raises:
@@ -123,10 +128,14 @@ def refuse_dynamic_inputs(
         return
     examples = {name: _example(dims) for name, dims in dynamic.items()}
     shown = fit(examples)
-    lines = [f"  {name}: [{','.join(map(str, dims))}]" for name, dims in dynamic.items()]
-    if shown:
-        given = [f"--shape {name}={','.join(map(str, shape))}" for name, shape in examples.items()]
-        lines = [f"{line}    e.g. {option}" for line, option in zip(lines, given, strict=True)]
+    lines = []
+    for name, dims in dynamic.items():
+        line = f"  {name}: [{','.join(map(str, dims))}]"
+        if any(_SHAPE_FORM.fullmatch(str(dim)) for dim in dims):
+            line += f"    e.g. --shape '{name}={','.join(map(str, dims))}'"
+        elif shown:
+            line += f"    e.g. --shape {name}={','.join(map(str, examples[name]))}"
+        lines.append(line)
     raise UsageError("\n".join(["these inputs have dynamic dimensions; give each a shape:", *lines]))
 
 

@@ -19,12 +19,8 @@ from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.onnx.converters import converter_of
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 from arm_ext.frontends.onnx.node import Node
+from arm_ext.frontends.onnx.open_sizes import constants_read
 
-# What schemas call inputs that TVM's importer takes as constants: axes, and what a shape follows from.
-_CONSTANTS = frozenset(
-    {"axes", "axis", "ends", "k", "output_shape", "pads", "repeats", "scales", "shape", "size", "sizes"}
-    | {"split", "starts", "steps"}
-)
 _FEWER_OUTPUTS = "Missing outputs during conversion"
 """Part of the error of TVM's importer for an operator whose optional outputs it does not compute."""
 
@@ -104,10 +100,7 @@ def _reason(proto: onnx.ModelProto, name: str, said: str) -> str:
         return f"its output '{node.output[-1]}' is not supported, only '{node.output[0]}'"
     constants = {tensor.name for tensor in proto.graph.initializer}
     constants |= {name for node in proto.graph.node if node.op_type == "Constant" for name in node.output}
-    inputs = onnx.defs.get_schema(node.op_type, opset_of(proto)).inputs
-    for formal, actual in zip(inputs, node.input, strict=False):
-        if formal.name in _CONSTANTS and actual and actual not in constants:
-            return (
-                f"only the run knows its input '{actual}': make what decides it constants (inputs by --value)"
-            )
-    return ""
+    unknown = next((name for name in constants_read(node, opset_of(proto)) if name not in constants), None)
+    if unknown is None:
+        return ""
+    return f"only the run knows its input '{unknown}': make what decides it constants (inputs by --value)"

@@ -14,7 +14,8 @@ from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.refuse import refuse_unknown_inputs
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.importer import read_onnx
-from arm_ext.frontends.onnx.random import choose_random
+from arm_ext.frontends.onnx.open_sizes import FIXED
+from arm_ext.frontends.onnx.random import GivenSizes, choose_random
 
 
 def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
@@ -33,15 +34,18 @@ def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.Arr
     inputs = {value.name: value for value in runtime_inputs(proto.graph)}
     refuse_unknown_inputs(values, inputs, "--value")
     for each, numbers in values.items():
-        constant = _constant(inputs[each], np.asarray(numbers))
-        proto.graph.initializer.append(numpy_helper.from_array(constant, each))
+        constant = numpy_helper.from_array(_constant(inputs[each], np.asarray(numbers)), each)
+        constant.metadata_props.add(key=FIXED, value="")
+        proto.graph.initializer.append(constant)
     kept = [value for value in proto.graph.input if value.name not in values]
     del proto.graph.input[:]
     proto.graph.input.extend(kept)
     return proto
 
 
-def with_random(model: str | Path | onnx.ModelProto, choice: str) -> onnx.ModelProto:
+def with_random(
+    model: str | Path | onnx.ModelProto, choice: str, sizes: GivenSizes | None = None
+) -> onnx.ModelProto:
     """Return an ONNX model in which random numbers are replaced as `choose_random` says.
 
     Raises:
@@ -49,7 +53,7 @@ def with_random(model: str | Path | onnx.ModelProto, choice: str) -> onnx.ModelP
     """
     proto, name, _ = read_onnx(model)
     proto.graph.name = name
-    choose_random(proto, name, choice)
+    choose_random(proto, name, choice, sizes)
     return proto
 
 

@@ -29,6 +29,7 @@ from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.labels import labels_of
 from arm_ext.frontends.onnx.limits import check_attributes, check_required
 from arm_ext.frontends.onnx.nesting import check_depth, check_nesting, refusing_deep_messages
+from arm_ext.frontends.onnx.open_sizes import SourceGraph
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.random import draw_random
 from arm_ext.frontends.onnx.reference import reference
@@ -54,13 +55,14 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     check_valid(proto, name)
     set_input_shapes(proto, shapes or {})
     inline_model_functions(proto)
-    draw_random(proto)
+    origin = SourceGraph.of(proto)
+    draw_random(proto, origin)
     check_required(proto)  # a function's call may leave out what its body requires
     check_attributes(proto.graph)
     name_nodes(proto.graph)
     source = serialise(proto)
     with _telling_of_empty(partial(input_specs, proto.graph)):
-        program = import_program(proto, name)
+        program = import_program(proto, name, origin)
         _check_empty(program.mod["main"], input_specs(proto.graph))
         check_values(program.mod, program.nodes)
         outputs = _output_specs(proto.graph, program.mod)

@@ -24,6 +24,7 @@ from arm_ext.frontends.onnx.convert import convert
 from arm_ext.frontends.onnx.cut import cut
 from arm_ext.frontends.onnx.int4 import widen_int4
 from arm_ext.frontends.onnx.nested import name_of
+from arm_ext.frontends.onnx.open_sizes import SourceGraph, refuse_data_sizes
 from arm_ext.frontends.onnx.operators import expand_operators
 from relay_passes.programs.merge_modules import MAIN
 
@@ -43,18 +44,19 @@ class OnnxProgram:
     quantized: bool
 
 
-def import_program(model: ModelProto, name: str) -> OnnxProgram:
+def import_program(model: ModelProto, name: str, source: SourceGraph) -> OnnxProgram:
     """Import a model.
 
     Args:
         model: Valid, its inputs of static shape, its nodes with unique names.
         name: Name of the model, for messages.
+        source: Its graph as its file has it, for messages.
 
     Raises:
         ModelError: The shapes of its nodes contradict each other.
-        ModelError: The program holds something that cannot be compiled.
+        ModelError: The program holds something that cannot be compiled, such as a size that the data decides.
     """
-    functions = _Functions(name, model.graph)
+    functions = _Functions(name, model.graph, source)
     functions.add(MAIN, model, {})
     return OnnxProgram(functions.module(), functions.nodes, functions.quantized)
 
@@ -76,8 +78,9 @@ def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> Non
 class _Functions(Functions):
     """The functions of an ONNX model so far."""
 
-    def __init__(self, model: str, graph: onnx.GraphProto) -> None:
+    def __init__(self, model: str, graph: onnx.GraphProto, source: SourceGraph) -> None:
         super().__init__()
+        self._source = source
         self.nodes = {node.name: node.op_type for node in graph.node}
         self.quantized = False
         self._model = model
@@ -106,7 +109,9 @@ class _Functions(Functions):
         sources = {**sources, **{node: sources.get(old, old) for node, old in new.items()}}
         parts = cut(model.graph)
         # What comes later is expanded when more is known of it.
-        early = {node.name for node in (*parts.before, *parts.decisions)}
+        ready = [*parts.before, *parts.decisions]
+        refuse_data_sizes(self._source, model.graph, ready, self._model)
+        early = {node.name for node in ready}
         check_supported(model, {node: why for node, why in refused.items() if node in early}, sources)
         if parts.decisions:
             func = Composition(self, symbol, model, sources).function(parts)

@@ -10,18 +10,24 @@ The numbers of a seed are constants of the package, and so are equal on every bo
 
 import math
 import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, helper, numpy_helper
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.limits import Site, check_tensor
-from arm_ext.frontends.onnx.check import name_contrib
+from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
+from arm_ext.frontends.onnx.check import name_contrib, runtime_inputs, set_input_shapes
+from arm_ext.frontends.onnx.cut import cut
 from arm_ext.frontends.onnx.expansion import domain_of
+from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.nested import name_of
+from arm_ext.frontends.onnx.open_sizes import SourceGraph, refuse_data_sizes
 from arm_ext.frontends.onnx.shapes import fold_shapes
 from arm_ext.frontends.onnx.weights import without_weights
 
@@ -57,17 +63,34 @@ def draw(kind: str, shape: tuple[int, ...], seed: int, stream: int) -> Array:
     return values.astype(np.float32).reshape(shape)
 
 
-def choose_random(proto: onnx.ModelProto, name: str, choice: str) -> None:
+@dataclass(frozen=True)
+class GivenSizes:
+    """Input shapes of a package, from which the sizes of its random numbers follow.
+
+    Attributes:
+        shapes: Input name → shape: several if the package takes several, and for two values of a run-time size.
+        text: Returns how --shape gives a size that has these values in `shapes`; None if it cannot.
+        symbol: Name of a size that the run decides, a number of samples or a length; "" if there is none.
+    """
+
+    shapes: Sequence[Shapes]
+    text: Callable[[tuple[int, ...]], str | None]
+    symbol: str = ""
+
+
+def choose_random(proto: onnx.ModelProto, name: str, choice: str, sizes: GivenSizes | None = None) -> None:
     """Mark, in place, what replaces a model's random numbers; those that become inputs are replaced at once.
 
     Args:
         proto: The model.
         name: Its name, for messages.
         choice: "zeros", "seed=N" or "input".
+        sizes: Input shapes that are given; without them, inputs have those that the model declares.
 
     Raises:
-        UsageError: The choice is none of these, or the model draws no random numbers.
-        ModelError: An input has no known number of dimensions.
+        UsageError: The choice is none of these, or the model draws no random numbers; or drawn numbers would be of any
+            length.
+        ModelError: An input has no known number of dimensions, or a size that the data decides.
     """
     seed = _SEED.fullmatch(choice)
     if seed is None and choice not in ("zeros", "input"):
@@ -77,15 +100,35 @@ def choose_random(proto: onnx.ModelProto, name: str, choice: str) -> None:
         raise UsageError(
             f"--random: {name} has no operator that draws random numbers ({', '.join(_OPERATORS)})"
         )
+    if choice == "input":
+        _to_inputs(proto, nodes, sizes)
+        return
+    if seed and sizes and sizes.symbol:
+        _check_one_length(proto, nodes, choice, sizes)
     for stream, node in enumerate(nodes):
-        if choice == "input":
-            _to_input(proto, node)
-        else:
-            node.metadata_props.add(key=_KEY, value=f"{seed[1] if seed else 'zeros'} {stream}")
+        node.metadata_props.add(key=_KEY, value=f"{seed[1] if seed else 'zeros'} {stream}")
 
 
-def draw_random(proto: onnx.ModelProto) -> None:
+def _check_one_length(
+    proto: onnx.ModelProto, nodes: Sequence[NodeProto], choice: str, sizes: GivenSizes
+) -> None:
+    """Refuse numbers of a seed, which are constants, whose number follows from a size that the run decides."""
+    graphs = [_at_shapes(proto, shapes) for shapes in sizes.shapes]
+    for node in nodes:
+        if len({_type_of(graph, node).SerializeToString() for graph in graphs}) > 1:
+            raise UsageError(
+                f"--random {choice}: how many numbers {node.op_type} node '{name_of(node)}' draws follows from "
+                f"'{sizes.symbol}' in --shape, and the numbers of a seed are constants: choose --random zeros or "
+                "input, or list the sizes that occur in --shape"
+            )
+
+
+def draw_random(proto: onnx.ModelProto, source: SourceGraph) -> None:
     """Replace nodes that `choose_random` marked by constants, in place; input shapes are static.
+
+    Args:
+        proto: The model.
+        source: Its graph as its file has it, for messages.
 
     Raises:
         ModelError: The shape of such a node is not known.
@@ -98,14 +141,15 @@ def draw_random(proto: onnx.ModelProto) -> None:
     ]
     if not marked:
         return
-    types = _types(proto)
+    graph = _with_shapes(without_weights(proto))
     for node, choice in marked:
-        ty = types.get(node.output[0])
-        dims = None if ty is None or not ty.HasField("shape") else [dim.dim_value for dim in ty.shape.dim]
-        if ty is None or dims is None or not all(dim.HasField("dim_value") for dim in ty.shape.dim):
+        ty = _type_of(graph, node)
+        dims = [dim.dim_value for dim in ty.shape.dim]
+        if not ty.HasField("shape") or not all(dim.HasField("dim_value") for dim in ty.shape.dim):
+            _refuse_data_sizes(source, graph)
             raise ModelError(
-                f"{node.op_type} node '{name_of(node)}' draws as many numbers as the data decides: choose `--random "
-                "input`, or give the sizes that decide it by --shape and --value"
+                f"how many numbers {node.op_type} node '{name_of(node)}' draws is not known: choose `--random input`, "
+                f"and give the size by --shape '{node.output[0]}=…'"
             )
         check_tensor(Site(node.op_type, name_of(node)), "its result", dims, 4)
         dtype = helper.tensor_dtype_to_np_dtype(ty.elem_type)
@@ -114,12 +158,33 @@ def draw_random(proto: onnx.ModelProto) -> None:
         proto.graph.node.remove(node)
 
 
-def _types(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
-    """Return the types of a model's values as far as shapes decide them."""
+def _at_shapes(proto: onnx.ModelProto, shapes: Shapes, coming: Collection[str] = ()) -> onnx.GraphProto:
+    """Return the graph with shapes inferred from these, some of which may be of inputs that it does not have yet."""
+    refuse_unknown_inputs(shapes, [*(value.name for value in proto.graph.input), *coming])
+    inputs = {value.name for value in runtime_inputs(proto.graph)}
     model = without_weights(proto)
+    set_input_shapes(model, {name: shape for name, shape in shapes.items() if name in inputs})
+    inline_model_functions(model)
+    return _with_shapes(model)
+
+
+def _with_shapes(model: onnx.ModelProto) -> onnx.GraphProto:
+    """Infer the shapes of a model's values, as far as the shapes of its inputs decide them; return its graph."""
     name_contrib(model)
-    fold_shapes(model, proto.graph.name)
-    return {value.name: value.type.tensor_type for value in (*model.graph.value_info, *model.graph.output)}
+    fold_shapes(model, model.graph.name)
+    return model.graph
+
+
+def _refuse_data_sizes(source: SourceGraph, graph: onnx.GraphProto) -> None:
+    parts = cut(graph)
+    refuse_data_sizes(source, graph, [*parts.before, *parts.decisions], graph.name)
+
+
+def _type_of(graph: onnx.GraphProto, node: NodeProto) -> onnx.TypeProto.Tensor:
+    """Return the type of a node's output, which has no shape if its rank is not known."""
+    held = (*graph.value_info, *graph.output)
+    types = (value.type.tensor_type for value in held if value.name == node.output[0])
+    return next(types, onnx.TypeProto.Tensor())
 
 
 def _values(node: NodeProto, choice: str, shape: tuple[int, ...]) -> Array:
@@ -134,30 +199,40 @@ def _values(node: NodeProto, choice: str, shape: tuple[int, ...]) -> Array:
     return low + draw("uniform", shape, int(seed), int(stream)) * (high - low)
 
 
-def _to_input(proto: onnx.ModelProto, node: NodeProto) -> None:
-    """Replace a node by an input of its name, whose sizes are those of the node's input."""
-    name = node.output[0]
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    kind = int(attributes.get("dtype", TensorProto.FLOAT))
-    dims: list[int | str]
-    if node.input:
-        graph = onnx.shape_inference.infer_shapes(without_weights(proto)).graph
-        known = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info)}
-        held = known.get(node.input[0])
-        if held is None or not held.HasField("shape"):
-            raise ModelError(
-                f"{node.op_type} node '{name_of(node)}' cannot become an input: how many dimensions its input "
-                f"'{node.input[0]}' has is not known"
-            )
-        kind = int(attributes.get("dtype", held.elem_type))
-        dims = [
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{name}_{axis}"
-            for axis, dim in enumerate(held.shape.dim)
-        ]
+def _to_inputs(proto: onnx.ModelProto, nodes: Sequence[NodeProto], sizes: GivenSizes | None) -> None:
+    """Replace nodes by inputs of their outputs' names."""
+    if sizes is None:
+        graphs = [onnx.shape_inference.infer_shapes(without_weights(proto)).graph]
     else:
-        dims = [int(size) for size in attributes.get("shape", ())]
-    proto.graph.node.remove(node)
-    known_values = [value for value in proto.graph.value_info if value.name != name]
+        coming = [node.output[0] for node in nodes]
+        graphs = [_at_shapes(proto, shapes, coming) for shapes in sizes.shapes]
+        _refuse_data_sizes(SourceGraph.of(proto), graphs[0])
+    inputs = [_input_for(node, [_type_of(graph, node) for graph in graphs], sizes) for node in nodes]
+    kept = [value for value in proto.graph.value_info if value.name not in {value.name for value in inputs}]
     proto.graph.ClearField("value_info")
-    proto.graph.value_info.extend(known_values)
-    proto.graph.input.append(helper.make_tensor_value_info(name, kind, dims))
+    proto.graph.value_info.extend(kept)
+    proto.graph.input.extend(inputs)
+    for node in nodes:
+        proto.graph.node.remove(node)
+
+
+def _input_for(
+    node: NodeProto, types: Sequence[onnx.TypeProto.Tensor], sizes: GivenSizes | None
+) -> onnx.ValueInfoProto:
+    """Return the input that replaces a node, of the type that the node's output has for each of some input shapes."""
+    name = node.output[0]
+    if not all(ty.HasField("shape") for ty in types) or len({len(ty.shape.dim) for ty in types}) > 1:
+        raise ModelError(
+            f"{node.op_type} node '{name_of(node)}' cannot become an input: how many dimensions its output has is not "
+            "known"
+        )
+    dims: list[int | str] = []
+    for axis, each in enumerate(zip(*(ty.shape.dim for ty in types), strict=True)):
+        values = tuple(dim.dim_value for dim in each if dim.HasField("dim_value"))
+        if len(values) < len(each):
+            dims.append(each[0].dim_param or f"{name}_{axis}")
+        elif len(set(values)) == 1:
+            dims.append(values[0])
+        else:
+            dims.append((sizes and sizes.text(values)) or f"{name}_{axis}")
+    return helper.make_tensor_value_info(name, types[0].elem_type, dims)

@@ -27,3 +27,10 @@ def test_that_memory_ended_is_no_reason_of_a_model(error: Exception):
     for reason in (reason_of, failure_of):
         with pytest.raises(EnvError, match=r"^there is not enough memory here$"):
             reason(error)
+
+
+def test_a_shape_that_only_the_run_knows_is_told_as_such():
+    error = ValueError(
+        "relax.reshape expects its second argument to be Shape. However, the given input has no shape"
+    )
+    assert failure_of(error).startswith("the shape of its result depends on values that only the run knows")

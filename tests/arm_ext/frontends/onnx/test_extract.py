@@ -87,7 +87,7 @@ def test_a_node_that_cannot_be_imported_fails_alike(tmp_path: Path, proto: onnx.
     for either in (proto, small):
         with pytest.raises(ModelError) as error:
             import_onnx(either)
-        errors.append(str(error.value))
+        errors.append(str(error.value).partition(". A package's sizes")[0])  # how to split the model follows
     assert errors[0] == errors[1]
     assert name in errors[0]
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
+import arm_ext
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.fixed_inputs import with_random
 from arm_ext.frontends.onnx.importer import import_onnx
@@ -64,6 +68,57 @@ def test_inputs_in_their_place():
     noise, shift = np.ones((2, 31), np.float32), np.full((1, 31), 5, np.float32)
     (found,) = run_on_host(imported.mod, [ROW, noise, shift])
     np.testing.assert_allclose(found, ROW + 6, rtol=1e-6)
+
+
+def synthesis() -> onnx.ModelProto:
+    """x and two rows of noise, whose sizes a shape decides, as torch.randn(x.size(0), 2, x.size(2)) is exported."""
+    return onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float[1,3,n] x) => (float[1,a,n] z)
+    <int64[1] two = {2}, int64 i0 = {0}, int64 i2 = {2}, int64[1] ax = {0}> {
+      s = Shape(x) a0 = Gather(s, i0) a2 = Gather(s, i2) b0 = Unsqueeze(a0, ax) b2 = Unsqueeze(a2, ax)
+      c = Concat<axis=0>(b0, two, b2) o = ConstantOfShape(c) [noise] r = RandomNormalLike(o)
+      z = Concat<axis=1>(x, r) }""")
+
+
+def test_shapes_that_are_given_decide_the_shape_of_an_input(tmp_path: Path):
+    made = arm_ext.compile(synthesis(), "host", tmp_path / "p", shapes={"x": [1, 3, 8]}, random="input")
+    assert [(spec.name, spec.shape) for spec in made.package.manifest.inputs] == [
+        ("x", [1, 3, 8]),
+        ("r", [1, 2, 8]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "listed"),
+    [
+        ("n<=16", "r: [1,2,n<=16]    e.g. shapes 'r=1,2,n<=16'"),
+        ([8, 16], "r: [1,2,{8,16}]    e.g. shapes 'r=1,2,{8,16}'"),
+    ],
+)
+def test_an_input_of_several_sizes_is_asked_for_in_the_form_to_give(
+    tmp_path: Path, size: str | list[int], listed: str
+):
+    with pytest.raises(UsageError) as refused:
+        arm_ext.compile(synthesis(), "host", tmp_path / "p", shapes={"x": [1, 3, size]}, random="input")
+    assert str(refused.value).splitlines()[1:] == [f"  {listed}"]
+
+
+def test_the_model_s_own_inputs_are_asked_for_first(tmp_path: Path):
+    with pytest.raises(UsageError) as refused:
+        arm_ext.compile(synthesis(), "host", tmp_path / "p", random="input")
+    assert str(refused.value).splitlines()[1:] == ["  x: [1,3,n]    e.g. shapes x=1,3,1"]
+    with pytest.raises(UsageError, match=r"names no input: y\. The inputs are: x, r"):
+        arm_ext.compile(synthesis(), "host", tmp_path / "p", shapes={"y": [1]}, random="input")
+
+
+@pytest.mark.parametrize("shape", ["1,3,n<=16", "n,3,4"])
+def test_numbers_of_a_seed_have_one_size(tmp_path: Path, shape: str):
+    model = synthesis()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "b"
+    with pytest.raises(
+        UsageError,
+        match=r"RandomNormalLike node 'noise' draws follows from 'n' in shapes.*--random zeros or input",
+    ):
+        arm_ext.compile(model, "host", tmp_path / "p", shapes={"x": shape}, random="seed=0")
 
 
 def test_what_is_refused():

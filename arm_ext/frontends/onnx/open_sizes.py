@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusal of ONNX models in which the data decides a size, with the two models that such a model is split into.
+
+    b = Cast(x); n = NonZero(b); y = Gather(x, n)    →    first.onnx: x → b;  NonZero;  second.onnx: n, x → y
+
+Expansions and TVM's importer fail at nodes that read such a tensor, and name these. So the node that decides the size
+is found first, by the shapes that onnx infers. A size of which a model declares a wrong number is found in the Relax
+module, by `common.open_sizes`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto
+
+from arm_ext.common.errors import ModelError
+from arm_ext.frontends.onnx.converters import is_custom
+from arm_ext.frontends.onnx.cut import reads
+from arm_ext.frontends.onnx.expansion import domain_of, opset_of
+from arm_ext.frontends.onnx.nested import name_of, nodes_inside
+
+# What schemas call inputs that TVM's importer takes as constants: axes, and what a shape follows from.
+_CONSTANTS = frozenset(
+    {"axes", "axis", "ends", "k", "output_shape", "pads", "repeats", "scales", "shape", "size", "sizes"}
+    | {"split", "starts", "steps"}
+)
+
+_DECIDING = {
+    "Compress": ("condition",),
+    "ConstantOfShape": ("input",),
+    "NonMaxSuppression": ("boxes", "scores"),
+    "NonZero": ("X",),
+    "OneHot": ("depth",),
+    "Range": ("start", "limit", "delta"),
+    "TopK": ("K",),
+    "Unique": ("X",),
+}
+"""Operator whose inputs' values decide the size of its result, whatever shapes the model declares → these inputs."""
+
+FIXED = "arm_ext.value"
+"""Key of the metadata of an initialiser that stands for an input of the model's file."""
+
+_SELECTIONS = ("Compress", "NonZero")
+"""Operators that boolean indexing is exported as."""
+
+_SHOWN = 12
+"""Most values and options that are listed: the commands of a speech model are whole, and a message fits on a screen."""
+
+_SHOWN_NODES = 3
+"""Most nodes that are listed beside the first."""
+
+_BOUND = 512
+"""Bound of the length in the example."""
+
+_SIZE = 64
+"""Length in an example for one length."""
+
+_FEW = 16
+"""Most elements of an input whose numbers a user may know, as by `--value`."""
+
+
+def constants_read(node: NodeProto, opset: int) -> list[str]:
+    """Return the inputs of a standard node that TVM's importer takes as constants."""
+    return _inputs_named(node, opset, _CONSTANTS)
+
+
+def _inputs_named(node: NodeProto, opset: int, names: Collection[str]) -> list[str]:
+    formals = onnx.defs.get_schema(node.op_type, opset).inputs
+    return [
+        actual for formal, actual in zip(formals, node.input, strict=False) if formal.name in names and actual
+    ]
+
+
+@dataclass(frozen=True)
+class SourceNode:
+    """A node as the model's file has it.
+
+    Attributes:
+        operator: The operator.
+        name: Name of the node, as messages show it.
+        inputs: Values that the node reads, those of its subgraphs among them.
+        outputs: Values that it computes.
+        deciding: Inputs whose values decide the sizes of its outputs.
+    """
+
+    operator: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    deciding: tuple[str, ...]
+
+    @classmethod
+    def of(cls, node: NodeProto, opset: int) -> "SourceNode":
+        """Read a node."""
+        deciding: list[str] = []
+        if not domain_of(node) and onnx.defs.has(node.op_type, opset) and not is_custom(node):
+            deciding = _inputs_named(node, opset, _DECIDING.get(node.op_type, _CONSTANTS))
+        outputs = filter(None, node.output)
+        return cls(node.op_type, name_of(node), tuple(reads([node])), tuple(outputs), tuple(deciding))
+
+
+@dataclass(frozen=True)
+class SourceGraph:
+    """The graph of a model before its operators are expanded, whose nodes and values a user knows by name.
+
+    Attributes:
+        nodes: The nodes, in topological order.
+        inner: Nodes of branches and loops.
+        inputs: Inputs that the file has, those that `--value` replaced among them.
+        outputs: Outputs.
+        constants: Initialisers.
+    """
+
+    nodes: tuple[SourceNode, ...]
+    inner: tuple[SourceNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: frozenset[str]
+
+    @classmethod
+    def of(cls, model: ModelProto) -> "SourceGraph":
+        """Read a model."""
+        graph, opset = model.graph, opset_of(model)
+        replaced = [t.name for t in graph.initializer if any(p.key == FIXED for p in t.metadata_props)]
+        constants = frozenset(tensor.name for tensor in graph.initializer).difference(replaced)
+        given = [value.name for value in graph.input if value.name not in constants]
+        return cls(
+            tuple(SourceNode.of(node, opset) for node in graph.node),
+            tuple(SourceNode.of(inner, opset) for node in graph.node for inner in nodes_inside(node)),
+            tuple(dict.fromkeys((*given, *replaced))),
+            tuple(value.name for value in graph.output),
+            constants,
+        )
+
+    @cached_property
+    def producers(self) -> Mapping[str, SourceNode]:
+        """Value → the node that computes it."""
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    @cached_property
+    def fixed(self) -> frozenset[str]:
+        """Values that follow from initialisers alone."""
+        fixed = set(self.constants)
+        for node in self.nodes:
+            if fixed.issuperset(node.inputs):
+                fixed.update(node.outputs)
+        return frozenset(fixed)
+
+    def needed(self, values: Iterable[str], goes_on: Callable[[str], bool] = lambda name: True) -> set[str]:
+        """Return values and what they are computed from, behind those for which `goes_on` says so."""
+        waiting, found = list(values), set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                if name in self.producers and goes_on(name):
+                    waiting += self.producers[name].inputs
+        return found
+
+    def deciding(self, value: str) -> tuple[str, ...]:
+        """Return the values that decide the size of a value at the node that computes it."""
+        return self.producers[value].deciding if value in self.producers else ()
+
+    def following(self, values: Iterable[str]) -> set[str]:
+        """Return values and what is computed from them."""
+        found = set(values)
+        for node in self.nodes:
+            if not found.isdisjoint(node.inputs):
+                found.update(node.outputs)
+        return found
+
+    def in_order(self, values: Collection[str]) -> list[str]:
+        """Return values in the order in which they are computed, inputs first."""
+        every = dict.fromkeys((*self.inputs, *(name for node in self.nodes for name in node.outputs)))
+        return [name for name in every if name in values]
+
+
+class _Shapes:
+    """What shape inference knows of a graph's values.
+
+    Attributes:
+        constants: Constants, what follows from shapes among them.
+    """
+
+    def __init__(self, graph: GraphProto) -> None:
+        held = (*graph.input, *graph.value_info, *graph.output)
+        self._types = {value.name: value.type.tensor_type for value in held}
+        tensors = {tensor.name: tensor for tensor in graph.initializer}
+        for node in graph.node:
+            if node.op_type == "Constant":
+                tensors.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+        self.constants = {name: list(tensor.dims) for name, tensor in tensors.items()}
+
+    def dims(self, name: str) -> list[int | None]:
+        """Return a value's dimensions, None for those that are not known; one of these if not even the rank is."""
+        if name in self.constants:
+            return [int(size) for size in self.constants[name]]
+        ty = self._types.get(name)
+        if ty is None or not ty.HasField("shape"):
+            return [None]
+        return [dim.dim_value if dim.HasField("dim_value") else None for dim in ty.shape.dim]
+
+    def is_few(self, name: str) -> bool:
+        """Whether a value has a few integers or booleans alone."""
+        dims = self.dims(name)
+        kind = self._types[name].elem_type if name in self._types else onnx.TensorProto.FLOAT
+        is_integer = onnx.helper.tensor_dtype_to_np_dtype(kind).kind in "biu"
+        return is_integer and len(dims) < 2 and all(n is not None and n <= _FEW for n in dims)
+
+
+def refuse_data_sizes(source: SourceGraph, graph: GraphProto, nodes: Iterable[NodeProto], model: str) -> None:
+    """Refuse a model in which the data decides a size.
+
+    Args:
+        source: The model's graph as its file has it.
+        graph: The graph, or a part of it, with the shapes of its values as far as these can be inferred.
+        nodes: Nodes of `graph` to look at: those before run-time control flow, behind which sizes may be unknown yet.
+        model: Name of the model.
+
+    Raises:
+        ModelError: The message names the first node whose output's size the data decides, and how to split the model.
+    """
+    shapes = _Shapes(graph)
+    found = _open_nodes(source, shapes, {name: node.op_type for node in nodes for name in node.output})
+    if found:
+        raise ModelError("\n".join(_lines(found, source, shapes, model)))
+
+
+def _open_nodes(source: SourceGraph, shapes: _Shapes, made: Mapping[str, str]) -> list[SourceNode]:
+    """Return the nodes with an open size that outputs need, and before which every size is known.
+
+    `made` maps values to the operators that compute them now, which may have replaced those of the source.
+    """
+    needed, unknown = source.needed(source.outputs), set[str]()
+    needed.update(name for node in source.inner for name in node.outputs)
+    found = []
+    for node in (*source.nodes, *source.inner):
+        if made.keys().isdisjoint(node.outputs):
+            continue
+        is_open = any(None in shapes.dims(name) for name in node.outputs)
+        # A size may become known that follows from one that onnx cannot infer.
+        if any(name in unknown or None in shapes.dims(name) for name in node.inputs):
+            unknown.update(node.outputs)
+            continue
+        is_decided = not shapes.constants.keys() >= set(node.deciding)
+        is_unchanged = any(made.get(name) == node.operator for name in node.outputs)
+        if is_decided and (is_open or (is_unchanged and node.operator in _DECIDING)):
+            found += [] if needed.isdisjoint(node.outputs) else [node]
+            is_open = True
+        if is_open:
+            unknown.update(node.outputs)
+    return found
+
+
+@dataclass(frozen=True)
+class Split:
+    """A model in two parts, between which a program computes some nodes.
+
+    Attributes:
+        inputs: Inputs of the first part.
+        passed: Outputs of the first part: what the nodes and the second part read.
+        begins: Outputs of the nodes, which are inputs of the second part.
+        crossing: Further inputs of the second part.
+        results: Outputs of the second part.
+        again: Inputs of the second part that decide sizes there, too.
+    """
+
+    inputs: list[str]
+    passed: list[str]
+    begins: list[str]
+    crossing: list[str]
+    results: list[str]
+    again: list[str]
+
+    @classmethod
+    def at(cls, nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes) -> "Split":
+        """Split a graph at nodes none of which follows from another."""
+        begins = {name for node in nodes for name in node.outputs}
+        later = source.following(begins)
+        results = later.intersection(source.outputs).difference(begins)
+        # A size that is a constant here is computed from a shape in the file, which the second part does, too.
+        within = {*later, *shapes.constants}.difference(begins, source.fixed)
+        second = source.needed(results, within.__contains__)
+        computed = later | source.fixed | (shapes.constants.keys() & source.producers.keys())
+        crossing = second - computed
+        read = {name for node in nodes for name in node.inputs if name not in shapes.constants}
+        kept = {name for name in source.outputs if name not in later}
+        passed = (crossing | read | kept).difference(source.inputs, source.fixed)
+        inputs = source.needed(passed).intersection(source.inputs)
+        deciding = {name for value in second & within for name in source.deciding(value)}
+        groups = (inputs, passed, begins, crossing, results, crossing & deciding)
+        return cls(*map(source.in_order, groups))
+
+
+def _lines(nodes: Sequence[SourceNode], source: SourceGraph, shapes: _Shapes, model: str) -> Iterator[str]:
+    first, *others = [f"{node.operator} node '{node.name}'" for node in nodes]
+    also = f", as does {_listed(others, ', ', _SHOWN_NODES)}" if others else ""
+    by = [name for name in nodes[0].deciding if name not in shapes.constants]
+    values = "value" if len(by) == 1 else "values"
+    yield (
+        f"{first} gives a tensor whose size depends on the data (the {values} of {_quoted(by)}){also}. A package's "
+        "sizes are known before it runs."
+    )
+    advice = list(_advice(nodes, by, source, shapes))
+    yield from advice
+    if nodes[0] in source.inner:
+        yield "The node is inside a branch or a loop: move it out, or let your program compute that."
+        return
+    how, *parts = _parts(Split.at(nodes, source, shapes), shapes, model, len(nodes))
+    yield f"Otherwise {how[0].lower()}{how[1:]}" if advice else how
+    yield from parts
+
+
+def _advice(
+    nodes: Sequence[SourceNode], by: Sequence[str], source: SourceGraph, shapes: _Shapes
+) -> Iterator[str]:
+    """Yield how to give a model fixed sizes."""
+    given = source.needed(by).intersection(source.inputs)
+    if given and all(map(shapes.is_few, given)):
+        names = _quoted(source.in_order(given))
+        yield f"If {names} is the same at each run, make it a constant, by --value NAME=NUMBERS."
+    if any(node.operator in _SELECTIONS for node in nodes):
+        yield "Export x[mask] = f(x[mask]) as x = torch.where(mask, f(x), x), whose size is that of x."
+
+
+def _parts(split: Split, shapes: _Shapes, model: str, count: int) -> Iterator[str]:
+    """Yield how to make the two parts."""
+    node = "the node" if count == 1 else "these nodes"
+    if split.passed and split.results:
+        yield f"Split the model, and let your program compute {node} between the two parts:"
+    elif split.passed or split.results:
+        yield f"Cut {node} off the model, for your program to compute:"
+    else:
+        yield f"Let your program compute {node}, which is all of the model."
+    if split.passed:
+        yield _extraction(model, "first", split.inputs, split.passed)
+    if split.results:
+        yield _extraction(model, "second", [*split.begins, *split.crossing], split.results)
+        yield from _compilation(split, shapes)
+
+
+def _extraction(model: str, part: str, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+    names = (f"[{_quoted(each)}]" for each in (inputs, outputs))
+    return f"  onnx.utils.extract_model('{model}.onnx', '{part}.onnx', {', '.join(names)})"
+
+
+def _compilation(split: Split, shapes: _Shapes) -> Iterator[str]:
+    """Yield how to compile the second part: for any length, or for one if its inputs' values decide sizes."""
+    opened = [(name, ["" if n is None else str(n) for n in shapes.dims(name)]) for name in split.begins]
+    is_bounded = all(dims.count("") == 1 for _, dims in opened) and not split.again
+    size = f"n<={_BOUND}" if is_bounded else str(_SIZE)
+    options = [f"--shape '{name}={','.join(n or size for n in dims)}'" for name, dims in opened]
+    for name in split.crossing:
+        if name in split.again or name in shapes.constants:
+            options.append(f"--value '{name}=…'")
+        elif dims := shapes.dims(name):
+            options.append(f"--shape '{name}={','.join(map(str, dims))}'")
+    yield f"  `arm-ext compile second.onnx {_listed(options, ' ')}`"
+    if split.again:
+        yield f"That is for one length, since {_quoted(split.again)} decides sizes in the second part, too."
+    elif is_bounded:
+        same = ", the same in all places" if len(opened) > 1 else ""
+        yield f"n is any length up to {_BOUND}{same}; {{64,128}} in its place are these two, with faster code."
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return _listed([f"'{name}'" for name in names], ", ")
+
+
+def _listed(texts: Sequence[str], separator: str, most: int = _SHOWN) -> str:
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return f"{separator.join(texts[:most])}{more}"
