@@ -80,6 +80,11 @@ def _is_infinite(x: Value, detect_positive: int, detect_negative: int) -> Value:
     return arithmetic.equal(x, math.inf if detect_positive else -math.inf)
 
 
+def _gelu(node: Node) -> Value:
+    approximate = node.attribute("approximate", "none") == "tanh"
+    return (activations.gelu_tanh if approximate else activations.gelu)(node.value(0))
+
+
 def _running(function: Callable[..., Value]) -> Convert:
     """Return a converter of CumSum or CumProd along a constant axis."""
 
@@ -167,6 +172,7 @@ CONVERTERS: dict[tuple[str, str], Convert] = {
     ("", "DFT"): fourier.dft,
     ("", "Elu"): by(activations.elu, alpha=1.0),
     ("", "EyeLike"): _eye_like,
+    ("", "Gelu"): _gelu,
     ("", "HardSigmoid"): by(activations.hard_sigmoid, alpha=0.2, beta=0.5),
     ("", "IsInf"): by(_is_infinite, detect_positive=1, detect_negative=1),
     ("", "LeakyRelu"): by(activations.leaky_relu, alpha=0.01),

@@ -14,12 +14,12 @@ from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Graph
-from arm_ext.frontends.ops import reduce
+from arm_ext.frontends.ops import activations, reduce
 from arm_ext.frontends.tflite.codes import CUSTOM
 from arm_ext.frontends.tflite.detection import NAME as DETECTION
 from arm_ext.frontends.tflite.detection import detection_postprocess
 from arm_ext.frontends.tflite.forms import Convert, shape_of
-from arm_ext.frontends.tflite.formulas import FORMULAS
+from arm_ext.frontends.tflite.formulas import FORMULAS, by
 from arm_ext.frontends.tflite.graphs import GRAPHS
 from arm_ext.frontends.tflite.integers import saturated, scaled, whole
 from arm_ext.frontends.tflite.moves import MOVES
@@ -94,7 +94,7 @@ def _softmax(c: Any, op: Any) -> relax.Expr:
 def _gelu(c: Any, op: Any) -> relax.Expr:
     """Convert GELU, whose approximate form upstream does not know."""
     approximate = c._get_builtin_options(op, tflite.GeluOptions).Approximate()
-    return (relax.op.nn.gelu_tanh if approximate else relax.op.nn.gelu)(_identity(c, op))
+    return by(activations.gelu_tanh if approximate else activations.gelu)(c, op)
 
 
 def _prelu(c: Any, op: Any) -> relax.Expr:

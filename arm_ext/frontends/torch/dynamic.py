@@ -15,7 +15,12 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch.export import ExportedProgram
 from tvm import relax
+from tvm.ir import Expr
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+
+from arm_ext.frontends.graph import Graph, Value
+from arm_ext.frontends.ops import reduce
+from arm_ext.frontends.ops.arithmetic import cast, clip, maximum, minimum, round_even
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -29,57 +34,50 @@ def quantizes_at_run_time(program: ExportedProgram) -> bool:
     return any(node.target is _ops.choose_qparams.tensor for node in program.graph.nodes)
 
 
-def choose(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> list[relax.Expr]:
+def choose(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> list[Expr]:
     """Return scale and zero point, scalars, for the data's range widened to contain 0."""
-    emit = importer.block_builder.emit
-    low, high = (
-        emit(widened(emit(extremum(a["input"])), _float(0)))
-        for extremum, widened in ((R.min, R.minimum), (R.max, R.maximum))
-    )
+    x = Graph(importer.block_builder).hold(a["input"])
+    low, high = minimum(reduce.least(x), 0), maximum(reduce.greatest(x), 0)
     first, last = a["quant_min"], a["quant_max"]
-    scale = emit(R.divide(emit(R.subtract(high, low)), _float(last - first)))
-    scale = emit(R.maximum(scale, _float(a["eps"])))
-    steps = emit(R.round(emit(R.divide(low, scale))))
-    zero = emit(R.clip(emit(R.subtract(_float(first), steps)), first, last))
-    return [scale, emit(R.astype(zero, "int32"))]
+    scale = maximum((high - low) / float(last - first), a["eps"])
+    zero = clip(float(first) - round_even(low / scale), first, last)
+    return [scale.full, cast(zero, "int32").full]
 
 
-def quantize(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+def quantize(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
     """Convert a quantisation with run-time scale and zero point."""
-    dtype = str(a["dtype"]).removeprefix("torch.")
-    zero = importer.block_builder.emit(R.astype(a["zero_point"], dtype))
-    return importer.block_builder.emit(R.quantize(a["input"], a["scale"], zero, out_dtype=dtype))
+    dtype, graph = str(a["dtype"]).removeprefix("torch."), Graph(importer.block_builder)
+    zero = cast(graph.hold(a["zero_point"]), dtype)
+    return graph.emit(R.quantize(a["input"], a["scale"], zero.full, out_dtype=dtype))
 
 
-def dequantize(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+def dequantize(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
     """Convert a dequantisation with run-time scale and zero point."""
-    emit = importer.block_builder.emit
-    centred = _centred(emit, a["input"], a["zero_point"])
-    return emit(R.multiply(emit(R.astype(centred, "float32")), a["scale"]))
+    q, zero, scale = (
+        Graph(importer.block_builder).hold(a[name]) for name in ("input", "zero_point", "scale")
+    )
+    return (cast(_centred(q, zero), "float32") * scale).full
 
 
-def linear(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+def linear(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> Expr:
     """Convert a linear layer; with both operands quantised, as an integer product."""
-    emit = importer.block_builder.emit
+    graph = Graph(importer.block_builder)
     data, weight = (arg for arg in node.args[:2] if isinstance(arg, torch.fx.Node))
     if data.target is not _ops.dequantize_per_tensor.tensor or weight.target not in _WEIGHTS:
-        return emit(R.linear(a["input"], a["weight"], a["bias"]))
-    q, scale, zero = importer.retrieve_args(data)[:3]
+        return graph.emit(R.linear(a["input"], a["weight"], a["bias"]))
+    q, scale, zero = map(graph.hold, importer.retrieve_args(data)[:3])
     w, weight_scale, weight_zero = importer.retrieve_args(weight)[:3]
     if weight.target is _WEIGHTS[0]:
-        weight_zero = emit(R.reshape(weight_zero, (-1, 1)))
+        weight_scale, zeros = graph.hold(weight_scale), graph.hold(weight_zero)
+        weight_zero = zeros.reshape((*zeros.shape, 1))
     else:
-        weight_scale, weight_zero = _float(weight_scale), relax.const(weight_zero, "int32")
-    w = _centred(emit, w, weight_zero)
-    product = emit(R.matmul(_centred(emit, q, zero), emit(R.permute_dims(w, [1, 0]))))
-    scales = emit(R.multiply(scale, weight_scale))
-    product = emit(R.multiply(emit(R.astype(product, "float32")), scales))
-    return product if a["bias"] is None else emit(R.add(product, a["bias"]))
+        weight_scale = graph.hold(relax.const(float(weight_scale), "float32"))
+        weight_zero = graph.hold(relax.const(weight_zero, "int32"))
+    columns = _centred(graph.hold(w), weight_zero).permute([1, 0])
+    product = graph.hold(R.matmul(_centred(q, zero).full, columns.full))
+    product = cast(product, "float32") * (scale * weight_scale)
+    return (product if a["bias"] is None else product + graph.hold(a["bias"])).full
 
 
-def _centred(emit: Any, q: relax.Expr, zero: relax.Expr) -> relax.Expr:
-    return emit(R.subtract(emit(R.astype(q, "int32")), emit(R.astype(zero, "int32"))))
-
-
-def _float(value: float) -> relax.Expr:
-    return relax.const(float(value), "float32")
+def _centred(q: Value, zero: Value) -> Value:
+    return cast(q, "int32") - cast(zero, "int32")

@@ -51,6 +51,11 @@ def _real(function: Callable[..., Value]) -> Convert:
     return convert
 
 
+def _gelu(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> Expr:
+    function = activations.gelu_tanh if a["approximate"] == "tanh" else activations.gelu
+    return function(Graph(importer.block_builder).hold(a["self"])).full
+
+
 def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
     """Convert a power: integers by the vocabulary, as TVM has no code for theirs; upstream converts others."""
     dtype = importer._convert_data_type(node.meta["val"].dtype)
@@ -89,6 +94,7 @@ FUNCTIONS: dict[str, Convert] = {
     "celu.default": by(activations.celu, "alpha"),
     "bitwise_not.default": by(lambda x: ~x),
     "elu.default": by(activations.elu, "alpha", "scale", "input_scale"),
+    "gelu.default": _gelu,
     "hardtanh.default": by(arithmetic.clip, low="min_val", high="max_val"),
     "hypot.default": _real(maths.hypot),
     "isfinite.default": by(arithmetic.is_finite),
