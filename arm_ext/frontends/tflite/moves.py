@@ -16,18 +16,6 @@ from arm_ext.frontends.tflite.forms import Convert, data_of, parts, shape_of, ta
 _REFLECT, _SYMMETRIC = 0, 1
 
 
-def _cumsum(c: Any, op: Any) -> relax.Expr:
-    """Emit a cumulative sum; a reverse one is a forward one between two flips."""
-    options = c._get_builtin_options(op, tflite.CumsumOptions)
-    x, axis = c.get_input_tensors(op)
-    along = int(c.get_tensor_value(axis))
-    value = data_of(c, x)
-    if options.Reverse():
-        value = relax.op.flip(value, along)
-    total = relax.op.cumsum(value, along, exclusive=options.Exclusive())
-    return relax.op.flip(total, along) if options.Reverse() else total
-
-
 def _gather(c: Any, op: Any) -> relax.Expr:
     """Convert GATHER, with batch axes that data and indices share; negative axes count from the end."""
     options = c._get_builtin_options(op, tflite.GatherOptions)
@@ -195,7 +183,6 @@ def _matrix_set_diag(c: Any, op: Any) -> relax.Expr:
 
 MOVES: dict[str, Convert] = {
     "BATCH_TO_SPACE_ND": _batch_to_space,
-    "CUMSUM": _cumsum,
     "DYNAMIC_UPDATE_SLICE": _dynamic_update_slice,
     "EMBEDDING_LOOKUP": _embedding_lookup,
     "GATHER": _gather,
