@@ -43,7 +43,7 @@ from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
 from relay_passes.integerize.grouped_products import NAME as GROUPED_PRODUCTS
 from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.programs.control_flow import split
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Rule
 from relay_passes.rules.registry import PRODUCT_RULES, RULES
 from schedules.composites.specs import CompositeSpec
@@ -164,7 +164,7 @@ class _Run:
         operators: Phase → the operators after it, each with its source nodes.
     """
 
-    record: Record
+    record: RewriteRecord
     result: PhaseResult
     operators: dict[str, list[tuple[str, Names]]]
 
@@ -267,7 +267,7 @@ def _type(ty: tvm.ir.Type) -> str:
 
 
 def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], None]) -> _Run:
-    record, operators = Record(), {"import": _operators(mod)}
+    record, operators = RewriteRecord(), {"import": _operators(mod)}
     steps = run_phases(PhaseResult(mod), replace(options, record=record), until=_REWRITES[-1].name)
     for phase in _REWRITES:
         progress(phase.name)
