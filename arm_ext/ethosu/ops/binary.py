@@ -19,7 +19,7 @@ from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.rescaling import JOINED, scale_named
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, of_rank, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale, fits
+from schedules.numerics.tosa import RescaleFactor, fits
 from schedules.numerics.tosa import rescale as rescaled
 from schedules.numerics.tosa.binary import Term
 
@@ -39,7 +39,7 @@ class Binary(Attributes):
 
     a: Term
     b: Term
-    y: Scale
+    y: RescaleFactor
     zero_point: int
     low: int
     high: int

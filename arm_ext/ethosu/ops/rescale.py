@@ -12,7 +12,7 @@ from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.rescaling import JOINED, scale_named
 from arm_ext.ethosu.tosa.common import clamped, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa import RescaleFactor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Rescale(Attributes):
     """
 
     input_zero_point: int
-    scale: Scale
+    scale: RescaleFactor
     zero_point: int
     low: int
     high: int

@@ -27,7 +27,7 @@ from arm_ext.ethosu.ops.common.convolutions import operands
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.tosa.common import joined, rescale, reshaped, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale, scale_of
+from schedules.numerics.tosa import RescaleFactor, scale_of
 
 MAX_WEIGHT = 127
 """Largest weight that fits in the int8 weights of a convolution."""
@@ -168,7 +168,7 @@ def emit(graph: TosaGraph, operator: Operator[Resize], data: Value) -> Value:
     return rescale(graph, total, scale, data.dtype)
 
 
-def _by_phases(graph: TosaGraph, operator: Operator[Resize], data: Value, scale: Scale) -> Value:
+def _by_phases(graph: TosaGraph, operator: Operator[Resize], data: Value, scale: RescaleFactor) -> Value:
     rows, columns = operator.attributes.rows.phases, operator.attributes.columns.phases
     images, height, width, channels = data.shape
     edged = _edged(graph, _edged(graph, data, 1, rows), 2, columns)

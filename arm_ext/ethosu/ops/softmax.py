@@ -16,7 +16,7 @@ from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.rescaling import scale_named
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, ONE, rescale, reshaped, widened
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale, scale_of
+from schedules.numerics.tosa import RescaleFactor, scale_of
 
 _LEAST, _MOST = -128, 127
 _LOW_BITS = 7
@@ -41,7 +41,7 @@ class Softmax(Attributes):
     axis: int
     exponentials: Array
     reciprocals: Array
-    scale: Scale
+    scale: RescaleFactor
     zero_point: int
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
@@ -114,7 +114,9 @@ def _inverse(graph: TosaGraph, total: Value, zeros: Value, entries: Array) -> Va
     return down(combined(ts.Op.MUL, r, down(missing, 2)), 14)
 
 
-def _looked_up(graph: TosaGraph, index: Value, entries: Array, scale: Scale, zero_point: int) -> Value:
+def _looked_up(
+    graph: TosaGraph, index: Value, entries: Array, scale: RescaleFactor, zero_point: int
+) -> Value:
     """Emit TABLE with int8 entries, and RESCALE of (entry - zero_point) * scale to int32."""
     found = graph.add(ts.Op.TABLE, [index, graph.constant(entries.astype(np.int8))], index.shape, "int8")
     return rescale(graph, found, scale, "int32", input_zero_point=zero_point)

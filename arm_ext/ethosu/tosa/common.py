@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tosa_serializer as ts
 
 from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
-from schedules.numerics.tosa import Scale, scale_of
+from schedules.numerics.tosa import RescaleFactor, scale_of
 
 Array = npt.NDArray[Any]
 
@@ -22,7 +22,7 @@ IGNORE_NAN = ts.NanPropagationMode.PROPAGATE
 def rescale(
     graph: TosaGraph,
     x: Value,
-    scale: Scale | tuple[Array, int],
+    scale: RescaleFactor | tuple[Array, int],
     dtype: str,
     *,
     input_zero_point: int = 0,
@@ -42,7 +42,9 @@ def rescale(
     Raises:
         ValueError: The multipliers follow another axis; `integerize` makes no such operator.
     """
-    multipliers, shift = (np.array([scale.multiplier]), scale.shift) if isinstance(scale, Scale) else scale
+    multipliers, shift = (
+        (np.array([scale.multiplier]), scale.shift) if isinstance(scale, RescaleFactor) else scale
+    )
     narrow = x.dtype == "int48"
     flat = multipliers.reshape(-1).astype(np.int16 if narrow else np.int32)
     if flat.size not in (1, x.shape[-1] if x.shape else 1):
