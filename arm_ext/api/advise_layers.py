@@ -21,9 +21,9 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import with_values
 from arm_ext.package.manifest import Method
-from arm_ext.quantization.float_layers import Unit, units_of
+from arm_ext.quantization.float_layers import IntegerLayer, units_of
 from arm_ext.quantization.layers import Matching
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.advice.record import CostlyCall, LayerAlternative
 from arm_ext.report.npu import NpuRegion, fallback_name
@@ -54,7 +54,7 @@ class Int8Layers:
     def proposed(self, costly: Sequence[CostlyCall]) -> Iterator[LayerAlternative]:
         """Yield the costliest layers that can be quantised, not measured yet."""
         owners = {node: unit for unit in self._units for node in unit.nodes}
-        found: dict[Unit, str] = {}
+        found: dict[IntegerLayer, str] = {}
         for call in costly:
             if call.anchor in owners:
                 found.setdefault(owners[call.anchor], call.anchor)
@@ -91,8 +91,8 @@ class Int8Layers:
             return None
         twin, name = twins[-1], self._source.graph.name
         feed = self._quantizer.feeds()[0]
-        exact = Session(self._source, name, [twin.source])(feed)[twin.source]
-        return distance(Session(model, name, [twin.value])(feed)[twin.value], exact).relative
+        exact = TensorSession(self._source, name, [twin.source])(feed)[twin.source]
+        return distance(TensorSession(model, name, [twin.value])(feed)[twin.value], exact).relative
 
     @cached_property
     def _shapes(self) -> Shapes:
@@ -114,7 +114,7 @@ class Int8Layers:
         return self._quantizer.float_model(self._shapes)
 
     @cached_property
-    def _units(self) -> list[Unit]:
+    def _units(self) -> list[IntegerLayer]:
         return units_of(Matching(self._source, self._quantizer.quantized(self._shapes)))
 
 

@@ -58,7 +58,7 @@ from arm_ext.quantization.opset import at_least_opset
 from arm_ext.quantization.rescale import rescale
 from arm_ext.quantization.rounding import rounded_weights, with_integers
 from arm_ext.quantization.samples import split_samples
-from arm_ext.quantization.steps import Feed, Steps
+from arm_ext.quantization.steps import Feed, OnnxStates
 from arm_ext.quantization.weight_only import OPSETS, WeightOnly, quantize_weights
 
 _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
@@ -80,7 +80,7 @@ _MIN_OPSET = 13
 # Fuses MatMul and Add of three dimensions into Reshape, Gemm, Reshape under names of its own.
 _RENAMING = ["MatMulAddFusion"]
 
-_NO_STEPS = Steps()
+_NO_STEPS = OnnxStates()
 
 # Samples that a quantised model is compared with its float form on at most, spread evenly.
 _COMPARED = 64
@@ -121,7 +121,7 @@ class Quantizer:
         samples: Mapping[str, npt.NDArray[Any]],
         method: Method,
         choices: Sequence[Shapes],
-        steps: Steps = _NO_STEPS,
+        steps: OnnxStates = _NO_STEPS,
         keep_float: Sequence[str] = (),
         corrections: Sequence[Correction] = (),
         pruned_from: "Quantizer | None" = None,
@@ -391,7 +391,7 @@ def _ranges(
         calibrator.augment_graph()
         calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False))
         try:
-            calibrator.collect_data(_Reader(feeds(source)))
+            calibrator.collect_data(_FeedReader(feeds(source)))
         except (ValueError, IndexError) as err:  # of histograms whose bins have no finite bounds
             if not watched.large:
                 raise
@@ -484,7 +484,7 @@ class _Watched:
         return found
 
 
-class _Reader:
+class _FeedReader:
     """Samples in the form of onnxruntime's CalibrationDataReader."""
 
     def __init__(self, feeds: Iterator[Feed]) -> None:
