@@ -155,7 +155,7 @@ def explain(
 
 
 @dataclass
-class _Run:
+class _PhaseRun:
     """The phases over one straight-line function.
 
     Attributes:
@@ -209,7 +209,7 @@ class Gain:
 def _node(
     node: str,
     operator: str,
-    runs: Sequence[_Run],
+    runs: Sequence[_PhaseRun],
     calls: Sequence[CallRow],
 ) -> NodeReport:
     phases: list[NodePhase] = []
@@ -230,7 +230,7 @@ def _node(
     )
 
 
-def _division(runs: Sequence[_Run]) -> "Offloaded":
+def _division(runs: Sequence[_PhaseRun]) -> "Offloaded":
     """Return the division of a model for an NPU, which has a single straight-line function."""
     return cast("Offloaded", runs[0].result.division)
 
@@ -266,7 +266,7 @@ def _type(ty: tvm.ir.Type) -> str:
     return f"{'x'.join(sizes) or '1'} {ty.dtype}"
 
 
-def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], None]) -> _Run:
+def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], None]) -> _PhaseRun:
     record, operators = RewriteRecord(), {"import": _operators(mod)}
     steps = run_phases(PhaseResult(mod), replace(options, record=record), until=_REWRITES[-1].name)
     for phase in _REWRITES:
@@ -280,7 +280,7 @@ def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], Non
             left = (replace(c, reason=f"{c.operator} stays in float: {c.reason}") for c in result.left_float)
             record.passes["integerize"] = Explanation(tuple(_integers(result.mod)), tuple(left))
     progress("lower")
-    return _Run(record, last(run_phases(result, options, after=_REWRITES[-1].name)), operators)
+    return _PhaseRun(record, last(run_phases(result, options, after=_REWRITES[-1].name)), operators)
 
 
 def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:

@@ -72,7 +72,7 @@ def lower(
 
 
 @dataclass(frozen=True)
-class Fused:
+class FusedModule:
     """A module with lowered composites, and with other operators as fused, unscheduled loops.
 
     Attributes:
@@ -96,7 +96,7 @@ class Fused:
 
 def fuse_loops(
     mod: tvm.IRModule, profile: Profile, choose: Choose | None, sizes: FixedSizes | Lengths
-) -> Fused:
+) -> FusedModule:
     """Do the first half of `lower`: everything before loops are scheduled.
 
     Raises:
@@ -121,7 +121,7 @@ def fuse_loops(
     ours |= {check.symbol for check in checks}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
     numerics = _numerics_of_calls([func for _, func in _callers(mod)], routines)
-    return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
+    return FusedModule(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
 
 
 def _without_bodies(
@@ -171,7 +171,7 @@ def _schedule(
     return mod, done
 
 
-def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -> KernelCall:
+def _scheduled(symbol: str, fused: FusedModule, done: generic.Scheduled, known: str) -> KernelCall:
     sources = tuple(fused.sources.get(symbol, ()))
     alternatives = tuple(dict.fromkeys(a for source in sources for a in fused.rejected.get(source, ())))
     is_generic = done.kernel == GENERIC

@@ -311,7 +311,7 @@ PHASES: tuple[Phase, ...] = (
 
 
 @dataclass(frozen=True)
-class Dump:
+class PhaseDump:
     """Writer of each phase's module as TVMScript, in numbered files; each of several models has a folder."""
 
     output: OutputFolder
@@ -334,7 +334,7 @@ def _after(name: str) -> int:
 
 
 SCRIPTS = "[0-9][0-9]-*.py"
-"""Pattern of the names of the files that a `Dump` writes."""
+"""Pattern of the names of the files that a `PhaseDump` writes."""
 
 
 def _decided(decision: Decision) -> KernelCall:
@@ -357,7 +357,7 @@ LAST_OF_ALL_TARGETS = "integerize"
 def run_phases(
     start: PhaseResult,
     options: PhaseOptions,
-    dump: Dump | None = None,
+    dump: PhaseDump | None = None,
     *,
     after: str = IMPORT,
     until: str = "",

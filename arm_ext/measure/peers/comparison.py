@@ -18,7 +18,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Counts(_Record):
+class InferenceCounts(_Record):
     """Counts of one inference.
 
     Attributes:
@@ -97,9 +97,9 @@ class Comparison(_Record):
 def row(
     runtime: str,
     version: str,
-    counts: Counts,
+    counts: InferenceCounts,
     *,
-    ours: Counts,
+    ours: InferenceCounts,
     macs: int,
     binary_bytes: int,
     weight_bytes: int,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from arm_ext.board.info import ARM, ARM_PARTS
 from arm_ext.board.virtual import counting_to, emulator
 from arm_ext.common.errors import ModelError
-from arm_ext.common.trace import Dump, Images, TranslationBlock
+from arm_ext.common.trace import Images, TraceDump, TranslationBlock
 from arm_ext.measure.peers import guest
 from arm_ext.measure.peers.catalog import Peer
 from arm_ext.measure.peers.downloads import debian_root, python_version, wheels
@@ -158,7 +158,7 @@ def fetch(peer: Peer) -> Guest:
 def _blocks(dump: Path, maps: str) -> tuple[TranslationBlock, ...]:
     images = Images(maps)
     counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    for line in Dump.read(dump).blocks:
+    for line in TraceDump.read(dump).blocks:
         counts[line.vaddr, line.words] += line.count
     return tuple(
         TranslationBlock(vaddr, count, words, image := images.at(vaddr), image)
