@@ -4,8 +4,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.progress import Progress, TaskProgress
 from arm_ext.tune.record import Unit
@@ -13,11 +12,7 @@ from arm_ext.tune.record import Unit
 Stopped = Literal["done", "budget", "interrupted"]
 
 
-class _Report(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TaskReport(_Report):
+class TaskReport(ClosedRecord):
     """Result of a task in a run.
 
     Attributes:
@@ -47,7 +42,7 @@ class TaskReport(_Report):
     failures: dict[str, int]
 
 
-class TuneReport(_Report):
+class TuneReport(ClosedRecord):
     """Report of a tuning run.
 
     Attributes:
