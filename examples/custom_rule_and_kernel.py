@@ -71,7 +71,7 @@ class DotF32:
     NAME = "dot_f32"
     Params = Params
 
-    def matches(self, workload: Workload, core: Core) -> contract.Match | Diagnostic:
+    def matches(self, workload: Workload, core: Core) -> contract.KernelMatch | Diagnostic:
         """Take `arm.linear` of float32 with one output feature and nothing fused behind."""
         if workload.composite != "arm.linear":
             return contract.declined(
@@ -86,7 +86,7 @@ class DotF32:
             return contract.declined(
                 self.NAME, "an epilogue or another dtype", "none, float32", str(workload.epilogue)
             )
-        return contract.Match(f"dot products of {data.shape[1]}")
+        return contract.KernelMatch(f"dot products of {data.shape[1]}")
 
     def default(self, workload: Workload, core: Core) -> Params:
         """Return the only parameters."""

@@ -36,7 +36,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.attention import attention_f32
-from schedules.kernels.common.contract import Kernel, Match, declined
+from schedules.kernels.common.contract import Kernel, KernelMatch, declined
 from schedules.kernels.depthwise import depthwise_f32, depthwise_s8, depthwise_s8_mlal, depthwise_s8_patch
 from schedules.kernels.elementwise import broadcast_s8, elementwise_s8
 from schedules.kernels.gemm import (
@@ -213,7 +213,7 @@ def _defaults(
     workload: Workload, core: Core, without: frozenset[str], kernels: Sequence[Kernel]
 ) -> _Defaults:
     answers = [(kernel, _matches(kernel, workload, core, without)) for kernel in kernels]
-    matched = {kernel: answer for kernel, answer in answers if isinstance(answer, Match)}
+    matched = {kernel: answer for kernel, answer in answers if isinstance(answer, KernelMatch)}
     return _Defaults(
         tuple(_option(kernel, kernel.default(workload, core), workload, core) for kernel in matched),
         {kernel.NAME: answer.reason for kernel, answer in matched.items()},
@@ -237,8 +237,10 @@ def _cycles(option: Option) -> float:
     return option.estimate
 
 
-def _matches(kernel: Kernel, workload: Workload, core: Core, without: Collection[str]) -> Match | Diagnostic:
+def _matches(
+    kernel: Kernel, workload: Workload, core: Core, without: Collection[str]
+) -> KernelMatch | Diagnostic:
     answer = kernel.matches(workload, core)
-    if isinstance(answer, Match) and kernel.NAME in without:
+    if isinstance(answer, KernelMatch) and kernel.NAME in without:
         return declined(kernel.NAME, "switched off", "on", "off")
     return answer

@@ -21,13 +21,13 @@ import numpy as np
 import torch
 import train_digits
 import zoo
+from arm_ext.measure.peers.wheels import wheels
 from library_table import against_row, emulated
 from tables import markdown
 
 from arm_ext.measure.peers.catalog import Peer
 from arm_ext.measure.peers.count import guest_view
-from arm_ext.measure.peers.debian import debian_root, python_version
-from arm_ext.measure.peers.wheels import wheels
+from arm_ext.measure.peers.downloads import debian_root, python_version
 from arm_ext.target.profiles import resolve
 from arm_ext.target.toolchain import zig
 

@@ -35,7 +35,7 @@ from arm_ext.measure.cycles import BlockCost, block_costs
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.candidate_runner import CandidateRunner, Job, Site
+from arm_ext.tune.candidate_runner import CandidateRunner, Job, MeasurementSite
 from arm_ext.tune.costs import Cycles, Loaded
 from arm_ext.tune.measure import Result
 from arm_ext.tune.reference import sample
@@ -174,7 +174,7 @@ def rows(
     chosen = {kernel: largest(tasks, kernel, candidates // len(kernels)) for kernel in kernels}
     left, cost = candidates, Traced(Cycles(profile.core))
     with tempfile.TemporaryDirectory() as folder:
-        site = Site(profile, "virtual", True, SECONDS, Path(folder))
+        site = MeasurementSite(profile, "virtual", True, SECONDS, Path(folder))
         with closing(CandidateRunner(site, cost)) as chain:
             # Those with few points first: what they leave goes to the others.
             order = sorted(kernels, key=lambda kernel: len(points_of(chosen[kernel], kernel)))

@@ -50,8 +50,8 @@ from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.layers import (
     DEQUANTIZE,
     RESCALED,
-    Layer,
     Matching,
+    QdqLayer,
     noted,
     with_exact_inputs,
     with_outputs,
@@ -59,7 +59,7 @@ from arm_ext.quantization.layers import (
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.samples import Data, read_samples, split_samples
-from arm_ext.quantization.session import Session, leave_unlike_out
+from arm_ext.quantization.session import TensorSession, leave_unlike_out
 from arm_ext.quantization.static import fold_batch_norm
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
@@ -378,7 +378,7 @@ class _OnnxChain(SearchedChain):
     def exact(self, feeds: Sequence[Feed]) -> Iterator[Feed]:
         """Yield the float model's outputs of each sample, step by step from its own states."""
         states = self.states
-        session = Session(self.source, self.reference, [*self.outputs, *states.pairs.values()])
+        session = TensorSession(self.source, self.reference, [*self.outputs, *states.pairs.values()])
         now: Feed = dict(states.initial)
         for feed in feeds:
             found = session(feed | now)
@@ -425,9 +425,9 @@ class _OnnxChain(SearchedChain):
                 "the float one; name the model that it was made of"
             )
         left = matching.uncovered()
-        seen = Session(self.source, self.reference, [name for node in left for name in node.output if name])(
-            feed
-        )
+        seen = TensorSession(
+            self.source, self.reference, [name for node in left for name in node.output if name]
+        )(feed)
         # Not those that compute shapes.
         self.uncovered = tuple(
             node.name
@@ -438,11 +438,11 @@ class _OnnxChain(SearchedChain):
         read = [layer.integers or layer.value for layer in layers]
         self._fed = fed
         kept = [*self.outputs, *self.states.pairs.values()]
-        self._exact = Session(
+        self._exact = TensorSession(
             self.source, self.reference, [*kept, *(la.source for la in layers), *fed.values()]
         )
-        self._alone = Session(alone, self.name, [layer.value for layer in layers])
-        self._fake = Session(self.quantized, self.name, [*kept, *(layer.value for layer in layers)])
+        self._alone = TensorSession(alone, self.name, [layer.value for layer in layers])
+        self._fake = TensorSession(self.quantized, self.name, [*kept, *(layer.value for layer in layers)])
         self.instrumented = with_outputs(self.quantized, read)
         # Typed, as shapes that follow from those of an output are folded by its type.
         kinds = {
@@ -457,7 +457,7 @@ class _OnnxChain(SearchedChain):
             output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, kind, shape))
         # onnxruntime has integer kernels for 8 bits alone, and computes others in float.
         bytes_ = [la.integers for la in layers if la.integers and la.dequantizer and la.dequantizer.bits <= 8]
-        self._others = Session.or_none(self.instrumented, self.name, bytes_)
+        self._others = TensorSession.or_none(self.instrumented, self.name, bytes_)
         self.layers = [LayerErrors(layer) for layer in layers]
         return import_onnx(self.instrumented)
 
@@ -489,7 +489,7 @@ class _OnnxChain(SearchedChain):
         states.follow(source=exact, fake=fake, integers=ours)
 
 
-def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:
+def _float(layer: QdqLayer, ours: Mapping[str, Array]) -> Array:
     if layer.integers is None or layer.dequantizer is None:
         return ours[layer.value]
     return layer.dequantizer.dequantize(ours[layer.integers])

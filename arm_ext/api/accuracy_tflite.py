@@ -24,7 +24,7 @@ from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import Tensors
 from arm_ext.pipeline.selftest import Run, host_runner
 from arm_ext.quantization.layer_errors import LayerErrors, Values
-from arm_ext.quantization.layers import Quantizer
+from arm_ext.quantization.layers import QuantizerConstants
 from arm_ext.quantization.samples import ONLY_INPUT, split_samples
 from arm_ext.quantization.tflite_layers import File, TfliteLayer, layers_of
 from relay_passes.canonicalize.define_division import divides_integers
@@ -261,7 +261,7 @@ def _in_float(spec: TensorSpec) -> TensorSpec:
     return replace(spec, dtype="float32") if spec.dtype in ("int8", "uint8", "int16") else spec
 
 
-def _quantized(value: Array, quantizer: Quantizer | None) -> Array:
+def _quantized(value: Array, quantizer: QuantizerConstants | None) -> Array:
     """Return the integers that stand for float values; integers are returned as they are."""
     if quantizer is None or value.dtype.kind != "f":
         return value
@@ -271,5 +271,5 @@ def _quantized(value: Array, quantizer: Quantizer | None) -> Array:
     return integers
 
 
-def _dequantized(value: Array, quantizer: Quantizer | None) -> Array:
+def _dequantized(value: Array, quantizer: QuantizerConstants | None) -> Array:
     return value if quantizer is None or value.dtype.kind == "f" else quantizer.dequantize(value)

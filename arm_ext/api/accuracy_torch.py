@@ -25,7 +25,7 @@ from arm_ext.frontends.torch.importer import import_torch, read_exported, return
 from arm_ext.frontends.torch.reference import NodeValues, Replaced
 from arm_ext.pipeline.selftest import Run, host_runner
 from arm_ext.quantization.layer_errors import LayerErrors, Values
-from arm_ext.quantization.layers import Layer
+from arm_ext.quantization.layers import QdqLayer
 from arm_ext.quantization.metrics import Metric
 from arm_ext.quantization.mixed_precision import Infer, Judge
 from arm_ext.quantization.samples import split_samples
@@ -307,7 +307,7 @@ def _described(node: torch.fx.Node) -> str:
     return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
 
 
-def _float(layer: Layer, values: Mapping[str, Array]) -> Array:
+def _float(layer: QdqLayer, values: Mapping[str, Array]) -> Array:
     value = values[layer.value]
     if layer.dequantizer is None:
         return value

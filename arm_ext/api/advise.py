@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from arm_ext.api.advise_builds import Arrays, Bench, Build, cost_of, error_at_outputs
+from arm_ext.api.advise_builds import Arrays, Bench, MeasuredBuild, cost_of, error_at_outputs
 from arm_ext.api.advise_layers import Int8Layers, NpuRegions
 from arm_ext.api.arguments import check_type
 from arm_ext.api.options import IMPORT, Options, gathered
@@ -48,7 +48,7 @@ from arm_ext.report.advice.record import (
     LayerAlternative,
     Status,
 )
-from arm_ext.report.advice.rules import Finding, Subject, findings
+from arm_ext.report.advice.rules import AdviceFinding, Subject, findings
 from arm_ext.report.profile.record import ProfiledCall
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.database import Database
@@ -168,7 +168,7 @@ class _Advisor:
     """Measures what could be faster against the present build."""
 
     bench: Bench
-    present: Build
+    present: MeasuredBuild
     max_error: float
 
     def report(
@@ -357,7 +357,7 @@ class _Advisor:
         """Inputs of the model itself; none where preprocessing gives it others."""
         return self.present.inputs if self.bench.options["preprocess"] is None else {}
 
-    def _change(self, finding: Finding) -> Advice | Declined:
+    def _change(self, finding: AdviceFinding) -> Advice | Declined:
         gain = at_outputs = None
         if finding.change is not None:
             if self.bench.spent:
@@ -406,15 +406,15 @@ class _Advisor:
         ]
         return tuple(sorted(found, key=lambda call: -call.share)[:_COSTLIEST])
 
-    def _gain(self, build: Build) -> float:
+    def _gain(self, build: MeasuredBuild) -> float:
         return 1 - build.cost / self.present.cost
 
-    def _error(self, build: Build) -> float:
+    def _error(self, build: MeasuredBuild) -> float:
         return error_at_outputs(build.outputs, self.present.outputs)
 
 
 def _no_regions(
-    npu: NpuOptions, present: Build, status: Status, fault: Failure, said: str
+    npu: NpuOptions, present: MeasuredBuild, status: Status, fault: Failure, said: str
 ) -> LayerAlternative:
     """Return a row that tells why no region was measured."""
     return LayerAlternative(
@@ -458,5 +458,5 @@ def _saved_most(advice: Advice) -> float:
     return -(advice.gain if advice.gain is not None else advice.estimated or 0.0)
 
 
-def _declined(finding: Finding, reason: str, failure: Failure = "") -> Declined:
+def _declined(finding: AdviceFinding, reason: str, failure: Failure = "") -> Declined:
     return Declined(rule=finding.rule, sources=finding.sources, reason=reason, failure=failure)

@@ -40,7 +40,7 @@ _ARGUMENTS = {WITHOUT_KERNEL: "without"}  # names of options that are other ones
 
 
 @dataclass(frozen=True)
-class Build:
+class MeasuredBuild:
     """Measurements of one build, whose package has been deleted.
 
     Attributes:
@@ -87,17 +87,17 @@ class Bench:
         """Run the phases of the model with options of `compile`, by their names on the command line."""
         return self._plan(self.model, options)
 
-    def measure(self, planned: Packing, present: Build | None = None) -> Build:
+    def measure(self, planned: Packing, present: MeasuredBuild | None = None) -> MeasuredBuild:
         """Link and measure a planned package of the model; `present` is the model as it is, if it was measured."""
         return self._measured(planned, present)
 
     def measure_model(
-        self, model: onnx.ModelProto, present: Build, options: Mapping[str, Any] | None = None
-    ) -> Build:
+        self, model: onnx.ModelProto, present: MeasuredBuild, options: Mapping[str, Any] | None = None
+    ) -> MeasuredBuild:
         """Measure another model with the same inputs as `onnx_model` returns it, with further options of `compile`."""
         return self._measured(self._plan(model, {**self._held, **(options or {})}), present)
 
-    def measure_changed(self, changed: Changed, present: Build) -> Build:
+    def measure_changed(self, changed: Changed, present: MeasuredBuild) -> MeasuredBuild:
         """Measure a changed model on the inputs of the present build; outputs are in the layout of the present ones.
 
         A model whose outputs mean something else is not run for them.
@@ -115,7 +115,9 @@ class Bench:
         }
         return replace(build, outputs=outputs if changed.comparable else {})
 
-    def _measured(self, planned: Packing, present: Build | None, inputs: Arrays | None = None) -> Build:
+    def _measured(
+        self, planned: Packing, present: MeasuredBuild | None, inputs: Arrays | None = None
+    ) -> MeasuredBuild:
         with temporary() as folder:
             # Outputs are compared here, and not with the self-test: what has the tensors of the present build gets its
             # self-test, since to compute another one takes as long as a build.
@@ -131,7 +133,7 @@ class Bench:
             measured = profile_package(
                 package, self.board, loaded=lambda loaded: found.extend(loaded.run(values))
             )
-        return Build(result.report, measured, given, dict(zip(names, found, strict=True)), selftest)
+        return MeasuredBuild(result.report, measured, given, dict(zip(names, found, strict=True)), selftest)
 
     def _plan(self, model: Path | onnx.ModelProto, options: Mapping[str, Any]) -> Packing:
         own = {_ARGUMENTS.get(name, name): value for name, value in options.items()}

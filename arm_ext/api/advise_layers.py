@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from arm_ext.api.advise_builds import Bench, Build, cost_of_call, error_at_outputs
+from arm_ext.api.advise_builds import Bench, MeasuredBuild, cost_of_call, error_at_outputs
 from arm_ext.common.distance import distance
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import with_values
 from arm_ext.package.manifest import Method
-from arm_ext.quantization.float_layers import Unit, units_of
+from arm_ext.quantization.float_layers import IntegerLayer, units_of
 from arm_ext.quantization.layers import Matching
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.advice.record import CostlyCall, LayerAlternative
 from arm_ext.report.npu import NpuRegion, fallback_name
@@ -47,14 +47,14 @@ class Int8Layers:
     """
 
     bench: Bench
-    present: Build
+    present: MeasuredBuild
     samples: Arrays | None
     method: Method
 
     def proposed(self, costly: Sequence[CostlyCall]) -> Iterator[LayerAlternative]:
         """Yield the costliest layers that can be quantised, not measured yet."""
         owners = {node: unit for unit in self._units for node in unit.nodes}
-        found: dict[Unit, str] = {}
+        found: dict[IntegerLayer, str] = {}
         for call in costly:
             if call.anchor in owners:
                 found.setdefault(owners[call.anchor], call.anchor)
@@ -69,7 +69,7 @@ class Int8Layers:
                 now=_cost_of_any(unit.nodes, self.present),
             )
 
-    def measured(self, layer: LayerAlternative) -> tuple[LayerAlternative, Build]:
+    def measured(self, layer: LayerAlternative) -> tuple[LayerAlternative, MeasuredBuild]:
         """Build and measure a layer in int8; `note` is for the caller to fill in."""
         others = [node.name for node in self._source.graph.node if node.name not in layer.sources]
         model = self._quantizer.quantized(self._shapes, others)
@@ -91,8 +91,8 @@ class Int8Layers:
             return None
         twin, name = twins[-1], self._source.graph.name
         feed = self._quantizer.feeds()[0]
-        exact = Session(self._source, name, [twin.source])(feed)[twin.source]
-        return distance(Session(model, name, [twin.value])(feed)[twin.value], exact).relative
+        exact = TensorSession(self._source, name, [twin.source])(feed)[twin.source]
+        return distance(TensorSession(model, name, [twin.value])(feed)[twin.value], exact).relative
 
     @cached_property
     def _shapes(self) -> Shapes:
@@ -114,16 +114,16 @@ class Int8Layers:
         return self._quantizer.float_model(self._shapes)
 
     @cached_property
-    def _units(self) -> list[Unit]:
+    def _units(self) -> list[IntegerLayer]:
         return units_of(Matching(self._source, self._quantizer.quantized(self._shapes)))
 
 
-def _cost_of_any(anchors: Collection[str], build: Build) -> float:
+def _cost_of_any(anchors: Collection[str], build: MeasuredBuild) -> float:
     """Return the cost of the calls that any of these source nodes names."""
     return sum(cost_of_call(call) for call in build.profile.calls if call.anchor in anchors)
 
 
-def calls_of_region(region: NpuRegion, build: Build) -> list[ProfiledCall]:
+def calls_of_region(region: NpuRegion, build: MeasuredBuild) -> list[ProfiledCall]:
     """Return the calls that compute a region on the CPU."""
     fallback = fallback_name(region.index)
     return [call for call in build.profile.calls if fallback in call.function.split("/")]
@@ -141,7 +141,7 @@ class NpuRegions:
     """
 
     bench: Bench
-    present: Build
+    present: MeasuredBuild
     npu: NpuOptions
     quantize: Mapping[str, Any]
 
@@ -151,7 +151,7 @@ class NpuRegions:
         return {**self.quantize, "npu": self.npu}
 
     @cached_property
-    def build(self) -> Build:
+    def build(self) -> MeasuredBuild:
         """Build the model with the NPU and measure it on the CPU.
 
         Raises:
@@ -184,7 +184,7 @@ class NpuRegions:
         for region in found.regions:
             yield self._row(region, found.cpu_mhz, build, error)
 
-    def _row(self, region: NpuRegion, cpu_mhz: float, build: Build, error: float) -> LayerAlternative:
+    def _row(self, region: NpuRegion, cpu_mhz: float, build: MeasuredBuild, error: float) -> LayerAlternative:
         own = calls_of_region(region, build)
         now = sum(cost_of_call(call) for call in own)
         then = region.npu_us * cpu_mhz

@@ -38,7 +38,7 @@ _MINUTE = 60
 
 
 @dataclass(frozen=True)
-class Configuration:
+class NpuConfiguration:
     """An accelerator with one of Vela's system configurations and memory modes that fit it."""
 
     npu: Accelerator
@@ -51,7 +51,7 @@ class Configuration:
         return f"{self.npu.name} {self.system_config} {self.memory_mode}"
 
 
-def configurations(npus: Sequence[str] = ()) -> tuple[Configuration, ...]:
+def configurations(npus: Sequence[str] = ()) -> tuple[NpuConfiguration, ...]:
     """Return all configurations of accelerators; of all accelerators if none is named.
 
     Raises:
@@ -62,7 +62,7 @@ def configurations(npus: Sequence[str] = ()) -> tuple[Configuration, ...]:
     from arm_ext.ethosu.vela.config import pairs
 
     named = list(dict.fromkeys(npus)) or list(ACCELERATORS)
-    return tuple(Configuration(npu, *pair) for npu in map(resolve_npu, named) for pair in pairs(npu))
+    return tuple(NpuConfiguration(npu, *pair) for npu in map(resolve_npu, named) for pair in pairs(npu))
 
 
 @serial
@@ -174,7 +174,7 @@ class _Pricer:
         alone = sum(row.selection_cost for row in lowered.rows(SourceNodes(model.nodes, macs)))
         return cls(model, macs, integer.mod, lowered, options.profile, alone, cpu_mhz, handover_us)
 
-    def priced(self, each: Configuration) -> NpuPrice:
+    def priced(self, each: NpuConfiguration) -> NpuPrice:
         """Divide the model for a configuration."""
         from arm_ext.ethosu.partition.divider import Divider
 
@@ -187,7 +187,7 @@ class _Pricer:
             return begin.model_copy(update={"failure": fault, "note": said})
         return begin.model_copy(update={"price": self._price(found)})
 
-    def left(self, configurations_: Sequence[Configuration], stopped: Stopped) -> Iterator[NpuPrice]:
+    def left(self, configurations_: Sequence[NpuConfiguration], stopped: Stopped) -> Iterator[NpuPrice]:
         """Yield the configurations that were not reached."""
         note = "the budget was used up" if stopped == "budget" else "interrupted"
         for each in configurations_:
@@ -210,7 +210,7 @@ class _Pricer:
             note=NOTE,
         )
 
-    def _options(self, each: Configuration) -> NpuOptions:
+    def _options(self, each: NpuConfiguration) -> NpuOptions:
         return NpuOptions(
             each.npu.name,
             system_config=each.system_config,
@@ -219,7 +219,7 @@ class _Pricer:
             handover_us=self.handover_us,
         )
 
-    def _begin(self, each: Configuration) -> NpuPrice:
+    def _begin(self, each: NpuConfiguration) -> NpuPrice:
         from arm_ext.ethosu.partition.divider import Divider
 
         clocks = Divider(self._options(each)).clocks

@@ -12,7 +12,7 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
-from arm_ext.api.advise_builds import Build, cost_of_call
+from arm_ext.api.advise_builds import MeasuredBuild, cost_of_call
 from arm_ext.api.advise_layers import NpuRegions, calls_of_region
 from arm_ext.common.text import counted
 from arm_ext.ethosu.ops.constraints import LEAVE
@@ -161,19 +161,19 @@ class NpuOperators:
         return sum(cost_of_call(call) for call in calls if call.index not in on_npu) / cost_with_npu(build)
 
 
-def cost_with_npu(build: Build) -> float:
+def cost_with_npu(build: MeasuredBuild) -> float:
     """Return the cost of one inference in which the NPU computes its regions, in cycles of the CPU's clock."""
     found = _npu(build)
     on_cpu = sum(cost_of_call(call) for region in found.regions for call in calls_of_region(region, build))
     return build.cost - on_cpu + found.cpu_mhz * sum(region.npu_us for region in found.regions)
 
 
-def _npu(build: Build) -> NpuReport:
+def _npu(build: MeasuredBuild) -> NpuReport:
     assert build.report.npu is not None  # it was built with --npu
     return build.report.npu
 
 
-def _kept(build: Build) -> list[Diagnostic]:
+def _kept(build: MeasuredBuild) -> list[Diagnostic]:
     """Return the operators that stay on the CPU, but for those that are faster there."""
     return [found for found in _npu(build).rejections if not found.unfit and found.asked != ESTIMATES]
 
@@ -182,13 +182,13 @@ def _said(found: Diagnostic) -> str:
     return found.reason + (f" (allowed: {found.limit}; found: {found.actual})" if found.limit else "")
 
 
-def _reasons(build: Build, sources: Collection[str]) -> str:
+def _reasons(build: MeasuredBuild, sources: Collection[str]) -> str:
     """Return why any of these nodes stays on the CPU; empty if none does but for its cost."""
     kept = [found for found in _kept(build) if set(sources) & set(found.nodes)]
     return "; ".join(dict.fromkeys(found.reason for found in kept))
 
 
-def _regions(build: Build) -> str:
+def _regions(build: MeasuredBuild) -> str:
     regions = _npu(build).regions
     share = sum(region.macs for region in regions) / max(build.report.macs, 1)
     verb = "is" if len(regions) == 1 else "are"

@@ -29,7 +29,7 @@ from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.peers import empty
 from arm_ext.measure.peers.catalog import PEERS, Peer, parse_peers
-from arm_ext.measure.peers.comparison import Absent, Comparison, Counts, Row, row
+from arm_ext.measure.peers.comparison import Absent, Comparison, InferenceCounts, Row, row
 from arm_ext.measure.peers.count import Guest, PeerRun, fetch
 from arm_ext.measure.peers.files import model_format, weight_bytes
 from arm_ext.measure.profile import CountReport
@@ -269,11 +269,11 @@ def _our_row(package: Package, report: CountReport) -> Row:
     )
 
 
-def _our_counts(report: CountReport) -> Counts:
+def _our_counts(report: CountReport) -> InferenceCounts:
     libraries: Counter[str] = Counter()
     for symbol in report.symbols:
         libraries[symbol.image] += symbol.instructions
-    return Counts(libraries=dict(libraries.most_common()), estimated_cycles=report.estimated_cycles)
+    return InferenceCounts(libraries=dict(libraries.most_common()), estimated_cycles=report.estimated_cycles)
 
 
 def _row(
@@ -318,12 +318,12 @@ def _inputs_of(model: Path, package: Package, selftest: Selftest) -> list[npt.ND
     return selftest.inputs[: len(selftest.inputs) - states]
 
 
-def _counts(run: PeerRun, core: Core, mca: Mca) -> Counts:
+def _counts(run: PeerRun, core: Core, mca: Mca) -> InferenceCounts:
     libraries: Counter[str] = Counter()
     for block in run.blocks:
         libraries[block.image] += block.instructions
     cycles = sum(cost.cycles for cost in block_costs(run.blocks, core, mca))
-    return Counts(libraries=dict(libraries.most_common()), estimated_cycles=round(cycles))
+    return InferenceCounts(libraries=dict(libraries.most_common()), estimated_cycles=round(cycles))
 
 
 def _distance(outputs: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]]) -> float:

@@ -15,13 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from arm_ext.board import open_board
 from arm_ext.board.confine import support
 from arm_ext.board.spec import parse_spec
 from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import ArmExtError, EnvError
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.measure.mca import INSTALL_COMMAND, find_mca, output_of
 from arm_ext.native.build import runtime_entry
 from arm_ext.target.toolchain import ZIGLANG
@@ -55,7 +54,7 @@ class Status(StrEnum):
     MISSING = "missing"
 
 
-class Finding(BaseModel):
+class Finding(ClosedRecord):
     """One line of the report.
 
     Attributes:
@@ -65,18 +64,14 @@ class Finding(BaseModel):
         mend: The command that mends it; None where all is well, or where `detail` says what to do.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     part: str
     status: Status
     detail: str
     mend: str | None = None
 
 
-class Diagnosis(BaseModel):
+class Diagnosis(ClosedRecord):
     """All findings, in the order of the table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     findings: list[Finding]

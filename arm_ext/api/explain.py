@@ -43,7 +43,7 @@ from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
 from relay_passes.integerize.grouped_products import NAME as GROUPED_PRODUCTS
 from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.programs.control_flow import split
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Rule
 from relay_passes.rules.registry import PRODUCT_RULES, RULES
 from schedules.composites.specs import CompositeSpec
@@ -155,7 +155,7 @@ def explain(
 
 
 @dataclass
-class _Run:
+class _PhaseRun:
     """The phases over one straight-line function.
 
     Attributes:
@@ -164,7 +164,7 @@ class _Run:
         operators: Phase → the operators after it, each with its source nodes.
     """
 
-    record: Record
+    record: RewriteRecord
     result: PhaseResult
     operators: dict[str, list[tuple[str, Names]]]
 
@@ -209,7 +209,7 @@ class Gain:
 def _node(
     node: str,
     operator: str,
-    runs: Sequence[_Run],
+    runs: Sequence[_PhaseRun],
     calls: Sequence[CallRow],
 ) -> NodeReport:
     phases: list[NodePhase] = []
@@ -230,7 +230,7 @@ def _node(
     )
 
 
-def _division(runs: Sequence[_Run]) -> "Offloaded":
+def _division(runs: Sequence[_PhaseRun]) -> "Offloaded":
     """Return the division of a model for an NPU, which has a single straight-line function."""
     return cast("Offloaded", runs[0].result.division)
 
@@ -266,8 +266,8 @@ def _type(ty: tvm.ir.Type) -> str:
     return f"{'x'.join(sizes) or '1'} {ty.dtype}"
 
 
-def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], None]) -> _Run:
-    record, operators = Record(), {"import": _operators(mod)}
+def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], None]) -> _PhaseRun:
+    record, operators = RewriteRecord(), {"import": _operators(mod)}
     steps = run_phases(PhaseResult(mod), replace(options, record=record), until=_REWRITES[-1].name)
     for phase in _REWRITES:
         progress(phase.name)
@@ -280,7 +280,7 @@ def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], Non
             left = (replace(c, reason=f"{c.operator} stays in float: {c.reason}") for c in result.left_float)
             record.passes["integerize"] = Explanation(tuple(_integers(result.mod)), tuple(left))
     progress("lower")
-    return _Run(record, last(run_phases(result, options, after=_REWRITES[-1].name)), operators)
+    return _PhaseRun(record, last(run_phases(result, options, after=_REWRITES[-1].name)), operators)
 
 
 def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:

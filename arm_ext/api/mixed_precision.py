@@ -11,15 +11,15 @@ from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.estimate import Estimate, estimate
 from arm_ext.quantization.float16_layers import IN_HALVES
-from arm_ext.quantization.float_layers import Unit, units_of
+from arm_ext.quantization.float_layers import IntegerLayer, units_of
 from arm_ext.quantization.int16_layers import without_effect
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.mixed_precision import (
     PRECISIONS,
-    Build,
     Judge,
     Model,
     Precision,
+    PrecisionBuilder,
     Raised,
     Search,
     Trial,
@@ -49,14 +49,14 @@ class Choices:
         imported: Imports one of them.
     """
 
-    units: list[Unit]
+    units: list[IntegerLayer]
     able: Mapping[Precision, list[str]]
     refused: Mapping[Precision, str]
-    build: Build
+    build: PrecisionBuilder
     imported: Callable[[Model], ImportedModel]
 
     @classmethod
-    def of_onnx(cls, matching: Matching, build: Build) -> "Choices":
+    def of_onnx(cls, matching: Matching, build: PrecisionBuilder) -> "Choices":
         """Return the choices for an ONNX model in QDQ form that was matched with its float source."""
         units = units_of(matching)
         operators = {node.name: node.op_type for node in matching.source.proto.graph.node}
@@ -278,7 +278,7 @@ class _Precisions:
         )
 
 
-def _choice(units: Sequence[Unit], trial: Trial, cost: _Estimate, *, chosen: bool) -> PrecisionChoice:
+def _choice(units: Sequence[IntegerLayer], trial: Trial, cost: _Estimate, *, chosen: bool) -> PrecisionChoice:
     npu = None
     if isinstance(cost, DividedEstimate):
         regions = () if cost.npu is None else cost.npu.regions
@@ -322,9 +322,9 @@ def _is_in_front(trial: Trial, priced: Mapping[Trial, _Estimate]) -> bool:
     )
 
 
-def _ordered(units: Sequence[Unit], names: Collection[str]) -> tuple[str, ...]:
+def _ordered(units: Sequence[IntegerLayer], names: Collection[str]) -> tuple[str, ...]:
     return tuple(unit.name for unit in units if unit.name in names)
 
 
-def _nodes(units: Sequence[Unit], names: Collection[str]) -> tuple[str, ...]:
+def _nodes(units: Sequence[IntegerLayer], names: Collection[str]) -> tuple[str, ...]:
     return tuple(node for unit in units if unit.name in names for node in unit.nodes)

@@ -22,7 +22,7 @@ from arm_ext.frontends.preprocess.options import read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Calibration, Precision
 from arm_ext.pipeline.phases import PhaseOptions
-from arm_ext.quantization.quantize_model import Importer
+from arm_ext.quantization.quantize_model import QuantizingImporter
 from arm_ext.quantization.samples import split_samples
 from arm_ext.shapes.batch import batched
 from arm_ext.shapes.bounded_length import of_any_length, refuse_with_length
@@ -92,7 +92,7 @@ class Source:
         refuse_with_length(buckets, **alone, **{"inputs for the self-test": o.inputs})
         preprocess, initial = read_preprocess(o.preprocess), read_initial(o.state_init)
         buckets = with_frames(buckets, preprocess)
-        importer = Importer(
+        importer = QuantizingImporter(
             self.model,
             [bucket.shapes for bucket in buckets],
             state,

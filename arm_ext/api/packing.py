@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy.typing as npt
 
 from arm_ext import package
-from arm_ext.clibrary.library import Entry, Planned, Weights, selftest_file, write_library, write_selftest
+from arm_ext.clibrary.library import (
+    LibraryFunction,
+    Planned,
+    Weights,
+    selftest_file,
+    write_library,
+    write_selftest,
+)
 from arm_ext.clibrary.memory import MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion, NpuTensor
 from arm_ext.common.errors import InternalError, KernelError
@@ -126,7 +133,7 @@ class Packing:
         """Return the model as a C library takes it."""
         variants = self.merged.variants
         entries = [
-            Entry(
+            LibraryFunction(
                 variant.name if len(variants) > 1 else MAIN,
                 variant.bucket.label,
                 variant.model,

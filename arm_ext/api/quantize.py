@@ -40,7 +40,7 @@ from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
 from arm_ext.quantization.samples import Data, read_samples
 from arm_ext.quantization.static import Quantizer
-from arm_ext.quantization.steps import Steps
+from arm_ext.quantization.steps import OnnxStates
 from arm_ext.quantization.weight_only import WeightOnly, with_dims_of
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision, not_compared
@@ -185,7 +185,7 @@ def quantize(
     keep_float = o.keep_float
     if o.only:
         keep_float = [node for node in _others(float_model, o.only) if node not in {*o.int16, *o.float16}]
-    steps = Steps(o.state or {}, read_initial(o.state_init))
+    steps = OnnxStates(o.state or {}, read_initial(o.state_init))
     make = partial(
         Quantizer, samples=arrays, method=o.calibration, choices=(fixed,), weights=how, steps=steps
     )
@@ -377,7 +377,7 @@ def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tup
 
 
 def _judge(
-    quantizer: Quantizer, whole: Quantizer, shapes: Shapes, metric: Metric, gate: Gate, steps: Steps
+    quantizer: Quantizer, whole: Quantizer, shapes: Shapes, metric: Metric, gate: Gate, steps: OnnxStates
 ) -> Judge:
     """Return what measures models on the samples; `whole` has the float model with all weights."""
     source = whole.float_model(shapes)

@@ -30,7 +30,7 @@ PROVES_NOT = (
 )
 
 
-class Comparison(BaseModel):
+class RunComparison(BaseModel):
     """Comparison of one run of a region's payload: its bytes, and how many differ from the reference and the CPU."""
 
     model_config = ConfigDict(frozen=True)
@@ -53,7 +53,7 @@ class RegionVerdict(BaseModel):
 
     payload: str
     sha256: str
-    runs: tuple[Comparison, ...]
+    runs: tuple[RunComparison, ...]
 
 
 class VerifyReport(BaseModel):
@@ -124,12 +124,12 @@ def _compared(
     tosa: bytes,
     inputs: Sequence[npt.NDArray[Any]],
     cpu: Sequence[npt.NDArray[Any]] | None = None,
-) -> Comparison:
+) -> RunComparison:
     # Not above: what runs it is installed with Vela, and was checked for.
     from arm_ext.ethosu.tosa.reference import run_reference
 
     outputs = model.run(payload, list(inputs))
-    return Comparison(
+    return RunComparison(
         inputs=name,
         bytes=sum(output.nbytes for output in outputs),
         reference_differs=_differing(outputs, run_reference(tosa, inputs)),

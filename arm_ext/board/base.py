@@ -11,7 +11,7 @@ from typing import Self
 
 from arm_ext.board.info import BoardInfo, read_probe
 from arm_ext.board.model import LoadedModel
-from arm_ext.board.session import BoardLostError, Session
+from arm_ext.board.session import BoardLostError, BoardSession
 from arm_ext.common.elf import machine_of
 from arm_ext.common.errors import EnvError, InternalError, ModelError, UsageError
 from arm_ext.common.faults import full_disk
@@ -42,7 +42,7 @@ class Board:
         self.name = name
         self._model: LoadedModel | None = None
 
-    def connect(self) -> Session:
+    def connect(self) -> BoardSession:
         """Open a session.
 
         Raises:
@@ -64,7 +64,7 @@ class Board:
         finally:
             session.close()
 
-    def ask(self, session: Session) -> BoardInfo:
+    def ask(self, session: BoardSession) -> BoardInfo:
         """Query the board behind a session, since each session may be with another board.
 
         Raises:
@@ -125,7 +125,7 @@ class Board:
             raise
         return self._model
 
-    def _loaded(self, session: Session, so: Path, sha256: str, *, emulated: bool) -> LoadedModel:
+    def _loaded(self, session: BoardSession, so: Path, sha256: str, *, emulated: bool) -> LoadedModel:
         """Load a model.so; where it cannot be loaded, it is the file that is wrong, and not a model."""
         try:
             return LoadedModel(session, so, sha256, dump=self.dump, emulated=emulated)
@@ -179,7 +179,7 @@ class Board:
             self._model.close()
             self._model = None
 
-    def _probe(self, session: Session) -> str:
+    def _probe(self, session: BoardSession) -> str:
         refusal: ModelError | None = None
         for machine in self.machines:
             try:

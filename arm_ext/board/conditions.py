@@ -2,7 +2,7 @@
 """Conditions that times on a board depend on, as far as the board reports them."""
 
 from arm_ext.board.info import core_name
-from arm_ext.board.session import Session
+from arm_ext.board.session import BoardSession
 from arm_ext.common.cores import parse_cores
 from arm_ext.common.errors import ModelError
 
@@ -18,30 +18,30 @@ _MILLIDEGREES = 1000
 _KHZ_PER_MHZ = 1000
 
 
-def threads(session: Session) -> int:
+def threads(session: BoardSession) -> int:
     """Return the number of threads of the runtime's pool."""
     with session.guard():
         return int(session.function("runtime.NumThreads")())
 
 
-def online(session: Session) -> tuple[int, ...]:
+def online(session: BoardSession) -> tuple[int, ...]:
     """Return the numbers of the cores that are online; none if the board does not report them."""
     text = _first_line(session, _ONLINE)
     return () if text == UNKNOWN else parse_cores(text)
 
 
-def governor(session: Session, core: int = 0) -> str:
+def governor(session: BoardSession, core: int = 0) -> str:
     """Return the name of a core's cpufreq governor, or "unknown"."""
     return _of_core(session, core, _GOVERNOR)
 
 
-def clock(session: Session, core: int = 0) -> str:
+def clock(session: BoardSession, core: int = 0) -> str:
     """Return a core's clock as Linux sets it now, such as "2400 MHz", or "unknown"."""
     text = _of_core(session, core, _CLOCK)
     return f"{int(text) // _KHZ_PER_MHZ} MHz" if text.isdigit() else UNKNOWN
 
 
-def core_type(session: Session, core: int = 0) -> str:
+def core_type(session: BoardSession, core: int = 0) -> str:
     """Return a core's type, such as "cortex-a76", with its capacity relative to the fastest (1024), or "unknown"."""
     midr, capacity = (_of_core(session, core, name) for name in (_MIDR, _CAPACITY))
     name = core_name(int(midr, 16)) if midr != UNKNOWN else ""
@@ -49,17 +49,17 @@ def core_type(session: Session, core: int = 0) -> str:
     return ", ".join(filter(None, (name, share))) or UNKNOWN
 
 
-def temperature(session: Session) -> str:
+def temperature(session: BoardSession) -> str:
     """Return the temperature of the first thermal zone, such as "48.5 C", or "unknown"."""
     text = _first_line(session, _TEMPERATURE)
     return f"{int(text) / _MILLIDEGREES:.1f} C" if text.lstrip("-").isdigit() else UNKNOWN
 
 
-def _of_core(session: Session, core: int, name: str) -> str:
+def _of_core(session: BoardSession, core: int, name: str) -> str:
     return _first_line(session, f"{_CPU}/cpu{core}/{name}")
 
 
-def _first_line(session: Session, path: str) -> str:
+def _first_line(session: BoardSession, path: str) -> str:
     """Return the first line of a file on the board, or "unknown", as in containers and virtual machines."""
     try:
         with session.guard():

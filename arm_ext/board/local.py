@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 from arm_ext.board.base import Board
 from arm_ext.board.process import ServerProcess, guarded
-from arm_ext.board.session import Address, Session
+from arm_ext.board.session import BoardSession, ServerAddress
 from arm_ext.common.cores import cores_text
 from arm_ext.common.errors import EnvError, UsageError
 
@@ -57,13 +57,13 @@ class LocalBoard(Board):
             sleep(_POLL_SECONDS)
         return False
 
-    def connect(self) -> Session:
+    def connect(self) -> BoardSession:
         """Open a session; see `Board.connect`."""
         if _CRASHED in self._process.log():
             self._process.close()
             self._process, self._port = _start(self._cores)
-        address = Address("127.0.0.1", self._port, "", self.name)
-        return Session(lambda: address, self._timeout)
+        address = ServerAddress("127.0.0.1", self._port, "", self.name)
+        return BoardSession(lambda: address, self._timeout)
 
     def close(self) -> None:
         """Close the session and stop the server."""

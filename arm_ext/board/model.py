@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tvm.runtime.vm import VirtualMachine
 
 from arm_ext.board.call_times import TimedCall, Watch
-from arm_ext.board.session import Session
+from arm_ext.board.session import BoardSession
 from arm_ext.common.errors import EnvError, ModelError, UsageError
 from arm_ext.common.npu_status import STATUS, NpuStatus
 from arm_ext.common.trace import ModelCode, Trace, code_ranges
@@ -35,7 +35,7 @@ class LoadedModel:
     """
 
     def __init__(
-        self, session: Session, so: Path, sha256: str = "", *, dump: Path | None, emulated: bool
+        self, session: BoardSession, so: Path, sha256: str = "", *, dump: Path | None, emulated: bool
     ) -> None:
         """Upload and load `so`.
 

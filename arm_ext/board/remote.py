@@ -10,7 +10,7 @@ from typing import Any
 from tvm.rpc import base as protocol
 
 from arm_ext.board.base import Board
-from arm_ext.board.session import Address, BoardLostError, Session
+from arm_ext.board.session import BoardLostError, BoardSession, ServerAddress
 
 _TRACKER_SECONDS = 10
 # How long to wait for a board that somebody else holds.
@@ -29,12 +29,12 @@ class RemoteBoard(Board):
             timeout: Seconds that a session may last.
         """
         super().__init__(f"{host}:{port}")
-        self._address = Address(host, port, "", self.name)
+        self._address = ServerAddress(host, port, "", self.name)
         self._timeout = timeout
 
-    def connect(self) -> Session:
+    def connect(self) -> BoardSession:
         """Open a session; see `Board.connect`."""
-        return Session(lambda: self._address, self._timeout)
+        return BoardSession(lambda: self._address, self._timeout)
 
 
 class TrackedBoard(Board):
@@ -54,9 +54,9 @@ class TrackedBoard(Board):
         self._key = key
         self._timeout = timeout
 
-    def connect(self) -> Session:
+    def connect(self) -> BoardSession:
         """Ask the tracker for a board and open a session; see `Board.connect`."""
-        return Session(self._request, self._timeout)
+        return BoardSession(self._request, self._timeout)
 
     def registered(self) -> int:
         """Return the number of boards that the tracker knows by this key, busy ones included."""
@@ -83,11 +83,11 @@ class TrackedBoard(Board):
             server["key"].removeprefix("server:") for server in self._ask(tracker, "SUMMARY")["server_info"]
         ]
 
-    def _request(self) -> Address:
+    def _request(self) -> ServerAddress:
         """Get a board's address and its match key, which holds for one connection."""
         with self._connected() as tracker:
             host, port, key = self._granted(tracker)
-        return Address(host, port, key, self.name)
+        return ServerAddress(host, port, key, self.name)
 
     def _granted(self, tracker: socket.socket) -> tuple[str, int, str]:
         """Return host, port and match key of the next board that is free."""

@@ -49,7 +49,7 @@ class SessionTimeoutError(EnvError):
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """Address of an RPC server.
 
     Attributes:
@@ -70,10 +70,12 @@ class Address:
 _TOO_MANY_SESSIONS = "maximum number of RPC session reached"
 
 
-class Session:
+class BoardSession:
     """An RPC session with a board, which is closed after the first error."""
 
-    def __init__(self, find: Callable[[], Address], timeout: float, *, shared: Path | None = None) -> None:
+    def __init__(
+        self, find: Callable[[], ServerAddress], timeout: float, *, shared: Path | None = None
+    ) -> None:
         """Connect to a server.
 
         Args:

@@ -11,7 +11,7 @@ from pathlib import Path
 from arm_ext.board.base import Board
 from arm_ext.board.confine import confined
 from arm_ext.board.process import ServerProcess
-from arm_ext.board.session import Address, BoardLostError, Session
+from arm_ext.board.session import BoardLostError, BoardSession, ServerAddress
 from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.native.build import board_server, qemu_plugin, runtime_libs
@@ -159,11 +159,11 @@ class VirtualBoard(Board):
         self._threads = threads
         self.dump = self._server.dump
 
-    def connect(self) -> Session:
+    def connect(self) -> BoardSession:
         """Open a session; see `Board.connect`."""
         try:
-            address = Address("127.0.0.1", self._server.port, "", self.name)
-            session = Session(lambda: address, self._timeout, shared=self._server.folder)
+            address = ServerAddress("127.0.0.1", self._server.port, "", self.name)
+            session = BoardSession(lambda: address, self._timeout, shared=self._server.folder)
         except EnvError as error:
             raise BoardLostError(f"board {self.name} was ended from outside; open it again") from error
         if self._threads > 1:

@@ -2,6 +2,7 @@
 """`arm-ext compile`."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from arm_ext.shapes.given import Dim, static_shapes
 if TYPE_CHECKING:
     from arm_ext.api.compile import CompileResult
     from arm_ext.api.compile_library import LibraryModel, LibraryResult
+    from arm_ext.frontends.onnx.extract import SavedNode
 
 SCHEMA_VERSION = 1
 _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the point
@@ -170,11 +172,12 @@ def compile(
     from arm_ext.api.compile import STEPS
     from arm_ext.api.compile import compile as compile_model
     from arm_ext.api.compile_library import compile_library
-    from arm_ext.cli.save_node import save
 
     source = model or digits.model_path()
     if save_node is not None:
-        save(source, save_node, output, static_shapes(given_shapes(given["shapes"]), "--save-node"), as_json)
+        _save_node(
+            source, save_node, output, static_shapes(given_shapes(given["shapes"]), "--save-node"), as_json
+        )
         return
     if len(models) > 1:
         parts = _library_models(models, *(given.pop(name) for name in ("shapes", "values", "states")))
@@ -354,3 +357,31 @@ def _accuracy_hint(folder: Path) -> str:
         f"Its accuracy on {len(images)} held-out images, {100 * digits.ACCURACY['int8']:.2f} % in onnxruntime, "
         f"on that board:\n  {command('run')} {folder} --board virtual --accuracy {digits.HELD_OUT}"
     )
+
+
+def _save_node(
+    model: Path, node: str, output: Path | None, shapes: Mapping[str, tuple[int, ...]], as_json: bool
+) -> None:
+    """Write a model of one node instead of compiling, and print what the file holds."""
+    from arm_ext.frontends.onnx.extract import save_node
+
+    path = output or Path(f"{model.stem}-{re.sub(r'[^A-Za-z0-9.-]+', '_', node).strip('_')}.onnx")
+    saved = save_node(model, node, path, dict(shapes))
+    if as_json:
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **saved.document()}, indent=2))
+        return
+    click.echo("\n".join(_saved_table(saved)))
+
+
+def _saved_table(saved: "SavedNode") -> list[str]:
+    weights = f"{saved.weight_bytes:,} bytes, the model's own: look at them before you pass the file on"
+    if not saved.weight_bytes:
+        weights = "none"
+    return [
+        f"wrote    {saved.path}",
+        f"nodes    {', '.join(f'{name} ({operator})' for name, operator in saved.nodes.items())}",
+        f"inputs   {', '.join(saved.inputs) or 'none'}",
+        f"weights  {weights}",
+        "",
+        f"Compile it alone:\n  {command('compile')} {saved.path}",
+    ]

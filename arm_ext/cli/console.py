@@ -141,7 +141,7 @@ class Share(click.ParamType[float]):
         return share
 
 
-class Shape(click.ParamType[tuple[str, tuple[Dim, ...]]]):
+class ShapeOption(click.ParamType[tuple[str, tuple[Dim, ...]]]):
     """Option type NAME=1,3,224,224, where {64,128} or the name of a dimension may stand in place of a size."""
 
     name = "shape"

@@ -143,7 +143,7 @@ def _division(npu: NpuReport) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _MissedRewrite:
     """A place that a rule did not rewrite: what that may gain at most, where it is, and why."""
 
     rule: str
@@ -153,14 +153,14 @@ class _Place:
 
 
 def _near_misses(report: ExplainReport) -> Iterator[str]:
-    groups: dict[tuple[str, str, str], list[_Place]] = {}
+    groups: dict[tuple[str, str, str], list[_MissedRewrite]] = {}
     for rule in report.rules:
         for rejected in rule.rejected:
             why = _without_others(rejected.diagnostic)
-            place = _Place(rule.rule, rejected.gain, rejected.anchor, why.why())
+            place = _MissedRewrite(rule.rule, rejected.gain, rejected.anchor, why.why())
             groups.setdefault((rule.rule, "rejected", re.sub(r"\d+", "", why.reason)), []).append(place)
         for near in rule.near_misses:
-            place = _Place(rule.rule, near.gain, near.anchor, _mismatch(near.diagnostic))
+            place = _MissedRewrite(rule.rule, near.gain, near.anchor, _mismatch(near.diagnostic))
             groups.setdefault((rule.rule, "nearly", near.diagnostic.limit), []).append(place)
     worth = [(sum(place.gain for place in places), places) for places in groups.values()]
     worth = [(gain, places) for gain, places in worth if gain >= _LEAST_GAIN]

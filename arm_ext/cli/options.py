@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from arm_ext.cli.console import Shape
+from arm_ext.cli.console import ShapeOption
 from arm_ext.cli.path_type import PATH
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -64,7 +64,7 @@ def shape_option(purpose: str, example: str = "NAME=1,64") -> Option[Any]:
         purpose: Description in --help.
         example: Example in --help.
     """
-    return click.option("--shape", "shapes", type=Shape(), multiple=True, metavar=example, help=purpose)
+    return click.option("--shape", "shapes", type=ShapeOption(), multiple=True, metavar=example, help=purpose)
 
 
 def target_options(purpose: str, *, several: bool = True) -> Option[Any]:

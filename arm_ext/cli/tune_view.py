@@ -16,7 +16,7 @@ from rich.text import Text
 from arm_ext.cli.console import columns, stderr
 
 if TYPE_CHECKING:
-    from arm_ext.tune.progress import OnProgress, Progress, Row
+    from arm_ext.tune.progress import OnProgress, Progress, TaskProgress
     from arm_ext.tune.record import Unit
     from arm_ext.tune.report import TuneReport
 
@@ -125,7 +125,7 @@ def _screen(progress: "Progress") -> Group:
     return Group(table, *lines, Text(_status(progress)), *(complaint if progress.complaint else []))
 
 
-def _cells(row: "Row", unit: "Unit") -> tuple[str, ...]:
+def _cells(row: "TaskProgress", unit: "Unit") -> tuple[str, ...]:
     gain = "" if row.gain is None else percent(row.gain)
     failed = ", ".join(f"{count} {kind}" for kind, count in row.failures.items())
     costs = amount(row.default, unit), amount(None if row.best is None else row.cost, unit)

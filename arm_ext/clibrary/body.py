@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from arm_ext.clibrary.memory import Address, Layout
+from arm_ext.clibrary.memory import BufferAddress, Layout
 from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.program import (
     Branch,
     Copy,
-    KernelCall,
+    KernelStep,
     Loop,
     Memory,
     Program,
@@ -72,7 +72,7 @@ class Body:
     nodes: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def parallel(self) -> list[KernelCall]:
+    def parallel(self) -> list[KernelStep]:
         """The kernel calls whose work is divided among threads."""
         return [step for step in calls_of(self.program.steps) if step.tasks]
 
@@ -96,9 +96,9 @@ class Body:
         """C functions for the parallel calls, one each."""
         return "".join(map(self._task, self.parallel))
 
-    def places(self, addresses: Sequence[Address | None], count: int) -> str:
+    def places(self, addresses: Sequence[BufferAddress | None], count: int) -> str:
         """Return the rows of a C table of places; one without an address gets the number of regions as its region."""
-        nowhere = Address(len(self.layout.regions), 0)
+        nowhere = BufferAddress(len(self.layout.regions), 0)
         found = [each or nowhere for each in addresses] + [nowhere] * (count - len(addresses))
         return "".join(f"        {{{each.region}, {each.offset}}},\n" for each in found)
 
@@ -177,11 +177,11 @@ class Body:
     def _condition(self, place: TensorPlace, *, is_false: bool = False) -> str:
         return f"*(const unsigned char *)({self._address(place)}) {'==' if is_false else '!='} 0"
 
-    def _task_name(self, step: KernelCall) -> str:
+    def _task_name(self, step: KernelStep) -> str:
         number = next(number for number, each in enumerate(self.parallel) if each is step)
         return f"task{self.suffix}_{number}"
 
-    def _task(self, step: KernelCall) -> str:
+    def _task(self, step: KernelStep) -> str:
         """Return the C function that a thread calls for one iteration."""
         used = {place.memory for place in step.arguments}
         regions = {

@@ -13,9 +13,9 @@ import tvm
 
 from arm_ext.clibrary.memory import ARENA, MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion
-from arm_ext.clibrary.objects import Library, Member, compile_library
+from arm_ext.clibrary.objects import CompiledLibrary, Member, compile_library
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
-from arm_ext.clibrary.program import Constants, read_program, with_workspaces
+from arm_ext.clibrary.program import ConstantPool, read_program, with_workspaces
 from arm_ext.clibrary.project import project_files
 from arm_ext.clibrary.rust import crate_files
 from arm_ext.clibrary.shared import Group, groups_of
@@ -49,7 +49,7 @@ _ENDINGS = ("input", "output", "k", "pool", "text")
 
 
 @dataclass(frozen=True)
-class Entry:
+class LibraryFunction:
     """A function that a library has for inputs of one shape.
 
     Attributes:
@@ -66,7 +66,7 @@ class Entry:
     open: str = ""
     largest: int = 0
 
-    def shape(self, planned: tvm.IRModule, constants: Constants, threads: int) -> Shape:
+    def shape(self, planned: tvm.IRModule, constants: ConstantPool, threads: int) -> Shape:
         """Return the program of the function; its constants are added to `constants`."""
         program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
         if not self.open:
@@ -92,11 +92,11 @@ class Planned:
     """
 
     mod: tvm.IRModule
-    entries: Sequence[Entry]
+    entries: Sequence[LibraryFunction]
     check: Check
     npu: Sequence[NpuRegion] = ()
 
-    def shapes(self, constants: Constants, threads: int) -> list[Shape]:
+    def shapes(self, constants: ConstantPool, threads: int) -> list[Shape]:
         """Return the program for each shape; their constants are added to `constants`."""
         return [entry.shape(self.mod, constants, threads) for entry in self.entries]
 
@@ -180,7 +180,7 @@ def _read(
     models: Sequence[Planned], threads: int, archive: str | None, weights: Weights
 ) -> list[tuple[list[Shape], Group | None]]:
     """Return each model's programs, and its constants and kernels that others have, too."""
-    constants = [Constants() for _ in models]
+    constants = [ConstantPool() for _ in models]
     programs = [model.shapes(own, threads) for model, own in zip(models, constants, strict=True)]
     if archive is None:
         return [(shapes, None) for shapes in programs]
@@ -190,22 +190,22 @@ def _read(
         for shapes in programs
     ]
     if weights == "file":
-        file = Constants()
+        file = ConstantPool()
         programs = [model.shapes(file, threads) for model in models]
         for state in (state for model in models for state in model.entries[0].model.states):
             if state.initial.any():
                 file.add(state.initial.tobytes())
-        groups = groups_of(archive, names, [Constants() for _ in models], kernels)
+        groups = groups_of(archive, names, [ConstantPool() for _ in models], kernels)
         return [(shapes, replace(group, file=file)) for shapes, group in zip(programs, groups, strict=True)]
     groups = groups_of(archive, names, constants, kernels)
     # Again, with the places that constants have now.
     return [
-        (model.shapes(Constants(group.places), threads) if group.places else shapes, group)
+        (model.shapes(ConstantPool(group.places), threads) if group.places else shapes, group)
         for model, shapes, group in zip(models, programs, groups, strict=True)
     ]
 
 
-def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> Library:
+def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> CompiledLibrary:
     """Compile the archive: the kernels, C and weights of each model, and what models have in common."""
     members: dict[str, Member] = {}
     with temporary() as include:
@@ -254,7 +254,7 @@ def _weights(symbol: str, data: bytes, include: Path) -> dict[str, str]:
     return {f"{symbol}.S": weights_source(symbol, f"{symbol}.bin")}
 
 
-def _requires(library: Library, model: Sources, cc: str | None) -> tuple[str, ...]:
+def _requires(library: CompiledLibrary, model: Sources, cc: str | None) -> tuple[str, ...]:
     requires = library.requires(_members(model))
     if unknown := [symbol for symbol in requires if symbol not in FREESTANDING | _MATH]:
         would = f"the library of {model.model.name} would need {', '.join(unknown)}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Program, Step, TensorPlace
+from arm_ext.clibrary.program import Branch, Copy, KernelStep, Loop, Program, Step, TensorPlace
 from arm_ext.clibrary.text import identifiers, words_of_sources
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.package.manifest import WideLayer
@@ -50,7 +50,7 @@ ARENA = (MemoryRegion("arena"),)
 
 
 @dataclass(frozen=True)
-class Address:
+class BufferAddress:
     """The region that a buffer lies in, and its offset there in bytes."""
 
     region: int
@@ -73,10 +73,10 @@ class Layout:
     """
 
     regions: tuple[MemoryRegion, ...]
-    buffers: tuple[Address | None, ...]
-    states: Address | None
-    inputs: tuple[Address | None, ...]
-    outputs: tuple[Address | None, ...]
+    buffers: tuple[BufferAddress | None, ...]
+    states: BufferAddress | None
+    inputs: tuple[BufferAddress | None, ...]
+    outputs: tuple[BufferAddress | None, ...]
     bytes: tuple[int, ...]
     in_place_bytes: tuple[int, ...]
 
@@ -134,7 +134,7 @@ def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = AREN
     Raises:
         ModelError: The regions are too small.
     """
-    uses = _Uses(program.steps)
+    uses = _BufferUses(program.steps)
     items = {
         index: Lifetime(size, *uses.span("buffer", index))
         for index, size in enumerate(program.buffers)
@@ -153,7 +153,7 @@ def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = AREN
     return Layout(
         tuple(regions),
         tuple(placed.get(index) for index in range(len(program.buffers))),
-        Address(len(filled) - 1, 0) if ends.states else None,
+        BufferAddress(len(filled) - 1, 0) if ends.states else None,
         tuple(_first(filled, each) for each in inputs),
         tuple(_first(filled, each) for each in outputs),
         needed,
@@ -202,15 +202,15 @@ def _placed(
     items: Mapping[int, Lifetime],
     regions: Sequence[MemoryRegion],
     states: Lifetime | None,
-) -> tuple[list[_Filled], dict[int, Address]] | None:
+) -> tuple[list[_Filled], dict[int, BufferAddress]] | None:
     """Return the regions with all buffers placed in an order, and each buffer's address; None if they do not fit."""
     filled = [_Filled(region) for region in regions]
     # States are at offset 0 of the last region: functions for several shapes share them at one address.
     has_room = states is None or filled[-1].put(states) is not None
-    placed: dict[int, Address] = {}
+    placed: dict[int, BufferAddress] = {}
     for number, region in enumerate(filled):
         offsets = region.fill({index: items[index] for index in order if index not in placed})
-        placed |= {index: Address(number, offset) for index, offset in offsets.items()}
+        placed |= {index: BufferAddress(number, offset) for index, offset in offsets.items()}
     return (filled, placed) if has_room and len(placed) == len(items) else None
 
 
@@ -230,7 +230,7 @@ class _Trial:
 
 
 def _orders(
-    uses: "_Uses", items: Mapping[int, Lifetime], regions: Sequence[MemoryRegion]
+    uses: "_BufferUses", items: Mapping[int, Lifetime], regions: Sequence[MemoryRegion]
 ) -> Iterator[tuple[int, ...]]:
     """Yield orders to place buffers in, the best first.
 
@@ -279,15 +279,15 @@ def _tried(
     )
 
 
-def _first(filled: Sequence[_Filled], item: Lifetime) -> Address | None:
+def _first(filled: Sequence[_Filled], item: Lifetime) -> BufferAddress | None:
     for number, region in enumerate(filled):
         offset = region.put(item)
         if offset is not None:
-            return Address(number, offset)
+            return BufferAddress(number, offset)
     return None
 
 
-class _Uses:
+class _BufferUses:
     """Steps that use each buffer, numbered one after the other: both sides of a branch, and one round of a loop.
 
     What is used in a loop and outside of it is alive in all rounds.
@@ -295,7 +295,7 @@ class _Uses:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.end = 0
-        self.calls: list[tuple[int, KernelCall]] = []
+        self.calls: list[tuple[int, KernelStep]] = []
         self._times: dict[tuple[str, int], list[int]] = {}
         self._loops: list[tuple[int, int]] = []
         self._read(steps)
@@ -317,7 +317,7 @@ class _Uses:
                 self._loops.append((first, self.end))
                 self._use(step.condition)
             else:
-                if isinstance(step, KernelCall):
+                if isinstance(step, KernelStep):
                     self.calls.append((self.end, step))
                 self._use(*places_of(step))
 
@@ -341,13 +341,13 @@ class _Uses:
         return max(len(times), _INNER_USES)
 
 
-def places_of(step: KernelCall | Copy) -> tuple[TensorPlace, ...]:
+def places_of(step: KernelStep | Copy) -> tuple[TensorPlace, ...]:
     """Return the places that a call or copy reads and writes."""
-    return step.arguments if isinstance(step, KernelCall) else (step.source, step.target)
+    return step.arguments if isinstance(step, KernelStep) else (step.source, step.target)
 
 
 def _too_small(
-    uses: "_Uses", items: dict[int, Lifetime], regions: Sequence[MemoryRegion], states: int
+    uses: "_BufferUses", items: dict[int, Lifetime], regions: Sequence[MemoryRegion], states: int
 ) -> str:
     """Return the error, with the calls at which most bytes are alive."""
     widest = [

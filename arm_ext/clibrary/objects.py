@@ -49,7 +49,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Library:
+class CompiledLibrary:
     """A compiled library.
 
     Attributes:
@@ -67,7 +67,7 @@ class Library:
         return tuple(sorted(called.difference(*has)))
 
 
-def compile_library(members: Mapping[str, Member], include: Path, driver: Driver) -> Library:
+def compile_library(members: Mapping[str, Member], include: Path, driver: Driver) -> CompiledLibrary:
     """Compile and join objects; the same inputs give the same bytes.
 
     Args:
@@ -104,7 +104,7 @@ def compile_library(members: Mapping[str, Member], include: Path, driver: Driver
                 made[name] = _hidden(made[name], member.hidden)
                 (folder / name).write_bytes(made[name])
         zig(["ar", "rcsD", _ARCHIVE, *members], folder, [folder])
-        return Library((folder / _ARCHIVE).read_bytes(), made)
+        return CompiledLibrary((folder / _ARCHIVE).read_bytes(), made)
 
 
 def _object(file: Path, driver: Driver) -> bytes:

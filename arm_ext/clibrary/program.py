@@ -58,7 +58,7 @@ class TensorPlace:
 
 
 @dataclass(frozen=True)
-class KernelCall:
+class KernelStep:
     """A call of a kernel.
 
     Attributes:
@@ -125,13 +125,13 @@ class Loop:
     body: "tuple[Step, ...]"
 
 
-Step: TypeAlias = KernelCall | Copy | Branch | Loop
+Step: TypeAlias = KernelStep | Copy | Branch | Loop
 
 
-def calls_of(steps: Iterable[Step]) -> Iterator[KernelCall]:
+def calls_of(steps: Iterable[Step]) -> Iterator[KernelStep]:
     """Yield the kernel calls in their order, those of branches and loops, too."""
     for step in steps:
-        if isinstance(step, KernelCall):
+        if isinstance(step, KernelStep):
             yield step
         elif isinstance(step, Branch):
             yield from calls_of((*step.then, *step.otherwise))
@@ -141,7 +141,7 @@ def calls_of(steps: Iterable[Step]) -> Iterator[KernelCall]:
 
 def mapped(
     steps: Iterable[Step],
-    change: Callable[[KernelCall | Copy], Iterable[Step]],
+    change: Callable[[KernelStep | Copy], Iterable[Step]],
     place: Callable[[TensorPlace], TensorPlace] = lambda it: it,
 ) -> tuple[Step, ...]:
     """Return steps with each call and copy replaced by what `change` gives, and conditions by what `place` gives."""
@@ -179,7 +179,7 @@ class Program:
 def read_program(
     planned: tvm.IRModule,
     function: str = "main",
-    constants: "Constants | None" = None,
+    constants: "ConstantPool | None" = None,
     largest: int = 0,
 ) -> Program:
     """Return the program of a function of a planned module.
@@ -193,7 +193,7 @@ def read_program(
     Raises:
         ModelError: The program has sizes that are known at run time, or calls of a runtime.
     """
-    reader = _Reader(planned, constants or Constants(), largest)
+    reader = _ProgramReader(planned, constants or ConstantPool(), largest)
     main = planned[function]
     values = reader.inlined(main, [TensorPlace("input", index=index) for index in range(len(main.params))])
     sources = _leaves(values)
@@ -236,7 +236,7 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
         ]
     buffers = list(program.buffers)
 
-    def extended(step: KernelCall | Copy) -> Iterator[Step]:
+    def extended(step: KernelStep | Copy) -> Iterator[Step]:
         if isinstance(step, Copy) or not step.is_compiled:
             yield step
             return
@@ -254,7 +254,7 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
     return replace(program, steps=steps, buffers=tuple(buffers), kernels=kernels)
 
 
-def _hoisted(func: tirx.PrimFunc, calls: Sequence[KernelCall]) -> tuple[tirx.PrimFunc, list[Workspace]]:
+def _hoisted(func: tirx.PrimFunc, calls: Sequence[KernelStep]) -> tuple[tirx.PrimFunc, list[Workspace]]:
     """Return a kernel with its workspaces as arguments, and workspaces that are large enough for all calls."""
     longest = max((step.length.most for step in calls if step.length is not None), default=0)
     try:
@@ -280,7 +280,7 @@ def _for(tasks: int | str, places: list[TensorPlace]) -> list[TensorPlace]:
     return places if tasks else [replace(place, stride=0) for place in places]
 
 
-class Constants:
+class ConstantPool:
     """The constants of a library in one array, in which equal constants are stored once."""
 
     def __init__(self, shared: Mapping[bytes, TensorPlace] = MappingProxyType({})) -> None:
@@ -310,10 +310,10 @@ class Constants:
         return self._offsets[data]
 
 
-class _Reader:
+class _ProgramReader:
     """Visitor of the functions' bindings that records the steps, and the place of each variable."""
 
-    def __init__(self, planned: tvm.IRModule, constants: Constants, largest: int) -> None:
+    def __init__(self, planned: tvm.IRModule, constants: ConstantPool, largest: int) -> None:
         self._mod, self._largest = planned, largest
         self.steps: list[Step] = []
         self.buffers: list[int] = []
@@ -392,7 +392,7 @@ class _Reader:
         number, _, payload, *tensors = call.args
         taken = self._buffer(_bytes("bool"))
         places = (self._place(payload), *map(self._place, tensors), taken)
-        self.steps.append(KernelCall(NPU_RUN, places, sources_of(call), region=_int(number)))
+        self.steps.append(KernelStep(NPU_RUN, places, sources_of(call), region=_int(number)))
         return taken
 
     def _called(self, call: Call, func: relax.Function) -> Value:
@@ -481,7 +481,7 @@ class _Reader:
         by = _int(moved) if isinstance(moved, tirx.IntImm) else 0
         return TensorPlace(base.memory, base.offset + by, base.index)
 
-    def _kernel_call(self, call: Call, func: tirx.PrimFunc) -> KernelCall:
+    def _kernel_call(self, call: Call, func: tirx.PrimFunc) -> KernelStep:
         if len(func.params) != len(call.args):
             raise _refusal(call, "takes sizes that are known at run time")
         length, tensors = self._length(call, func)
@@ -490,7 +490,7 @@ class _Reader:
         if asked := [name for name, _ in packed_calls(func)]:
             raise _refusal(call, f"calls {', '.join(dict.fromkeys(asked))} of TVM's runtime")
         places = tuple(map(self._place, tensors))
-        return KernelCall(str(call.op.name_hint), places, sources_of(call), length=length)
+        return KernelStep(str(call.op.name_hint), places, sources_of(call), length=length)
 
     def _length(self, call: Call, func: tirx.PrimFunc) -> tuple[Length | None, list[Expr]]:
         """Return the length that a kernel is given in a call, if any, and the arguments that are tensors."""
@@ -510,13 +510,13 @@ class _Reader:
             return None, tensors
         return Length(c_text(length), most([length], self._largest)), tensors
 
-    def _sort(self, call: Call, sort: Sort, tensors: Sequence[Expr]) -> KernelCall:
+    def _sort(self, call: Call, sort: Sort, tensors: Sequence[Expr]) -> KernelStep:
         """Return the call of the library's own function, which wants both outputs."""
         source, *results = map(self._place, tensors)
         wanted = most(dims_of(tensors[-1].ty), self._largest)
         values = results.pop(0) if sort.has_values else self._buffer(wanted * _bytes(sort.dtype))
         indices = results.pop(0) if sort.has_indices else self._buffer(wanted * _bytes(sort.index))
-        return KernelCall(sort.function, (source, values, indices), sources_of(call), sort=sort)
+        return KernelStep(sort.function, (source, values, indices), sources_of(call), sort=sort)
 
     def _allocated(self, ty: relax.Type) -> TensorPlace:
         """Return a new buffer for a tensor."""
@@ -560,7 +560,7 @@ def _relocated(steps: Iterable[Step], change: Callable[[TensorPlace], TensorPlac
     return mapped(steps, lambda step: [_rewritten(step, change)], change)
 
 
-def _rewritten(step: KernelCall | Copy, change: Callable[[TensorPlace], TensorPlace]) -> KernelCall | Copy:
+def _rewritten(step: KernelStep | Copy, change: Callable[[TensorPlace], TensorPlace]) -> KernelStep | Copy:
     if isinstance(step, Copy):
         return replace(step, source=change(step.source), target=change(step.target))
     return replace(step, arguments=tuple(map(change, step.arguments)))

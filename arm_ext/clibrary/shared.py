@@ -13,7 +13,7 @@ from typing import TypeVar
 from tvm import tirx
 from tvm_ffi import StructuralKey
 
-from arm_ext.clibrary.program import Constants, TensorPlace
+from arm_ext.clibrary.program import ConstantPool, TensorPlace
 from arm_ext.clibrary.text import identifiers
 
 _T = TypeVar("_T", bound=Hashable)
@@ -30,7 +30,7 @@ class Shared:
     """
 
     name: str
-    constants: Constants
+    constants: ConstantPool
     kernels: Mapping[str, tirx.PrimFunc]
 
     @property
@@ -58,7 +58,7 @@ class Group:
     archive: str
     shared: Mapping[int, Shared] = field(default_factory=dict)
     symbols: Mapping[str, str] = field(default_factory=dict)
-    file: Constants | None = None
+    file: ConstantPool | None = None
 
     @property
     def places(self) -> dict[bytes, TensorPlace]:
@@ -73,7 +73,7 @@ class Group:
 def groups_of(
     archive: str,
     names: Sequence[str],
-    constants: Sequence[Constants],
+    constants: Sequence[ConstantPool],
     kernels: Sequence[Mapping[str, tirx.PrimFunc]],
 ) -> list[Group]:
     """Return for each model the constants and kernels that it has in common with others.
@@ -91,7 +91,7 @@ def groups_of(
     shared: dict[frozenset[int], Shared] = {}
     symbols: dict[StructuralKey, str] = {}
     for models, prefix in zip(sets, identifiers([f"{archive}_shared"] * len(sets), names), strict=True):
-        common = Constants()
+        common = ConstantPool()
         for value in (value for value, owners in readers.items() if owners == models):
             common.add(value)
         first = min(models)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that are read from JSON files which may come from anybody."""
+"""Immutable records, and those that are read from JSON files which may come from anybody."""
 
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
 from arm_ext.common.errors import UsageError
@@ -31,18 +31,30 @@ def _failing_fast(schema: Any) -> Any:
     return {**changed, "fail_fast": True} if schema.get("type") in _COLLECTIONS else changed
 
 
+class ClosedRecord(BaseModel):
+    """An immutable record that takes no fields but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
 class JsonRecord(BaseModel):
-    """A record whose lists are checked up to their first fault.
+    """An immutable record whose lists are checked up to their first fault.
 
     pydantic goes on and keeps each fault, half a kilobyte of memory, and an element that has several may be written in
     three bytes: a file of 10 MB would take gigabytes until it is refused.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return pydantic's schema with lists that stop at their first fault."""
         schema: Any = _failing_fast(handler(source))
         return schema  # type: ignore[no-any-return]
+
+
+class ClosedJsonRecord(JsonRecord, ClosedRecord):
+    """A record from a JSON file that takes no fields but its own."""
 
 
 _Record = TypeVar("_Record", bound=JsonRecord)

@@ -3,19 +3,15 @@
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from arm_ext.common.json_record import JsonRecord
+from arm_ext.common.json_record import ClosedJsonRecord
 
 STATUS = "arm_ext_npu_status"
 """Name of the function in model.so (TVM's C ABI) that returns an NpuStatus as JSON."""
 
 
-class _Record(JsonRecord):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RegionRuns(_Record):
+class RegionRuns(ClosedJsonRecord):
     """Number of times that a region was computed on the NPU and on the CPU, and why on the CPU the last time."""
 
     region: int = Field(description="Number of the region.")
@@ -31,7 +27,7 @@ class RegionRuns(_Record):
         return f"NPU region {self.region} ran {where}: {self.reason}"
 
 
-class NpuStatus(_Record):
+class NpuStatus(ClosedJsonRecord):
     """Counts of NPU regions' runs since model.so was loaded."""
 
     mode: Literal["auto", "npu", "cpu"] = Field(description="Value of ARM_EXT_NPU.")

@@ -67,7 +67,7 @@ class TranslationBlock:
 
 
 @dataclass(frozen=True)
-class Section:
+class TraceSection:
     """A kernel call, or the execution of the surrounding program between two of them.
 
     Attributes:
@@ -116,7 +116,7 @@ class Trace:
     base: int
     by_thread: dict[str, tuple[int, ...]]
     misses: tuple[int, int] | None = None
-    sections: tuple[Section, ...] = ()
+    sections: tuple[TraceSection, ...] = ()
 
     @property
     def instructions(self) -> int:
@@ -141,7 +141,7 @@ class Trace:
         """
         images = Images(maps)
         model = _ModelImage(code, images)
-        found = Dump.read(dump, complete=complete)
+        found = TraceDump.read(dump, complete=complete)
         # The emulator may translate a block twice, and then counts it in two lines.
         counts: dict[tuple[int, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
         for line in found.blocks:
@@ -208,7 +208,7 @@ class _SectionLine:
 
 
 @dataclass(frozen=True)
-class Dump:
+class TraceDump:
     """The file that the counting plugin writes.
 
     Attributes:
@@ -222,7 +222,7 @@ class Dump:
     misses: tuple[int, int] | None
 
     @classmethod
-    def read(cls, file: Path, *, complete: bool = True) -> "Dump":
+    def read(cls, file: Path, *, complete: bool = True) -> "TraceDump":
         """Read a dump.
 
         Args:
@@ -289,15 +289,17 @@ def _lines(file: Path, *, complete: bool) -> Iterator[str]:
 
 
 def _sections(
-    dump: Dump, blocks: Mapping[tuple[int, tuple[int, ...]], TranslationBlock], ranges: Sequence[CodeRange]
-) -> Iterator[Section]:
+    dump: TraceDump,
+    blocks: Mapping[tuple[int, tuple[int, ...]], TranslationBlock],
+    ranges: Sequence[CodeRange],
+) -> Iterator[TraceSection]:
     symbols = {each.begin: each.symbol for each in ranges}
     for section in dump.sections:
         counts: Counter[TranslationBlock] = Counter()
         for index, count in section.counts.items():
             line = dump.blocks[index]
             counts[blocks[line.vaddr, line.words]] += count
-        yield Section(
+        yield TraceSection(
             symbols.get(section.begin, ""),
             tuple(replace(block, count=count) for block, count in counts.items()),
             section.bytes,

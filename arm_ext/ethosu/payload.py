@@ -73,7 +73,7 @@ class MemoryArea:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class PayloadTensor:
     """An input or output: its place in a region, and the meaning of its bytes (packed, C order)."""
 
     name: str
@@ -121,8 +121,8 @@ class Payload:
     config: int
     arch: int
     regions: tuple[MemoryArea, ...]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[PayloadTensor, ...]
+    outputs: tuple[PayloadTensor, ...]
     commands: bytes
     weights: bytes
 
@@ -238,10 +238,12 @@ def _checked_body(data: bytes) -> bytes:
     return body
 
 
-def _tensor(record: tuple[int, ...], names: bytes) -> Tensor:
+def _tensor(record: tuple[int, ...], names: bytes) -> PayloadTensor:
     at, length, region, dtype, offset, _, scale, zero_point, rank, *shape = record
     name = names[at : at + length].decode()
-    return Tensor(name, region, offset, _DTYPES[dtype], tuple(shape[:rank]), float(scale) or None, zero_point)
+    return PayloadTensor(
+        name, region, offset, _DTYPES[dtype], tuple(shape[:rank]), float(scale) or None, zero_point
+    )
 
 
 def _aligned(offset: int) -> int:

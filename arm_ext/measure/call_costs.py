@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Literal
 
-from arm_ext.common.trace import MODEL_IMAGE, Section
+from arm_ext.common.trace import MODEL_IMAGE, TraceSection
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass, disassemble
 from arm_ext.measure.cycles import BlockCost, costs_of, glue, instructions_by_class
 from arm_ext.measure.mca import Mca
@@ -40,7 +40,7 @@ MACS_OF = {
 
 
 @dataclass(frozen=True)
-class HotLoop:
+class HottestBlock:
     """The block of a call that takes most cycles.
 
     Attributes:
@@ -82,7 +82,7 @@ class CallCost:
     moved_bytes: int
     classes: Counter[InsnClass]
     once: int
-    hot: HotLoop | None
+    hot: HottestBlock | None
 
     @property
     def l2_cycles(self) -> float:
@@ -105,7 +105,7 @@ class CallCost:
         return max(self.dispatch_cycles, self.vector_cycles, self.l2_cycles, self.memory_cycles)
 
 
-def call_costs(sections: Sequence[Section], core: Core, mca: Mca) -> list[CallCost]:
+def call_costs(sections: Sequence[TraceSection], core: Core, mca: Mca) -> list[CallCost]:
     """Estimate the cost of each section of a trace.
 
     Args:
@@ -120,7 +120,7 @@ def call_costs(sections: Sequence[Section], core: Core, mca: Mca) -> list[CallCo
     return [_cost(section, part, core) for section, part in zip(sections, parts, strict=True)]
 
 
-def _cost(section: Section, costs: Sequence[BlockCost], core: Core) -> CallCost:
+def _cost(section: TraceSection, costs: Sequence[BlockCost], core: Core) -> CallCost:
     instructions = sum(cost.block.instructions for cost in costs)
     return CallCost(
         symbol=section.symbol,
@@ -137,7 +137,7 @@ def _cost(section: Section, costs: Sequence[BlockCost], core: Core) -> CallCost:
     )
 
 
-def _hot(costs: Sequence[BlockCost]) -> HotLoop | None:
+def _hot(costs: Sequence[BlockCost]) -> HottestBlock | None:
     own = [cost for cost in costs if cost.block.image == MODEL_IMAGE]
     if not own:
         return None
@@ -145,7 +145,7 @@ def _hot(costs: Sequence[BlockCost]) -> HotLoop | None:
     words = hot.block.words[:_LONGEST_LOOP]
     lines = tuple(" ".join(disassemble(word)).strip() for word in words)
     more = len(hot.block.words) - len(words)
-    return HotLoop(hot.block.count, round(hot.cycles), (*lines, f"… {more} more") if more else lines)
+    return HottestBlock(hot.block.count, round(hot.cycles), (*lines, f"… {more} more") if more else lines)
 
 
 def bound_of(cost: CallCost) -> Bound:

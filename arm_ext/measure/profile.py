@@ -4,8 +4,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.trace import Trace
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
@@ -22,11 +21,7 @@ NOTE = (
 BUS_BYTES_PER_CYCLE = 32
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SymbolRow(_Record):
+class SymbolRow(ClosedRecord):
     """A kernel of model.so, or a library.
 
     Attributes:
@@ -46,7 +41,7 @@ class SymbolRow(_Record):
     estimated_cycles: int
 
 
-class Bandwidth(_Record):
+class Bandwidth(ClosedRecord):
     """Memory traffic, which the cycle estimate leaves out.
 
     Attributes:
@@ -60,7 +55,7 @@ class Bandwidth(_Record):
     needed_bytes_per_cycle: float
 
 
-class CountReport(_Record):
+class CountReport(ClosedRecord):
     """Counts of one warm inference on one thread.
 
     Attributes:

@@ -4,8 +4,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.trace import Trace
 
@@ -15,11 +14,7 @@ NOTE = (
 )
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ThreadRow(_Record):
+class ThreadRow(ClosedRecord):
     """Distribution of a kernel's instructions over threads.
 
     Attributes:
@@ -36,7 +31,7 @@ class ThreadRow(_Record):
     spread: float | None
 
 
-class ThreadReport(_Record):
+class ThreadReport(ClosedRecord):
     """Instructions of one warm inference, by thread and kernel.
 
     Attributes:

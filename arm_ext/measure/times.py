@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.common.npu_status import NpuStatus
 
 # p99 of fewer is the maximum.
@@ -15,7 +15,7 @@ REPEATS = 100
 WARMUP = 10
 
 
-class TimeReport(BaseModel):
+class TimeReport(ClosedRecord):
     """Wall-clock times of one inference on a real board.
 
     Attributes:
@@ -29,8 +29,6 @@ class TimeReport(BaseModel):
         governor: Linux's cpufreq governor of cpu0, or "unknown".
         npu: Where the NPU's regions were computed.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     kind: Literal["times"] = "times"

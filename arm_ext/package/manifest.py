@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from arm_ext.common.json_record import JsonRecord
+from arm_ext.common.json_record import ClosedJsonRecord
 from arm_ext.frontends.common.imported import TensorSpec
 
 SCHEMA_VERSION: Literal[2] = 2
@@ -71,11 +71,11 @@ ElementType = Annotated[str, AfterValidator(_known_type)]
 InnerPath = Annotated[str, AfterValidator(_inside)]
 
 
-class _Record(JsonRecord):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+class _ManifestRecord(ClosedJsonRecord):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
-class Tensor(_Record):
+class Tensor(_ManifestRecord):
     """An input or output, in the model's order."""
 
     name: str = Field(description="Name of the input or output in the model.")
@@ -141,7 +141,7 @@ class Tensor(_Record):
         )
 
 
-class State(_Record):
+class State(_ManifestRecord):
     """A state: an input, and the output that is the input's value in the next step.
 
     States are the last inputs and outputs, both in the order of the states.
@@ -156,7 +156,7 @@ class State(_Record):
     )
 
 
-class FloatDistance(_Record):
+class FloatDistance(_ManifestRecord):
     """How far an output of a model that was quantised is from the float model's."""
 
     output: str = Field(description="Name of the output.")
@@ -169,7 +169,7 @@ class FloatDistance(_Record):
     )
 
 
-class Calibration(_Record):
+class Calibration(_ManifestRecord):
     """How a float model was quantised; sha256 is of the file with the samples."""
 
     method: Method = Field(
@@ -195,7 +195,7 @@ class Calibration(_Record):
     )
 
 
-class ModelInfo(_Record):
+class ModelInfo(_ManifestRecord):
     """The source model; sha256 is of its file's bytes. `calibration` is of a float model that was quantised."""
 
     name: str = Field(description="Name of the model: that of its file or graph.")
@@ -206,7 +206,7 @@ class ModelInfo(_Record):
     )
 
 
-class TargetInfo(_Record):
+class TargetInfo(_ManifestRecord):
     """The resolved profile; features are LLVM's names, after --mattr."""
 
     profile: str = Field(description="Name that --target was given.")
@@ -220,14 +220,14 @@ class TargetInfo(_Record):
     mca_cpu: Word = Field(description="LLVM's name of the CPU whose scheduling model estimates cycles.")
 
 
-class Linker(_Record):
+class Linker(_ManifestRecord):
     """The linker of model.so."""
 
     name: str = Field(description="Name of the linker.")
     version: str = Field(description="Version of the linker.")
 
 
-class Versions(_Record):
+class Versions(_ManifestRecord):
     """Versions that decide the bytes of model.so."""
 
     arm_ext: str = Field(description="Version of arm-ext.")
@@ -237,7 +237,7 @@ class Versions(_Record):
     linker: Linker = Field(description="The linker and its version.")
 
 
-class WideLayer(_Record):
+class WideLayer(_ManifestRecord):
     """A kernel call, its source nodes, and the bytes alive while it runs (inputs, outputs, values for later)."""
 
     kernel: str = Field(description="Function of model.so.")
@@ -251,7 +251,7 @@ class WideLayer(_Record):
         return f"  {self.live_bytes:>12,} bytes  {', '.join(self.sources) or self.kernel}"
 
 
-class Memory(_Record):
+class Memory(_ManifestRecord):
     """Memory in bytes.
 
     The peak is of one inference: planned activations and the largest workspace of a kernel.
@@ -265,7 +265,7 @@ class Memory(_Record):
     widest: list[WideLayer] = Field(description="Kernel calls with the most bytes alive, the greatest first.")
 
 
-class PackageFile(_Record):
+class PackageFile(_ManifestRecord):
     """A file of the package."""
 
     path: InnerPath = Field(description="Path within the package.")
@@ -273,14 +273,14 @@ class PackageFile(_Record):
     sha256: Sha256 = Field(description="SHA-256 of its bytes.")
 
 
-class NpuFile(_Record):
+class NpuFile(_ManifestRecord):
     """A file of a region for an NPU, which the package's `files` list, too; sha256 is of its bytes."""
 
     path: InnerPath = Field(description="Path within the package.")
     sha256: Sha256 = Field(description="SHA-256 of its bytes.")
 
 
-class NpuMemory(_Record):
+class NpuMemory(_ManifestRecord):
     """Bytes that a region takes: its payload's areas, and Vela's estimate of the most in each memory of the system."""
 
     weight_bytes: Count = Field(description="Bytes of weights and biases in the payload.")
@@ -295,7 +295,7 @@ class NpuMemory(_Record):
     )
 
 
-class NpuRegion(_Record):
+class NpuRegion(_ManifestRecord):
     """A part of the model for the NPU."""
 
     payload: NpuFile = Field(description="File that the NPU runs: command stream and weights.")
@@ -313,7 +313,7 @@ class NpuRegion(_Record):
     memory: NpuMemory = Field(description="Memory that the region needs.")
 
 
-class Npu(_Record):
+class Npu(_ManifestRecord):
     """The regions compiled for the NPU, with Vela's version and configuration."""
 
     accelerator: str = Field(description="Name of the NPU, such as ethos-u65-256.")
@@ -331,7 +331,7 @@ class Npu(_Record):
     regions: list[NpuRegion] = Field(description="The parts of the model that the NPU can run.")
 
 
-class TunedKernel(_Record):
+class TunedKernel(_ManifestRecord):
     """A record of a tuning database that decided a kernel: its id, the task's key, the kernel and its parameters."""
 
     record: str = Field(description="Id of the record in the tuning database.")
@@ -339,7 +339,7 @@ class TunedKernel(_Record):
     candidate: dict[str, Any] = Field(description="The kernel and its parameters.")
 
 
-class Check(_Record):
+class Check(_ManifestRecord):
     """How `run --check` compares outputs with `expected`, and the reason for the bound."""
 
     relative_bound: float = Field(
@@ -350,7 +350,7 @@ class Check(_Record):
     reason: str = Field(description="Why this bound was chosen.")
 
 
-class Library(_Record):
+class Library(_ManifestRecord):
     """A model in a C library: its name there, and the memory that it takes."""
 
     name: str = Field(description="Prefix of the model's symbols.")
@@ -387,7 +387,7 @@ class Library(_Record):
         return f"lib{self.archive or self.name}.a"
 
 
-class BucketInfo(_Record):
+class BucketInfo(_ManifestRecord):
     """Shapes that `main` chooses from: inputs and outputs in the model's order, and an inference's memory."""
 
     inputs: list[Tensor] = Field(description="Inputs in the model's order.")
@@ -398,7 +398,7 @@ class BucketInfo(_Record):
     selftest: InnerPath = Field(description="File with inputs and expected outputs.")
 
 
-class Manifest(_Record):
+class Manifest(_ManifestRecord):
     """manifest.json; `files` are all others of the package, or of the C library that `library` is of."""
 
     schema_version: Literal[2] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
@@ -477,7 +477,7 @@ class Manifest(_Record):
                 raise ValueError(f"{file.path} is not among the files with this hash")
 
 
-class LibraryEntry(_Record):
+class LibraryEntry(_ManifestRecord):
     """One model of a C library with several models."""
 
     name: str = Field(description="Prefix of the model's symbols.")
@@ -487,7 +487,7 @@ class LibraryEntry(_Record):
     report: InnerPath = Field(description="File with the model's report.")
 
 
-class LibraryManifest(_Record):
+class LibraryManifest(_ManifestRecord):
     """manifest.json of a C library of several models."""
 
     schema_version: Literal[2] = Field(default=SCHEMA_VERSION, description="Version of this schema.")

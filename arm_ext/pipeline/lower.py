@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 
 import tvm
 from tvm import relax, tirx
+from tvm.relax.analysis import free_vars
 
 from arm_ext.common.timings import section
-from arm_ext.pipeline.kernel_numerics import numerics_of, numerics_of_calls
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.report.calls import CHECK, KernelCall, OtherChoice
@@ -18,7 +18,15 @@ from relay_passes.bounds import IndexCheck, check_indices
 from relay_passes.fusion.split_concat import WIDEST
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.legalize import legalize
-from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
+from relay_passes.ir.sources import (
+    bindings_of,
+    function_sources,
+    global_callees,
+    map_calls,
+    relax_functions,
+    sources_of,
+    with_source,
+)
 from relay_passes.ir.upstream import run_upstream
 from schedules import generic
 from schedules.diagnostic import Diagnostic
@@ -64,7 +72,7 @@ def lower(
 
 
 @dataclass(frozen=True)
-class Fused:
+class FusedModule:
     """A module with lowered composites, and with other operators as fused, unscheduled loops.
 
     Attributes:
@@ -88,7 +96,7 @@ class Fused:
 
 def fuse_loops(
     mod: tvm.IRModule, profile: Profile, choose: Choose | None, sizes: FixedSizes | Lengths
-) -> Fused:
+) -> FusedModule:
     """Do the first half of `lower`: everything before loops are scheduled.
 
     Raises:
@@ -108,12 +116,12 @@ def fuse_loops(
         mod = _wide_alone(run_upstream(mod, relax.transform.AnnotateTIROpPattern()))
         mod = run_upstream(mod, relax.transform.FuseOps())
         sources = function_sources(mod)
-        routines = numerics_of(mod)
+        routines = _numerics_of(mod)
         mod = _with_bodies(run_upstream(mod, relax.transform.FuseTIR()), bodies)
     ours |= {check.symbol for check in checks}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
-    numerics = numerics_of_calls([func for _, func in _callers(mod)], routines)
-    return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
+    numerics = _numerics_of_calls([func for _, func in _callers(mod)], routines)
+    return FusedModule(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
 
 
 def _without_bodies(
@@ -163,7 +171,7 @@ def _schedule(
     return mod, done
 
 
-def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -> KernelCall:
+def _scheduled(symbol: str, fused: FusedModule, done: generic.Scheduled, known: str) -> KernelCall:
     sources = tuple(fused.sources.get(symbol, ()))
     alternatives = tuple(dict.fromkeys(a for source in sources for a in fused.rejected.get(source, ())))
     is_generic = done.kernel == GENERIC
@@ -210,7 +218,7 @@ def _lower_composites(
     mod: tvm.IRModule, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
     """Replace composites by our kernels; inline those that no kernel takes as calls of their operators."""
-    sources, numerics = function_sources(mod), numerics_of(mod)
+    sources, numerics = function_sources(mod), _numerics_of(mod)
     builder = relax.BlockBuilder(mod)
     placed: dict[str, _Placed] = {}
     added: dict[tirx.PrimFunc, tvm.ir.GlobalVar] = {}
@@ -322,3 +330,32 @@ def _why_lost(option: Option, choice: Choice) -> str:
     if choice.known:
         return f"{price}, and a tuning record decides"
     return price if ratio > 1 else f"{price}: a tie within the estimate's error"
+
+
+def _numerics_of(mod: tvm.IRModule) -> dict[str, str]:
+    """Return, for each function that `main` calls and that has routines of a numerics, the numerics' name."""
+    found = {
+        gvar.name_hint: str(func.attrs["numerics"]).split(".")[0]
+        for gvar, func in mod.functions_items()
+        if func.attrs and "numerics" in func.attrs
+    }
+    for gvar, func in relax_functions(mod):
+        if func.attrs and "Primitive" in func.attrs:
+            calls = (b.value for b in bindings_of(func) if isinstance(b.value, relax.Call))
+            for callee in (name for call in calls for name in global_callees(call) if name in found):
+                found[gvar.name_hint] = found[callee]
+    return found
+
+
+def _numerics_of_calls(callers: Iterable[relax.Function], routines: Mapping[str, str]) -> dict[str, str]:
+    """Return what each kernel computes in: a numerics, "float" if it reads or writes a float tensor, or both."""
+    found: dict[str, str] = {}
+    for binding in (binding for func in callers for binding in bindings_of(func)):
+        if not isinstance(binding.value, relax.Call):
+            continue
+        tensors = [binding.var, *free_vars(binding.value)]
+        is_float = any("float" in str(getattr(tensor.ty, "dtype", "")) for tensor in tensors)
+        for symbol in global_callees(binding.value):
+            parts = [routines[symbol]] if symbol in routines else []
+            found[symbol] = "+".join(dict.fromkeys(parts + ["float"] * is_float)) or "integer"
+    return found

@@ -30,7 +30,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import declined
-from schedules.kernels.common.row_chunks import Argument, in_chunks
+from schedules.kernels.common.row_chunks import RowArgument, in_chunks
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.lowering.lower import Lowered, lower, read
 from schedules.select import Choice, Choose, Known, Rejected, select
@@ -180,9 +180,9 @@ class Lengths:
         if isinstance(made, Rejected):
             return made
         arguments = [
-            Argument(tuple(shape), 0 if place is None else _row(shape, place)) for shape, place in rows
+            RowArgument(tuple(shape), 0 if place is None else _row(shape, place)) for shape, place in rows
         ]
-        arguments[-1:-1] = [Argument(constant.shape, 0) for constant in made.constants]
+        arguments[-1:-1] = [RowArgument(constant.shape, 0) for constant in made.constants]
         parallel = made.choice.estimate * -(-most // chunk) >= _PARALLEL_CYCLES
         func = in_chunks(made.func, arguments, length_of(self.mod[name]), chunk, parallel=parallel)
         self.chunked = True

@@ -34,7 +34,7 @@ from arm_ext.pipeline.large_constants import LargeConstants
 from arm_ext.pipeline.phases import build
 from arm_ext.target.data_object import write_data_object
 from arm_ext.target.profiles import Profile
-from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
+from arm_ext.target.toolchain import LibraryLinker, LinkerRecord, link_plain
 from relay_passes.canonicalize import define_casts, define_comparisons
 from relay_passes.memory import hoist_workspaces, storage_offsets
 from relay_passes.memory.pointer_calls import takes_pointers
@@ -73,7 +73,7 @@ class CompiledProgram:
             objects: Further objects to link.
         """
         with section("machine code"), in_memory(*_OBJECTS) as workspace, temporary() as folder:
-            linker = Linker(self.triple, cc, (*_written(self.kernels, folder), *objects))
+            linker = LibraryLinker(self.triple, cc, (*_written(self.kernels, folder), *objects))
             record = self.executable.export_library(
                 str(so), fcompile=linker, fpack_imports=self._packed, workspace_dir=str(workspace)
             )

@@ -41,13 +41,13 @@ from relay_passes.memory.plan_arena import UPPER_BOUND
 from relay_passes.memory.pointer_calls import call_by_pointers
 from relay_passes.programs.control_flow import Decision, SplitModule, split
 from relay_passes.programs.merge_modules import MAIN
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rules.registry import GATHER_RULES, PRODUCT_RULES
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
 from schedules.generic.schedule import FIRST
 from schedules.kernels.common.contract import Kernel
-from schedules.lowering.rewrite_costs import Costs
+from schedules.lowering.rewrite_costs import RewriteCosts
 from schedules.numerics.grouped import linear_grouped_routine
 from schedules.numerics.qdq import (
     NUMERICS,
@@ -101,7 +101,7 @@ class PhaseOptions:
     serial: bool = False
     divide: "Callable[[PhaseResult, PhaseOptions], PhaseResult] | None" = None
     length: BoundedLength | None = None
-    record: Record | None = None
+    record: RewriteRecord | None = None
     kernel_cache: KernelCache | None = None
 
 
@@ -222,7 +222,7 @@ def fuse(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     mod = relay_passes.apply_rules(result.mod, PRODUCT_RULES, record=options.record)
     mod = relay_passes.split_concat(mod)
     cached = options.kernel_cache
-    costs = Costs(options.profile.core, select if cached is None else cached.select)
+    costs = RewriteCosts(options.profile.core, select if cached is None else cached.select)
     mod = relay_passes.combine_matmuls(mod, VOCABULARY, costs, options.record)
     return replace(result, mod=relay_passes.fuse(mod, VOCABULARY, costs, options.record))
 
@@ -311,7 +311,7 @@ PHASES: tuple[Phase, ...] = (
 
 
 @dataclass(frozen=True)
-class Dump:
+class PhaseDump:
     """Writer of each phase's module as TVMScript, in numbered files; each of several models has a folder."""
 
     output: OutputFolder
@@ -334,7 +334,7 @@ def _after(name: str) -> int:
 
 
 SCRIPTS = "[0-9][0-9]-*.py"
-"""Pattern of the names of the files that a `Dump` writes."""
+"""Pattern of the names of the files that a `PhaseDump` writes."""
 
 
 def _decided(decision: Decision) -> KernelCall:
@@ -357,7 +357,7 @@ LAST_OF_ALL_TARGETS = "integerize"
 def run_phases(
     start: PhaseResult,
     options: PhaseOptions,
-    dump: Dump | None = None,
+    dump: PhaseDump | None = None,
     *,
     after: str = IMPORT,
     until: str = "",

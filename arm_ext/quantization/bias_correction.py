@@ -16,12 +16,12 @@ from onnx import NodeProto, numpy_helper
 
 from arm_ext.quantization.layers import (
     Array,
-    Graph,
     Matching,
+    QdqGraph,
     attribute,
     with_exact_inputs,
 )
-from arm_ext.quantization.session import Session, leave_unlike_out
+from arm_ext.quantization.session import TensorSession, leave_unlike_out
 from arm_ext.quantization.steps import Feed
 
 _CHANNELS = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1}
@@ -52,8 +52,8 @@ def mean_shifts(
         and node.output[0] in matching.source.tensors
         and _takes_bias(matching.source, node)
     }
-    exact = Session(source, name, [*(pair[0] for pair in pairs.values()), *fed.values()])
-    rounded = Session(alone, name, [pair[1] for pair in pairs.values()])
+    exact = TensorSession(source, name, [*(pair[0] for pair in pairs.values()), *fed.values()])
+    rounded = TensorSession(alone, name, [pair[1] for pair in pairs.values()])
     sums: dict[str, Array] = {}
     count = 0
     for feed in chain((first,), samples):
@@ -97,7 +97,7 @@ def _has_bias(node: NodeProto) -> bool:
     return len(node.input) > 2 and bool(node.input[2])
 
 
-def _takes_bias(graph: Graph, node: NodeProto) -> bool:
+def _takes_bias(graph: QdqGraph, node: NodeProto) -> bool:
     """Whether a node has constant weights, and no bias or one of its own with a value for each channel."""
     if node.input[1] not in graph.constants or attribute(node, "beta", 1.0) != 1.0:
         return False

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import onnx
 from onnx import NodeProto, numpy_helper
 
-from arm_ext.quantization.layers import DEQUANTIZE, QUANTIZE, Layer, Matching
+from arm_ext.quantization.layers import DEQUANTIZE, QUANTIZE, Matching, QdqLayer
 
 
 @dataclass(frozen=True)
-class Unit:
+class IntegerLayer:
     """A layer in integers that can be put back to float.
 
     Attributes:
@@ -29,7 +29,7 @@ class Unit:
     nodes: tuple[str, ...]
 
 
-def units_of(matching: Matching) -> list[Unit]:
+def units_of(matching: Matching) -> list[IntegerLayer]:
     """Return the layers that can be put back to float, in execution order."""
     twins = {node.name for node in matching.quantized.proto.graph.node}
     found: dict[str, tuple[str, ...]] = {}
@@ -42,7 +42,7 @@ def units_of(matching: Matching) -> list[Unit]:
         nodes = (*found.get(owner, ()), *layer.nodes)
         found[owner] = tuple(dict.fromkeys(nodes))
         owners.update(dict.fromkeys(layer.nodes, owner))
-    return [Unit(name, nodes) for name, nodes in found.items()]
+    return [IntegerLayer(name, nodes) for name, nodes in found.items()]
 
 
 def with_float_nodes(matching: Matching, kept: Collection[str]) -> onnx.ModelProto:
@@ -81,7 +81,7 @@ def with_float_nodes(matching: Matching, kept: Collection[str]) -> onnx.ModelPro
 
 
 def with_activations(
-    matching: Matching, layer: Layer, ends: tuple[str, str], constant: Callable[[str], str]
+    matching: Matching, layer: QdqLayer, ends: tuple[str, str], constant: Callable[[str], str]
 ) -> list[NodeProto]:
     """Return the activations of a layer that its quantiser had covered.
 
@@ -105,13 +105,13 @@ def with_activations(
     return nodes
 
 
-def _first(matching: Matching, layer: Layer) -> str:
+def _first(matching: Matching, layer: QdqLayer) -> str:
     """Return the source's tensor that is read by a layer which only moves values."""
     node = matching.source.producers.get(layer.source)
     return node.input[0] if node is not None else ""
 
 
-def _is_open(matching: Matching, layer: Layer, kept: Collection[str]) -> bool:
+def _is_open(matching: Matching, layer: QdqLayer, kept: Collection[str]) -> bool:
     """Whether nothing in integers computes or reads a layer's value."""
     readers = {node.name for node in matching.quantized.readers.get(layer.value, [])}
     return layer.integers is not None and {*layer.nodes, *readers}.issubset(kept)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import onnx
 
 from arm_ext.quantization.float_layers import replace_nodes
-from arm_ext.quantization.layers import DEQUANTIZE, QUANTIZE, Graph
+from arm_ext.quantization.layers import DEQUANTIZE, QUANTIZE, QdqGraph
 from arm_ext.quantization.static import inserted_qdq
 from arm_ext.quantization.steps import Feed
 
@@ -39,7 +39,7 @@ def with_quantized_nodes(
     given = _with_names_apart(model)
     others = [node.name for node in given.graph.node if node.name not in wanted]
     made = inserted_qdq(given, feeds, others)
-    graph, own = Graph(made), {node.name for node in given.graph.node}
+    graph, own = QdqGraph(made), {node.name for node in given.graph.node}
     for node in made.graph.node:
         if node.op_type == QUANTIZE and node.name in own:
             node.input[0] = _before_new(graph, node, own)
@@ -64,7 +64,7 @@ def _with_names_apart(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _before_new(graph: Graph, node: onnx.NodeProto, own: Collection[str]) -> str:
+def _before_new(graph: QdqGraph, node: onnx.NodeProto, own: Collection[str]) -> str:
     """Return what a QuantizeLinear reads, without a pair of conversions that was put in front of it."""
     last = graph.producers.get(node.input[0])
     first = graph.producers.get(last.input[0]) if last is not None and last.op_type == DEQUANTIZE else None

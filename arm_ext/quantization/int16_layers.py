@@ -19,7 +19,7 @@ from onnx import NodeProto, numpy_helper
 
 from arm_ext.quantization.float16_layers import with_float16_nodes
 from arm_ext.quantization.float_layers import replace_nodes, units_of, with_activations, with_float_nodes
-from arm_ext.quantization.layers import ANCHORS, DEQUANTIZE, QUANTIZE, Array, Layer, Matching
+from arm_ext.quantization.layers import ANCHORS, DEQUANTIZE, QUANTIZE, Array, Matching, QdqLayer
 from arm_ext.quantization.opset import at_least_opset
 
 _OPSET = 21
@@ -117,20 +117,20 @@ def without_effect(matching: Matching, nodes: Collection[str]) -> list[str]:
 
     A dropped activation belongs to a layer whose product reads integers.
     """
-    uses = _Uses.of(matching)
+    uses = _TensorUses.of(matching)
     changed = set().union(*uses.nodes.values()) & set(nodes)
     owners = {node: unit.nodes for unit in units_of(matching) for node in unit.nodes}
     return [node for node in nodes if changed.isdisjoint(owners.get(node, (node,)))]
 
 
-def _limits(layer: Layer) -> tuple[float, float]:
+def _limits(layer: QdqLayer) -> tuple[float, float]:
     quantizer = layer.quantizer or layer.dequantizer
     assert quantizer is not None
     return quantizer.limits
 
 
 @dataclass(frozen=True)
-class _Uses:
+class _TensorUses:
     """Uses of quantised tensors. What only moves integers has the type of what it reads, and is no use of it.
 
     Attributes:
@@ -139,15 +139,15 @@ class _Uses:
         nodes: Origin → the nodes that read it; if none does, those that compute it: an output of the model.
     """
 
-    layers: Mapping[str, list[Layer]]
+    layers: Mapping[str, list[QdqLayer]]
     origins: Mapping[str, str]
     nodes: Mapping[str, Collection[str]]
 
     @classmethod
-    def of(cls, matching: Matching) -> "_Uses":
+    def of(cls, matching: Matching) -> "_TensorUses":
         """Return the uses in a QDQ model."""
         quantized = matching.quantized
-        layers = defaultdict[str, list[Layer]](list)
+        layers = defaultdict[str, list[QdqLayer]](list)
         for layer in matching.layers:
             if layer.quantizer is not None and layer.dequantizer is not None:
                 layers[layer.root].append(layer)
@@ -168,8 +168,8 @@ class _Uses:
         return cls(layers, {root: origin(root) for root in layers}, nodes)
 
 
-def _wide(matching: Matching, nodes: Collection[str]) -> Mapping[str, list[Layer]]:
+def _wide(matching: Matching, nodes: Collection[str]) -> Mapping[str, list[QdqLayer]]:
     """Return the layers of each tensor that becomes int16, by the tensor's root."""
-    uses = _Uses.of(matching)
+    uses = _TensorUses.of(matching)
     found = {root for root, using in uses.nodes.items() if not set(using).isdisjoint(nodes)}
     return {root: own for root, own in uses.layers.items() if uses.origins[root] in found}

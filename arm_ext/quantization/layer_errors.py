@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from arm_ext.quantization.error_sums import ChannelSums, ErrorSums, error_of
 from arm_ext.quantization.histogram import Histogram
-from arm_ext.quantization.layers import Constant, Layer, Quantizer
+from arm_ext.quantization.layers import Constant, QdqLayer, QuantizerConstants
 from arm_ext.report.accuracy.record import (
     LOW_DB,
     SATURATED,
@@ -73,7 +73,7 @@ class Values:
 class LayerErrors:
     """Sums of a layer over samples."""
 
-    layer: Layer
+    layer: QdqLayer
     own: ErrorSums = field(default_factory=ErrorSums)
     fake: ErrorSums = field(default_factory=ErrorSums)
     ours: ErrorSums = field(default_factory=ErrorSums)
@@ -142,7 +142,7 @@ class LayerErrors:
         )
 
     @property
-    def _quantizer(self) -> Quantizer | None:
+    def _quantizer(self) -> QuantizerConstants | None:
         return self.layer.quantizer or self.layer.dequantizer
 
     @property
@@ -174,7 +174,7 @@ class LayerErrors:
                     f"it is quantised with the {what} {one.flat[0]:.6g} and dequantised with {other.flat[0]:.6g}"
                 )
 
-    def _range(self, quantizer: Quantizer) -> Iterator[str]:
+    def _range(self, quantizer: QuantizerConstants) -> Iterator[str]:
         count, step = self.own.count, self._step
         share = self.saturated / count
         if share > SATURATED:

@@ -47,7 +47,7 @@ _MOVES = frozenset({
 
 
 @dataclass(frozen=True)
-class Quantizer:
+class QuantizerConstants:
     """Constant parameters of a QuantizeLinear or DequantizeLinear.
 
     Attributes:
@@ -79,7 +79,7 @@ class Quantizer:
         """Bits of an element."""
         return int(ml_dtypes.iinfo(self.zero_point.dtype).bits)
 
-    def equals(self, other: "Quantizer | None") -> bool:
+    def equals(self, other: "QuantizerConstants | None") -> bool:
         """Whether both have one scale and one zero point, the same."""
         return (
             other is not None
@@ -112,11 +112,11 @@ class Constant:
     role: str
     value: Array
     source: Array
-    quantizer: Quantizer
+    quantizer: QuantizerConstants
 
 
 @dataclass(frozen=True)
-class Reader:
+class WeightedReader:
     """A matrix product or convolution of the source model that multiplies a layer's tensor by constant weights.
 
     Attributes:
@@ -131,7 +131,7 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Layer:
+class QdqLayer:
     """A tensor of a QDQ model that stands for a tensor of the source model.
 
     Attributes:
@@ -160,14 +160,14 @@ class Layer:
     root: str
     value: str
     integers: str | None = None
-    quantizer: Quantizer | None = None
-    dequantizer: Quantizer | None = None
+    quantizer: QuantizerConstants | None = None
+    dequantizer: QuantizerConstants | None = None
     constants: tuple[Constant, ...] = ()
     moved: bool = False
-    readers: tuple[Reader, ...] = ()
+    readers: tuple[WeightedReader, ...] = ()
 
 
-class Graph(DefUse):
+class QdqGraph(DefUse):
     """The values of an ONNX model, with their quantisation parameters.
 
     Attributes:
@@ -188,7 +188,7 @@ class Graph(DefUse):
         """Return the tensors whose values depend on the inputs."""
         return {*self.inputs, *self.producers} - self.fixed
 
-    def quantizer(self, node: NodeProto) -> Quantizer | None:
+    def quantizer(self, node: NodeProto) -> QuantizerConstants | None:
         """Return the parameters of a QuantizeLinear or DequantizeLinear, None if they are no constants."""
         scale = self.constants.get(node.input[1])
         if scale is None:
@@ -197,9 +197,9 @@ class Graph(DefUse):
         if len(node.input) < 3 or not node.input[2]:
             integers = self.constants.get(node.input[0]) if node.op_type == DEQUANTIZE else None
             dtype = np.dtype(np.uint8) if integers is None else integers.dtype
-            return Quantizer(scale, np.zeros(scale.shape, dtype), axis, block)
+            return QuantizerConstants(scale, np.zeros(scale.shape, dtype), axis, block)
         zero = self.constants.get(node.input[2])
-        return None if zero is None else Quantizer(scale, zero, axis, block)
+        return None if zero is None else QuantizerConstants(scale, zero, axis, block)
 
     def between(self, tensor: str, known: set[str]) -> list[NodeProto]:
         """Return the nodes that compute a tensor from known ones, constants left out, in the graph's order."""
@@ -249,7 +249,7 @@ class Matching:
 
     def __init__(self, source: onnx.ModelProto, quantized: onnx.ModelProto) -> None:
         """Match two models, whose nodes have names."""
-        self.source, self.quantized = Graph(source), Graph(quantized)
+        self.source, self.quantized = QdqGraph(source), QdqGraph(quantized)
         self.roots: dict[str, str] = {name: name for name in self.quantized.inputs}
         for node in quantized.graph.node:
             passes = node.op_type in (QUANTIZE, DEQUANTIZE)
@@ -324,7 +324,7 @@ class Matching:
         )
         return readers[0].output[0] if absorbed else tensor
 
-    def _layers(self, root: str, names: list[str]) -> Iterator[Layer]:
+    def _layers(self, root: str, names: list[str]) -> Iterator[QdqLayer]:
         found = [
             node
             for name in names
@@ -336,7 +336,7 @@ class Matching:
         name, operator = (anchor.name, anchor.op_type) if anchor is not None else (tensor, "input")
         inner, constants = tuple(node.name for node in nodes), self._constants(root, anchor, nodes)
         if not found and root in self.quantized.producers:
-            yield Layer(name, operator, "", inner, tensor, root, root, constants=constants)
+            yield QdqLayer(name, operator, "", inner, tensor, root, root, constants=constants)
         seen: set[tuple[object, ...]] = set()
         for node in found:
             integers, value = node.input[0], node.output[0]
@@ -354,7 +354,7 @@ class Matching:
                 continue
             reader = next((n.name for n in self.quantized.readers.get(value, [])), "") if seen else ""
             seen.add(key)
-            yield Layer(
+            yield QdqLayer(
                 name,
                 operator,
                 reader,
@@ -370,21 +370,21 @@ class Matching:
                 self._readers(tensor),
             )
 
-    def _moved(self, root: str, into: Quantizer | None) -> bool:
+    def _moved(self, root: str, into: QuantizerConstants | None) -> bool:
         node = self.quantized.producers.get(root)
         before = None if node is None else self.quantized.producers.get(node.input[0])
         if node is None or before is None or node.op_type not in _MOVES or before.op_type != DEQUANTIZE:
             return False
         return into is not None and into.equals(self.quantized.quantizer(before))
 
-    def _readers(self, tensor: str) -> tuple[Reader, ...]:
+    def _readers(self, tensor: str) -> tuple[WeightedReader, ...]:
         """Return the products that read a tensor of the source with constant weights."""
         found = []
         for node in self.source.readers.get(tensor, []):
             weights = self.source.constants.get(node.input[1]) if node.op_type in ANCHORS else None
             if weights is not None and weights.ndim > 1 and node.input[0] == tensor:
                 axis = 1 if node.op_type in ("Conv", "ConvTranspose") else -1
-                found.append(Reader(node.name, axis, _channel_power(node, weights)))
+                found.append(WeightedReader(node.name, axis, _channel_power(node, weights)))
         return tuple(reader for reader in found if reader.axis == found[0].axis)
 
     def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
@@ -431,7 +431,7 @@ def _channel_power(node: NodeProto, weights: Array) -> Array:
     return input_channel_power(np.moveaxis(weights, along, 0)[None])
 
 
-def _halves(graph: Graph) -> set[str]:
+def _halves(graph: QdqGraph) -> set[str]:
     """Return the tensors of binary16."""
     found = {name for name, value in graph.constants.items() if value.dtype == np.float16}
     for node in graph.proto.graph.node:

@@ -112,7 +112,7 @@ class _MisfitError(Exception):
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _BuiltInMetric:
     """A built-in metric.
 
     Attributes:
@@ -349,16 +349,16 @@ def _area(found: list[tuple[float, bool]], objects: int) -> float:
     return float(np.sum(falling[right])) / objects
 
 
-METRICS: Mapping[str, _Kind] = {
-    "top1": _Kind(_top(1)),
-    "top5": _Kind(_top(_K)),
-    "f1": _Kind(_f1),
-    "cosine": _Kind(_cosine, rank=0),
-    "iou": _Kind(_iou, rank=3),
-    "map50": _Kind(_map50, rank=2, needs=(BOXES,)),
-    "wer": _Kind(_wer, rank=2, needs=(SPACE,), less_is_better=True),
-    "cer": _Kind(_cer, rank=2, less_is_better=True),
-    "perplexity": _Kind(_perplexity, rank=2, less_is_better=True, relative=True),
+METRICS: Mapping[str, _BuiltInMetric] = {
+    "top1": _BuiltInMetric(_top(1)),
+    "top5": _BuiltInMetric(_top(_K)),
+    "f1": _BuiltInMetric(_f1),
+    "cosine": _BuiltInMetric(_cosine, rank=0),
+    "iou": _BuiltInMetric(_iou, rank=3),
+    "map50": _BuiltInMetric(_map50, rank=2, needs=(BOXES,)),
+    "wer": _BuiltInMetric(_wer, rank=2, needs=(SPACE,), less_is_better=True),
+    "cer": _BuiltInMetric(_cer, rank=2, less_is_better=True),
+    "perplexity": _BuiltInMetric(_perplexity, rank=2, less_is_better=True, relative=True),
 }
 """The metrics that are built in, by name."""
 

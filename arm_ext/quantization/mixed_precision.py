@@ -19,9 +19,9 @@ import onnx
 from arm_ext.common.errors import ModelError
 from arm_ext.common.text import told_apart
 from arm_ext.quantization.error_sums import error_of
-from arm_ext.quantization.float_layers import Unit
+from arm_ext.quantization.float_layers import IntegerLayer
 from arm_ext.quantization.metrics import Metric, Outputs, stacked
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.steps import Feed
 
 Precision = Literal["int16", "float16", "float32"]
@@ -39,7 +39,7 @@ Raised = frozenset[tuple[str, Precision]]
 """Layers that are not in int8, with their precisions."""
 
 
-class Build(Protocol):
+class PrecisionBuilder(Protocol):
     """Builds the quantised model in which given source nodes have a higher precision; all others are in int8."""
 
     def __call__(self, *, keep_float: Sequence[str], int16: Sequence[str], float16: Sequence[str]) -> Model:
@@ -125,7 +125,7 @@ class Judge:
         outputs = [value.name for value in source.graph.output]
 
         def opened(model: onnx.ModelProto) -> Infer:
-            return Session(model, name, outputs)
+            return TensorSession(model, name, outputs)
 
         return cls(name, outputs, opened(source), opened, feeds, metric, holds, states or {})
 
@@ -151,7 +151,9 @@ class Judge:
         return stacked(self._names, [[row[name] for name in self._names] for row in rows])
 
 
-def built(units: Sequence[Unit], build: Build, raised: Collection[tuple[str, Precision]]) -> Model:
+def built(
+    units: Sequence[IntegerLayer], build: PrecisionBuilder, raised: Collection[tuple[str, Precision]]
+) -> Model:
     """Return the model with layers above int8."""
     on: dict[Precision, list[str]] = {
         precision: [node for unit in units if (unit.name, precision) in raised for node in unit.nodes]
@@ -175,8 +177,8 @@ class Search:
         complete: Whether the search came to its end.
     """
 
-    units: Sequence[Unit]
-    build: Build
+    units: Sequence[IntegerLayer]
+    build: PrecisionBuilder
     judge: Judge
     cycles: Mapping[Precision, Mapping[str, float]] | None = None
     precisions: Mapping[Precision, Collection[str]] | None = None

@@ -22,7 +22,7 @@ from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.weights import serialise
 from arm_ext.package.manifest import Calibration, Method
 from arm_ext.quantization.samples import read_calibration
-from arm_ext.quantization.steps import Steps
+from arm_ext.quantization.steps import OnnxStates
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Model: TypeAlias = str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported
 
 
-class Importer:
+class QuantizingImporter:
     """Imports a model for several sets of shapes: as it is, by `import_model`, or quantised by samples."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Importer:
         if samples is not None:
             from arm_ext.quantization import static  # not above: it loads onnxruntime's quantiser
 
-            path, steps = Path(samples), Steps(self._states, initial or {})
+            path, steps = Path(samples), OnnxStates(self._states, initial or {})
             arrays = read_calibration(path)
             self._quantizer = static.Quantizer(_onnx(model), arrays, method, choices, steps)
             self._method, self._sha256 = method, hashlib.sha256(path.read_bytes()).hexdigest()
@@ -103,8 +103,8 @@ class Importer:
 def import_given(
     model: "Model", shapes: Shapes | None = None, samples: str | Path | None = None, method: Method = "minmax"
 ) -> ImportedModel:
-    """Import a model for one set of shapes; see `Importer`."""
-    return Importer(model, (shapes or {},), samples=samples, method=method)(shapes or {})
+    """Import a model for one set of shapes; see `QuantizingImporter`."""
+    return QuantizingImporter(model, (shapes or {},), samples=samples, method=method)(shapes or {})
 
 
 def _onnx(model: "Model") -> onnx.ModelProto | str | Path:

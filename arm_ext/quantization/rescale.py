@@ -24,8 +24,8 @@ import onnx
 from onnx import NodeProto, numpy_helper
 
 from arm_ext.package.manifest import Correction
-from arm_ext.quantization.layers import Graph, attribute
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.layers import QdqGraph, attribute
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.steps import Feed
 
 Array = npt.NDArray[Any]
@@ -44,7 +44,7 @@ class _Edit:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _RescalableChannels:
     """Channels that can be rescaled.
 
     Attributes:
@@ -74,12 +74,12 @@ def rescale(
         kinds: Corrections to make; all but "equalize" and "smooth" are ignored.
         feeds: Samples, for the ranges of activations.
     """
-    places = [place for place in _places(Graph(model)) if place.kind in kinds]
+    places = [place for place in _places(QdqGraph(model)) if place.kind in kinds]
     if not places:
         return model, ()
     ranges: dict[str, Array] = {}
     axes = {place.tensors[-1]: place.axis for place in places}
-    session = Session(model, model.graph.name, list(axes))
+    session = TensorSession(model, model.graph.name, list(axes))
     for feed in feeds:
         for name, value in session(feed).items():
             axis = axes[name] % value.ndim
@@ -93,7 +93,7 @@ def rescale(
     return result, tuple(tensor for place in places for tensor in place.tensors)
 
 
-def _apply(place: _Place, activations: Array, held: Mapping[str, onnx.TensorProto]) -> None:
+def _apply(place: _RescalableChannels, activations: Array, held: Mapping[str, onnx.TensorProto]) -> None:
     readers = [
         np.abs(weights).max(axis=tuple(i for i in range(weights.ndim) if i != edit.axis))
         for edit in place.multiplied
@@ -115,7 +115,7 @@ def _floored(ranges: Array) -> Array:
     return np.maximum(wide, _LEAST_SHARE * wide.max()) if wide.max() > 0 else np.ones_like(wide)
 
 
-def _places(graph: Graph) -> Iterator[_Place]:
+def _places(graph: QdqGraph) -> Iterator[_RescalableChannels]:
     outputs = {value.name for value in graph.proto.graph.output}
     seen: set[str] = set()
     for node in graph.proto.graph.node:
@@ -141,11 +141,13 @@ def _places(graph: Graph) -> Iterator[_Place]:
             or len({graph.constants[each.constant].shape[each.axis] for each in (*divided, *edits)}) > 1
         ):
             continue
-        yield _Place(kind, tensors, axis, divided, edits, all(_is_depthwise(graph, r) for r in readers))
+        yield _RescalableChannels(
+            kind, tensors, axis, divided, edits, all(_is_depthwise(graph, r) for r in readers)
+        )
 
 
 def _divided(
-    graph: Graph, node: NodeProto
+    graph: QdqGraph, node: NodeProto
 ) -> tuple[Correction, int, tuple[_Edit, ...], tuple[str, ...]] | None:
     """Return kind, axis of the channels, constants and tensors, for a node whose constants can be divided."""
     after = graph.readers.get(node.output[0], [])
@@ -170,7 +172,7 @@ def _divided(
 
 
 def _with_bias(
-    graph: Graph, kind: Correction, axis: int, node: NodeProto, along: int
+    graph: QdqGraph, kind: Correction, axis: int, node: NodeProto, along: int
 ) -> tuple[Correction, int, tuple[_Edit, ...], tuple[str, ...]] | None:
     weights = _constant(graph, node, (1,), 0)
     bias = _constant(graph, node, (2,), 1) if len(node.input) > 2 and node.input[2] else ""
@@ -180,7 +182,7 @@ def _with_bias(
     return kind, axis, edits, (node.output[0],)
 
 
-def _multiplied(graph: Graph, node: NodeProto, tensor: str, axis: int) -> _Edit | None:
+def _multiplied(graph: QdqGraph, node: NodeProto, tensor: str, axis: int) -> _Edit | None:
     """Return the constant of a reader that can be multiplied along its channels; None if there is none."""
     if node.input[0] != tensor or list(node.input).count(tensor) > 1:
         return None
@@ -198,12 +200,12 @@ def _multiplied(graph: Graph, node: NodeProto, tensor: str, axis: int) -> _Edit 
     return None
 
 
-def _is_depthwise(graph: Graph, node: NodeProto) -> bool:
+def _is_depthwise(graph: QdqGraph, node: NodeProto) -> bool:
     group = int(attribute(node, "group", 1))
     return node.op_type == "Conv" and group > 1 and graph.constants[node.input[1]].shape[:2] == (group, 1)
 
 
-def _constant(graph: Graph, node: NodeProto, places: Iterable[int], rank: int) -> str | None:
+def _constant(graph: QdqGraph, node: NodeProto, places: Iterable[int], rank: int) -> str | None:
     """Return an initialiser among some inputs, of a rank (0: of any rank), or None."""
     initialisers = {tensor.name for tensor in graph.proto.graph.initializer}
     found = [node.input[k] for k in places if k < len(node.input) and node.input[k] in initialisers]

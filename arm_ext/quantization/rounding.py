@@ -21,8 +21,8 @@ import numpy.typing as npt
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from arm_ext.quantization.layers import DEQUANTIZE, Graph, Quantizer, attribute
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.layers import DEQUANTIZE, QdqGraph, QuantizerConstants, attribute
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.steps import Feed
 from arm_ext.quantization.weight_only import int4_tensor
 
@@ -37,7 +37,7 @@ _BLOCK = 128
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _RoundedLayer:
     """A product with quantised weights.
 
     Attributes:
@@ -50,7 +50,7 @@ class _Layer:
     node: NodeProto
     weights: Array
     integers: Array
-    quantizer: Quantizer
+    quantizer: QuantizerConstants
 
     def columns(self, values: Array) -> Array:
         """Return an array of the weights' shape as [groups, K, N], K along the sum."""
@@ -89,8 +89,8 @@ def rounded_weights(
         quantized: The quantised model: the same nodes with dequantised weights.
         feeds: Calibration samples.
     """
-    layers = list(_layers(Graph(source), Graph(quantized)))
-    session = Session(source, source.graph.name, [layer.node.input[0] for layer in layers])
+    layers = list(_layers(QdqGraph(source), QdqGraph(quantized)))
+    session = TensorSession(source, source.graph.name, [layer.node.input[0] for layer in layers])
     moments: dict[str, Array] = {}
     for feed in feeds:
         values = feed | session(feed)
@@ -105,7 +105,7 @@ def with_integers(quantized: onnx.ModelProto, integers: Mapping[str, Array]) -> 
     """Return a quantised model with other integers of the weights of nodes; nodes that are in float keep theirs."""
     model = onnx.ModelProto()
     model.CopyFrom(quantized)
-    graph = Graph(model)
+    graph = QdqGraph(model)
     held = {tensor.name: tensor for tensor in model.graph.initializer}
     for node in model.graph.node:
         found = graph.producers.get(node.input[1]) if node.name in integers else None
@@ -119,7 +119,7 @@ def with_integers(quantized: onnx.ModelProto, integers: Mapping[str, Array]) -> 
     return model
 
 
-def _layers(source: Graph, quantized: Graph) -> Iterator[_Layer]:
+def _layers(source: QdqGraph, quantized: QdqGraph) -> Iterator[_RoundedLayer]:
     initializers = {tensor.name for tensor in quantized.proto.graph.initializer}
     twins = {node.name: node for node in quantized.proto.graph.node}
     for node in source.proto.graph.node:
@@ -145,10 +145,10 @@ def _layers(source: Graph, quantized: Graph) -> Iterator[_Layer]:
         ):
             continue
         if found.input[0] in initializers and integers.dtype.name in ("int8", "int4"):
-            yield _Layer(node, weights, integers.astype(np.int8), quantizer)
+            yield _RoundedLayer(node, weights, integers.astype(np.int8), quantizer)
 
 
-def _rounded_layer(layer: _Layer, moment: Array) -> Array:
+def _rounded_layer(layer: _RoundedLayer, moment: Array) -> Array:
     scale, zero = layer.quantizer.by_element(layer.weights.shape)
     parts = (layer.weights.astype(np.float64), scale, zero.astype(np.float64))
     weights, scales, zeros = (layer.columns(np.broadcast_to(v, layer.weights.shape)) for v in parts)

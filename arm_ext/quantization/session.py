@@ -15,7 +15,7 @@ from arm_ext.quantization.layers import Matching, with_outputs
 from arm_ext.quantization.steps import Feed
 
 
-class Session:
+class TensorSession:
     """An onnxruntime session that returns some of a model's tensors."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Session:
         self._inputs = {value.name for value in self._session.get_inputs()}
 
     @classmethod
-    def or_none(cls, model: onnx.ModelProto, name: str, tensors: Sequence[str]) -> "Session | None":
+    def or_none(cls, model: onnx.ModelProto, name: str, tensors: Sequence[str]) -> "TensorSession | None":
         """Return a session that computes in integers, or None where onnxruntime cannot."""
         try:
             return cls(model, name, tensors, integers=True)
@@ -67,10 +67,10 @@ def leave_unlike_out(matching: Matching, feed: Feed, source: str, quantized: str
         The values of all layers, those that were left out among them.
     """
     names = [layer.source for layer in matching.layers]
-    exact = feed | Session(matching.source.proto, source, names)(feed)
-    values = feed | Session(matching.quantized.proto, quantized, [each.value for each in matching.layers])(
-        feed
-    )
+    exact = feed | TensorSession(matching.source.proto, source, names)(feed)
+    values = feed | TensorSession(
+        matching.quantized.proto, quantized, [each.value for each in matching.layers]
+    )(feed)
     matching.without(
         layer.source
         for layer in matching.layers

@@ -9,7 +9,7 @@ import contextlib
 import io
 import logging
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -34,13 +34,20 @@ from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.frontends.onnx.reference import IsolatedSession, open_file, write_optimised
+from arm_ext.frontends.onnx.reference import (
+    REFUSALS,
+    IsolatedSession,
+    open_file,
+    open_session,
+    write_optimised,
+)
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.onnx.values import values_read
+from arm_ext.frontends.onnx.weights import serialise
 from arm_ext.package.manifest import ActivationType, Calibration, Correction, Method
+from arm_ext.quantization.accuracy import Accuracy
 from arm_ext.quantization.bias_correction import correct_biases, mean_shifts
-from arm_ext.quantization.compare import compare_on
 from arm_ext.quantization.float16_layers import IN_HALVES, with_float16_nodes
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.in_float32 import in_float32
@@ -51,7 +58,7 @@ from arm_ext.quantization.opset import at_least_opset
 from arm_ext.quantization.rescale import rescale
 from arm_ext.quantization.rounding import rounded_weights, with_integers
 from arm_ext.quantization.samples import split_samples
-from arm_ext.quantization.steps import Feed, Steps
+from arm_ext.quantization.steps import Feed, OnnxStates
 from arm_ext.quantization.weight_only import OPSETS, WeightOnly, quantize_weights
 
 _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
@@ -73,7 +80,10 @@ _MIN_OPSET = 13
 # Fuses MatMul and Add of three dimensions into Reshape, Gemm, Reshape under names of its own.
 _RENAMING = ["MatMulAddFusion"]
 
-_NO_STEPS = Steps()
+_NO_STEPS = OnnxStates()
+
+# Samples that a quantised model is compared with its float form on at most, spread evenly.
+_COMPARED = 64
 
 # From here on, bounds of a histogram's bins may overflow float32.
 _LARGEST = 1e34
@@ -111,7 +121,7 @@ class Quantizer:
         samples: Mapping[str, npt.NDArray[Any]],
         method: Method,
         choices: Sequence[Shapes],
-        steps: Steps = _NO_STEPS,
+        steps: OnnxStates = _NO_STEPS,
         keep_float: Sequence[str] = (),
         corrections: Sequence[Correction] = (),
         pruned_from: "Quantizer | None" = None,
@@ -237,7 +247,7 @@ class Quantizer:
         with _refusing(self._name), tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "model.onnx"
             onnx.save(self._ready, path)
-            accuracy = compare_on(
+            accuracy = _compared(
                 self._ready, self.quantized(self._shapes), self._followed(self._feeds)(path), self.samples
             )
         return Calibration(
@@ -381,7 +391,7 @@ def _ranges(
         calibrator.augment_graph()
         calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False))
         try:
-            calibrator.collect_data(_Reader(feeds(source)))
+            calibrator.collect_data(_FeedReader(feeds(source)))
         except (ValueError, IndexError) as err:  # of histograms whose bins have no finite bounds
             if not watched.large:
                 raise
@@ -474,7 +484,7 @@ class _Watched:
         return found
 
 
-class _Reader:
+class _FeedReader:
     """Samples in the form of onnxruntime's CalibrationDataReader."""
 
     def __init__(self, feeds: Iterator[Feed]) -> None:
@@ -492,6 +502,37 @@ def fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
         path = Path(scratch) / "folded.onnx"
         write_optimised(proto.SerializeToString(), path, _RENAMING)
         return onnx.load(path)
+
+
+def _compared(
+    reference: onnx.ModelProto, quantized: onnx.ModelProto, feeds: Iterable[Feed], count: int
+) -> Accuracy:
+    """Return the distance of a quantised model from its float form in onnxruntime, on at most _COMPARED samples.
+
+    Args:
+        reference: The float model.
+        quantized: The quantised model in QDQ form, computed in integers where onnxruntime can.
+        feeds: Samples to compare on.
+        count: Number of samples.
+    """
+    accuracy = Accuracy([value.name for value in reference.graph.output])
+    chosen = {round(index) for index in np.linspace(0, count - 1, min(count, _COMPARED))}
+    exact, ours = _opened(reference), _opened(quantized)
+    if exact is None or ours is None:
+        return accuracy
+    for index, feed in enumerate(feeds):
+        if index in chosen:
+            accuracy.add(*(session.run(list(accuracy.outputs), feed) for session in (ours, exact)))
+    return accuracy
+
+
+def _opened(model: onnx.ModelProto) -> IsolatedSession | None:
+    for integers in (True, False):
+        try:
+            return open_session(serialise(model), integers=integers)
+        except REFUSALS:
+            continue
+    return None
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ Feed = dict[str, Array]
 
 
 @dataclass(frozen=True)
-class Steps:
+class OnnxStates:
     """States of an ONNX model.
 
     Attributes:

@@ -18,7 +18,13 @@ from arm_ext.frontends.tflite.resources import RESOURCES, first_reads
 from arm_ext.frontends.tflite.specs import is_quantized, spec_of, tensor_name
 from arm_ext.frontends.tflite.supported import named_operators
 from arm_ext.frontends.tflite.variables import numbers_of
-from arm_ext.quantization.layers import Constant, Layer, Quantizer, Reader, input_channel_power
+from arm_ext.quantization.layers import (
+    Constant,
+    QdqLayer,
+    QuantizerConstants,
+    WeightedReader,
+    input_channel_power,
+)
 from relay_passes.ir.sources import bindings_of, sources_of
 
 Array = npt.NDArray[Any]
@@ -75,7 +81,7 @@ class File:
         """Return name, shape and type of a tensor."""
         return spec_of(self._graph.Tensors(number))
 
-    def quantizer(self, number: int) -> Quantizer | None:
+    def quantizer(self, number: int) -> QuantizerConstants | None:
         """Return the parameters of a quantised tensor."""
         tensor = self._graph.Tensors(number)
         if not is_quantized(tensor):
@@ -83,7 +89,7 @@ class File:
         found = tensor.Quantization()
         scale = found.ScaleAsNumpy().astype(np.float32)
         zero = np.zeros(scale.shape, np.int64) if found.ZeroPointLength() == 0 else found.ZeroPointAsNumpy()
-        return Quantizer(scale, zero.astype(spec_of(tensor).dtype), int(found.QuantizedDimension()))
+        return QuantizerConstants(scale, zero.astype(spec_of(tensor).dtype), int(found.QuantizedDimension()))
 
     def constant(self, number: int) -> Array | None:
         """Return the value of a constant."""
@@ -107,7 +113,7 @@ class TfliteLayer:
         variable: Variable of the imported `main` that holds it.
     """
 
-    layer: Layer
+    layer: QdqLayer
     number: int
     twin: int | None
     variable: relax.Var
@@ -165,11 +171,11 @@ def _variable(
     return variables.get((name, str(relax.TensorType(spec.shape, spec.dtype))))
 
 
-def _readers(against: File | None, twin: int | None) -> tuple[Reader, ...]:
+def _readers(against: File | None, twin: int | None) -> tuple[WeightedReader, ...]:
     """Return the products of the float model that read a tensor with constant weights; channels are its last axis."""
     if against is None or twin is None:
         return ()
-    found: list[Reader] = []
+    found: list[WeightedReader] = []
     for name, operator in against.operators.items():
         if against.code(operator) not in _PRODUCTS or operator.Inputs(0) != twin:
             continue
@@ -180,13 +186,18 @@ def _readers(against: File | None, twin: int | None) -> tuple[Reader, ...]:
         first = np.moveaxis(weights, -1, 0 if against.code(operator) == "DEPTHWISE_CONV_2D" else 1)
         groups = channels // first.shape[1]
         if groups * first.shape[1] == channels:  # else it reads several pixels as one row
-            found.append(Reader(name, -1, input_channel_power(first, groups)))
+            found.append(WeightedReader(name, -1, input_channel_power(first, groups)))
     return tuple(found)
 
 
 def _layer(
-    file: File, against: File | None, name: str, operator: Any, number: int, readers: tuple[Reader, ...]
-) -> Layer:
+    file: File,
+    against: File | None,
+    name: str,
+    operator: Any,
+    number: int,
+    readers: tuple[WeightedReader, ...],
+) -> QdqLayer:
     code = file.code(operator)
     moved = code in _MOVES
     if moved:
@@ -205,13 +216,13 @@ def _named(
     nodes: tuple[str, ...],
     number: int,
     constants: tuple[Constant, ...] = (),
-    readers: tuple[Reader, ...] = (),
+    readers: tuple[WeightedReader, ...] = (),
     *,
     moved: bool = False,
-) -> Layer:
+) -> QdqLayer:
     tensor, quantizer = file.tensor_name(number), file.quantizer(number)
     integers = None if quantizer is None else tensor
-    return Layer(
+    return QdqLayer(
         name,
         code,
         "",

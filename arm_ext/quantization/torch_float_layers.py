@@ -18,7 +18,7 @@ from torch.fx import Node
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from arm_ext.frontends.torch.export import quiet
-from arm_ext.quantization.float_layers import Unit
+from arm_ext.quantization.float_layers import IntegerLayer
 from arm_ext.quantization.torch_layers import (
     CONVOLUTIONS,
     TorchLayer,
@@ -49,7 +49,7 @@ class TorchFloatLayers:
     layers: Sequence[TorchLayer]
 
     @cached_property
-    def units(self) -> list[Unit]:
+    def units(self) -> list[IntegerLayer]:
         """Return the layers that can be put back to float, in execution order."""
         source = {node.name: node for node in self.matching.source.program.graph.nodes}
         found: dict[str, tuple[str, ...]] = {}
@@ -61,7 +61,7 @@ class TorchFloatLayers:
             owner = owners.get(before[0].name, layer.name) if layer.moved and before else layer.name
             found[owner] = tuple(dict.fromkeys((*found.get(owner, ()), *layer.nodes)))
             owners.update(dict.fromkeys(layer.nodes, owner))
-        return [Unit(name, nodes) for name, nodes in found.items()]
+        return [IntegerLayer(name, nodes) for name, nodes in found.items()]
 
     def modules(self, units: Collection[str]) -> tuple[str, ...]:
         """Return the modules of the float program that compute layers, by their paths."""

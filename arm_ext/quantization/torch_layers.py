@@ -25,7 +25,13 @@ from tvm import relax
 from arm_ext.frontends.torch.export import quiet
 from arm_ext.frontends.torch.reference import NodeValues
 from arm_ext.frontends.torch.translator import operator_of
-from arm_ext.quantization.layers import Constant, Layer, Quantizer, Reader, input_channel_power
+from arm_ext.quantization.layers import (
+    Constant,
+    QdqLayer,
+    QuantizerConstants,
+    WeightedReader,
+    input_channel_power,
+)
 from relay_passes.ir.sources import bindings_of, sources_of
 
 Array = npt.NDArray[Any]
@@ -61,7 +67,7 @@ class TorchLayer:
             only calls functions.
     """
 
-    layer: Layer
+    layer: QdqLayer
     root: str
     dequantized: tuple[str, ...]
     variable: relax.Var | None
@@ -140,13 +146,13 @@ class TorchMatching:
         is_folded = len(users) == 1 and "batch_norm" in kind_of(users[0]) and users[0].name not in own
         return users[0] if is_folded else None
 
-    def _layer(self, node: Node, root: Node, twin: Node, known: set[Node], *, again: bool) -> Layer:
+    def _layer(self, node: Node, root: Node, twin: Node, known: set[Node], *, again: bool) -> QdqLayer:
         """Return a layer; `again` says that the same value is quantised for other readers, too."""
         quantizer = _quantizer(node, self.quantized) if _quantizes(node) else None
         readers = [reader for reader in node.users if dequantizes(reader)]
         nodes = computed_between(twin, known)
         anchor = _anchor(nodes)
-        return Layer(
+        return QdqLayer(
             name=twin.name if anchor is None else anchor.name,
             operator="input" if anchor is None else operator_of(anchor),
             reader=next((user.name for reader in readers for user in reader.users), "") if again else "",
@@ -162,7 +168,7 @@ class TorchMatching:
             readers=tuple(self._readers(twin)),
         )
 
-    def _is_moved(self, root: Node, quantizer: Quantizer) -> bool:
+    def _is_moved(self, root: Node, quantizer: QuantizerConstants) -> bool:
         before = root.all_input_nodes[0] if root.all_input_nodes else root
         return (
             kind_of(root) in _MOVES
@@ -191,7 +197,7 @@ class TorchMatching:
                 value = quantizer.dequantize(held.detach().numpy())
                 yield Constant(role, value, source.detach().numpy(), quantizer)
 
-    def _readers(self, twin: Node) -> Iterator[Reader]:
+    def _readers(self, twin: Node) -> Iterator[WeightedReader]:
         """Yield the products of the float program that read a node with constant weights."""
         for reader in twin.users:
             weights = reader.args[1] if len(reader.args) > 1 and kind_of(reader) in _PRODUCTS else None
@@ -201,7 +207,7 @@ class TorchMatching:
             is_linear = kind_of(reader) == "linear"
             groups = reader.args[_GROUPS] if not is_linear and len(reader.args) > _GROUPS else 1
             power = input_channel_power(held.detach().numpy(), int(str(groups)))
-            yield Reader(reader.name, -1 if is_linear else 1, power)
+            yield WeightedReader(reader.name, -1 if is_linear else 1, power)
 
 
 def returning_nodes(program: ExportedProgram, names: Collection[str]) -> ExportedProgram:
@@ -222,7 +228,7 @@ def returning_nodes(program: ExportedProgram, names: Collection[str]) -> Exporte
     return program
 
 
-def _quantizer(node: Node, program: NodeValues) -> Quantizer | None:
+def _quantizer(node: Node, program: NodeValues) -> QuantizerConstants | None:
     """Return the parameters of a quantize or dequantize; None if they are known at run time alone."""
     scale, zero = (_constant(value, program) for value in node.args[1:3])
     value = node.all_input_nodes[0] if dequantizes(node) else node
@@ -230,7 +236,7 @@ def _quantizer(node: Node, program: NodeValues) -> Quantizer | None:
     if scale is None or zero is None:
         return None
     axis = node.args[3] if "per_channel" in kind_of(node) else 1
-    return Quantizer(scale.astype(np.float32), zero.astype(dtype), int(str(axis)))
+    return QuantizerConstants(scale.astype(np.float32), zero.astype(dtype), int(str(axis)))
 
 
 def _constant(value: object, program: NodeValues) -> Array | None:

@@ -23,7 +23,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.values import values_read
 from arm_ext.package.manifest import WeightType
-from arm_ext.quantization.layers import DEQUANTIZE, Graph, attribute
+from arm_ext.quantization.layers import DEQUANTIZE, QdqGraph, attribute
 
 Array = npt.NDArray[Any]
 
@@ -82,7 +82,7 @@ def quantize_weights(
     Raises:
         ModelError: The model has no such weights, or some are not finite.
     """
-    graph = Graph(source)
+    graph = QdqGraph(source)
     found = {node.name: axis for node, axis in products(graph) if node.name not in keep_float}
     if not found:
         raise ModelError(
@@ -143,7 +143,7 @@ def int4_tensor(name: str, integers: Array) -> TensorProto:
     return helper.make_tensor(name, TensorProto.INT4, integers.shape, held.tobytes(), raw=True)
 
 
-def products(graph: Graph) -> Iterator[tuple[NodeProto, int]]:
+def products(graph: QdqGraph) -> Iterator[tuple[NodeProto, int]]:
     """Yield each product with constant float32 weights, and the axis of these that it sums over."""
     for node in graph.proto.graph.node:
         if node.op_type not in ("MatMul", "Gemm") or node.domain not in ("", "ai.onnx"):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from arm_ext.common.json_record import JsonRecord
 from schedules.diagnostic import Diagnostic
@@ -19,8 +19,6 @@ CHECK = "check"
 
 class OtherChoice(JsonRecord):
     """Another kernel that takes a workload, or the chosen kernel with other parameters."""
-
-    model_config = ConfigDict(frozen=True)
 
     kernel: str = Field(description="Name of the kernel.")
     params: dict[str, Any] = Field(
@@ -36,8 +34,6 @@ class OtherChoice(JsonRecord):
 
 class KernelCall(JsonRecord):
     """One kernel of model.so and the source nodes computed in it."""
-
-    model_config = ConfigDict(frozen=True)
 
     symbol: str = Field(description="Function of model.so.")
     sources: tuple[str, ...] = Field(description="Source nodes computed by all its calls.")
@@ -115,8 +111,6 @@ class CallSite:
 
 class CallRow(JsonRecord):
     """One call of a kernel. Calls are listed in execution order."""
-
-    model_config = ConfigDict(frozen=True)
 
     symbol: str = Field(description="Function of model.so.")
     anchor: str = Field(

@@ -23,11 +23,11 @@ UNDRIVEN = (
 )
 
 
-class _Record(JsonRecord):
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+class _NpuRecord(JsonRecord):
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
-class NpuLayer(_Record):
+class NpuLayer(_NpuRecord):
     """Vela's estimate for one scheduled operation, under Vela's name."""
 
     operator: str = Field(description="Vela's name of the operation.")
@@ -40,7 +40,7 @@ class NpuLayer(_Record):
     staging_bytes: int = Field(description="Bytes of fast memory in use meanwhile.")
 
 
-class NpuMemoryUse(_Record):
+class NpuMemoryUse(_NpuRecord):
     """Peak bytes of one memory of the system, and cycles that its accesses take."""
 
     name: str = Field(description="Name of the memory, such as Sram.")
@@ -48,7 +48,7 @@ class NpuMemoryUse(_Record):
     access_cycles: int = Field(description="Cycles that its accesses take.")
 
 
-class NpuBorder(_Record):
+class NpuBorder(_NpuRecord):
     """A tensor that a region reads from outside, or that is read outside of it."""
 
     way: Literal["in", "out"] = Field(
@@ -60,7 +60,7 @@ class NpuBorder(_Record):
     reason: str = Field(description="Why these nodes are outside.")
 
 
-class NpuSparsity(_Record):
+class NpuSparsity(_NpuRecord):
     """Use of 2:4 sparse weights in a region, which run at up to twice the rate."""
 
     sources: tuple[str, ...] = Field(description="Source nodes whose weights are 2:4.")
@@ -70,7 +70,7 @@ class NpuSparsity(_Record):
     dense_npu_cycles: int = Field(description="Value of `npu_cycles` if these weights were dense.")
 
 
-class NpuRegion(_Record):
+class NpuRegion(_NpuRecord):
     """Source nodes that run on the NPU at one go."""
 
     index: int = Field(description="Number of the region in the package.")
@@ -98,7 +98,7 @@ class NpuRegion(_Record):
     )
 
 
-class Reason(_Record):
+class Reason(_NpuRecord):
     """A reason, how many source nodes it keeps on the CPU, and their share of the model's MACs."""
 
     reason: str = Field(description="Why operators stay on the CPU.")
@@ -111,7 +111,7 @@ class Reason(_Record):
     )
 
 
-class NpuReport(_Record):
+class NpuReport(_NpuRecord):
     """The division of a model between CPU and NPU, and the clocks and hand-over by which regions were weighed."""
 
     accelerator: str = Field(description="Name of the NPU.")

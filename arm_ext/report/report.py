@@ -24,7 +24,7 @@ SCHEMA_VERSION: Literal[5] = 5
 class NodeRow(JsonRecord):
     """One source node. A node that the NPU computes has kernels on the CPU, too; "cpu+npu" means partly on each."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     source: str = Field(description="Name of the source node.")
     op: str = Field(description="Operator of the node, as the model's format names it.")
@@ -40,8 +40,6 @@ class NodeRow(JsonRecord):
 
 class PackageFacts(JsonRecord):
     """The package as a whole."""
-
-    model_config = ConfigDict(frozen=True)
 
     features: tuple[str, ...] = Field(
         description="Instruction-set extensions of the target, by LLVM's names."
@@ -63,8 +61,6 @@ class PackageFacts(JsonRecord):
 
 class CompileReport(JsonRecord):
     """report.json."""
-
-    model_config = ConfigDict(frozen=True)
 
     schema_version: Literal[5] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
     model: str = Field(description="Name of the model.")

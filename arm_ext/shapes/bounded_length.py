@@ -14,7 +14,7 @@ from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.pipeline.phases import (
     IMPORT,
     BoundedLength,
-    Dump,
+    PhaseDump,
     PhaseOptions,
     PhaseResult,
     last,
@@ -83,7 +83,7 @@ def of_any_length(
 
 
 def run_lengths(
-    model: ImportedModel, bucket: Bucket, options: PhaseOptions, dump: Dump | None
+    model: ImportedModel, bucket: Bucket, options: PhaseOptions, dump: PhaseDump | None
 ) -> Iterator[tuple[str, PhaseResult]]:
     """Run PHASES: up to `fuse` for several fixed lengths, then for the merged model; see `run_phases`.
 

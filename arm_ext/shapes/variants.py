@@ -19,7 +19,7 @@ from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import memory_of, weight_bytes
 from arm_ext.pipeline.phases import (
     LAST_OF_ALL_TARGETS,
-    Dump,
+    PhaseDump,
     PhaseOptions,
     PhaseResult,
     announced,
@@ -108,7 +108,7 @@ class Variant:
 
     def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
         """Run the phases; of several buckets, each dumps to its own folder in `output`."""
-        dump = None if output is None else Dump(output, self.bucket.label)
+        dump = None if output is None else PhaseDump(output, self.bucket.label)
         if self.bucket.length:
             steps = run_lengths(self.model, self.bucket, self.options, dump)
         else:

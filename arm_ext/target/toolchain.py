@@ -110,7 +110,7 @@ class Driver:
 
 
 @dataclass(frozen=True)
-class Linker:
+class LibraryLinker:
     """The `fcompile` of TVM's `export_library`, which hands on the `LinkerRecord` that a call returns.
 
     Attributes:

@@ -19,11 +19,11 @@ import numpy.typing as npt
 import tvm
 
 from arm_ext.board import Board, open_board
-from arm_ext.board.session import BoardLostError, Session, SessionTimeoutError
+from arm_ext.board.session import BoardLostError, BoardSession, SessionTimeoutError
 from arm_ext.pipeline import codegen
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
-from arm_ext.target.toolchain import Linker
+from arm_ext.target.toolchain import LibraryLinker
 from arm_ext.tune.candidate import Candidate, build
 from arm_ext.tune.costs import Cost, Cycles, Loaded, seconds
 from arm_ext.tune.measure import Result
@@ -41,7 +41,7 @@ _ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
-class Site:
+class MeasurementSite:
     """Place where candidates are measured; can be pickled.
 
     Attributes:
@@ -91,7 +91,7 @@ class FailedError(Exception):
 class CandidateRunner:
     """Function that measures one candidate after the other, on a board of its own or one that all workers share."""
 
-    def __init__(self, site: Site, cost: Cost | None = None) -> None:
+    def __init__(self, site: MeasurementSite, cost: Cost | None = None) -> None:
         """Open nothing: the board is opened for the first candidate.
 
         Args:
@@ -139,7 +139,7 @@ class CandidateRunner:
             tvm.IRModule({name: func}), target=self._target, pipeline=codegen.registered()
         )
         so = folder / "model.so"
-        module.export_library(str(so), fcompile=Linker(self._site.profile.triple))
+        module.export_library(str(so), fcompile=LibraryLinker(self._site.profile.triple))
         return name, so, packed
 
     def _measure(self, name: str, so: Path, sample: Sample, packed: tuple[npt.NDArray[Any], ...]) -> Result:
@@ -156,7 +156,7 @@ class CandidateRunner:
         raise AssertionError("unreachable")
 
     def _at(
-        self, session: Session, name: str, so: Path, sample: Sample, packed: tuple[npt.NDArray[Any], ...]
+        self, session: BoardSession, name: str, so: Path, sample: Sample, packed: tuple[npt.NDArray[Any], ...]
     ) -> Result:
         board, info = self._open(), None
         if not self._site.counting:
@@ -179,7 +179,7 @@ class CandidateRunner:
                 raise FailedError("wrong values", fault)
             return self._cost(Loaded(session, info, board.dump, module, name, arguments, so))
 
-    def _connect(self) -> Session:
+    def _connect(self) -> BoardSession:
         """Return a session, waiting for a board that is away."""
         deadline = min(monotonic() + AWAY_SECONDS, self._site.until)
         while True:

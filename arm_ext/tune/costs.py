@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 
 from arm_ext.board import BoardInfo, conditions
-from arm_ext.board.session import Session
+from arm_ext.board.session import BoardSession
 from arm_ext.common.trace import MODEL_IMAGE, ModelCode, Trace
 from arm_ext.measure.call_costs import LINE_BYTES
 from arm_ext.measure.cycles import block_costs
@@ -61,7 +61,7 @@ class Loaded:
         so: The library's file.
     """
 
-    session: Session
+    session: BoardSession
     info: BoardInfo | None
     dump: Path | None
     module: tvm.runtime.Module

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.common.outputs import checked_folder
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.costs import BOUND
@@ -18,11 +17,7 @@ from arm_ext.tune.record import Record, Unit
 from arm_ext.tune.soundness import kept
 
 
-class _Report(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Entry(_Report):
+class Entry(ClosedRecord):
     """Records of a task in one unit, from one place.
 
     Attributes:
@@ -55,7 +50,7 @@ class Entry(_Report):
     when: str
 
 
-class Book(_Report):
+class Book(ClosedRecord):
     """Summary of the records that are valid for a core with a set of features, and a version of TVM."""
 
     core: str
@@ -64,7 +59,7 @@ class Book(_Report):
     entries: list[Entry]
 
 
-class Contents(_Report):
+class Contents(ClosedRecord):
     """Summary of a database.
 
     Attributes:

@@ -20,7 +20,7 @@ from arm_ext.common.workers import Lost, Workers
 from arm_ext.measure.mca import find_mca
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.candidate_runner import AWAY_SECONDS, CandidateRunner, Job, Site
+from arm_ext.tune.candidate_runner import AWAY_SECONDS, CandidateRunner, Job, MeasurementSite
 from arm_ext.tune.costs import ESTIMATE
 from arm_ext.tune.measure import OnResult, Result, ignore
 from arm_ext.tune.record import Unit
@@ -71,7 +71,7 @@ class Fleet:
         self._folder = Path(self._files.name)
         alone = spec.kind in {"local", "remote"}
         turns = multiprocessing.get_context("spawn").Lock() if alone else None
-        site = Site(profile, board, counting, _SESSION_SECONDS, self._folder, turns, until)
+        site = MeasurementSite(profile, board, counting, _SESSION_SECONDS, self._folder, turns, until)
         self._workers: Workers[Job, Result] = Workers(
             functools.partial(CandidateRunner, site), self.width, _JOB_SECONDS
         )

@@ -14,7 +14,7 @@ from arm_ext.tune.task import Task
 
 
 @dataclass
-class Row(search.SearchState):
+class TaskProgress(search.SearchState):
     """State of a task in the run, with its share.
 
     Attributes:
@@ -50,7 +50,7 @@ class Progress:
         complaint: Message of the last candidate that failed.
     """
 
-    rows: list[Row]
+    rows: list[TaskProgress]
     unit: Unit
     where: str
     seconds_left: Callable[[], float | None]
@@ -86,7 +86,7 @@ def start(
 ) -> Progress:
     """Return the progress of a run that begins."""
     total = sum(task.times * task.estimate for task in tasks)
-    rows = [Row(task, share=task.times * task.estimate / total if total else 0.0) for task in tasks]
+    rows = [TaskProgress(task, share=task.times * task.estimate / total if total else 0.0) for task in tasks]
     rows.sort(key=lambda row: -row.share)
     return Progress(rows, measurer.unit, measurer.where, seconds_left, trials)
 

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any, Literal, Self
 
 import tvm
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.target.profiles import Profile
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -20,7 +21,7 @@ Failure = Literal["", "build", "isa", "load", "run", "timeout", "board", "wrong 
 """Why a candidate has no cost: the step that failed; "board" if the board was lost more than once."""
 
 
-class Record(BaseModel):
+class Record(ClosedRecord):
     """A candidate that was measured, with its cost or what failed.
 
     A cost is of a candidate whose values were right: they are compared with the composite's own before it is measured.
@@ -43,8 +44,6 @@ class Record(BaseModel):
         seed: Seed of the search.
         conditions: Conditions of the measurement that the board reports: CPU, cores, governor, temperature, spread.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = SCHEMA_VERSION
     task: str

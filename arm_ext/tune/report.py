@@ -4,20 +4,15 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.target.profiles import Profile
-from arm_ext.tune.progress import Progress, Row
+from arm_ext.tune.progress import Progress, TaskProgress
 from arm_ext.tune.record import Unit
 
 Stopped = Literal["done", "budget", "interrupted"]
 
 
-class _Report(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TaskReport(_Report):
+class TaskReport(ClosedRecord):
     """Result of a task in a run.
 
     Attributes:
@@ -47,7 +42,7 @@ class TaskReport(_Report):
     failures: dict[str, int]
 
 
-class TuneReport(_Report):
+class TuneReport(ClosedRecord):
     """Report of a tuning run.
 
     Attributes:
@@ -122,12 +117,12 @@ def make_report(
     )
 
 
-def _bound(rows: Sequence[Row]) -> float | None:
+def _bound(rows: Sequence[TaskProgress]) -> float | None:
     costs = [(row.task.times * row.cost, row.bound) for row in rows if row.bound is not None]
     return sum(cost * bound for cost, bound in costs) / sum(cost for cost, _ in costs) if costs else None
 
 
-def _task_report(row: Row) -> TaskReport:
+def _task_report(row: TaskProgress) -> TaskReport:
     """Return a row of the progress as a row of the report."""
     return TaskReport(
         task=row.task.name,

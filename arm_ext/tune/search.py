@@ -120,7 +120,7 @@ class _Search:
 
 
 @dataclass
-class _Run:
+class _SearchRun:
     """State of a run: all tasks, what was learnt about them, and the number of trials that are left."""
 
     searches: Sequence[_Search]
@@ -185,7 +185,7 @@ def tune(
     model = CostModel()
     model.add(known)
     searches = [_Search.of(task, seed, known) for task in tasks]
-    run = _Run(searches, model, measurer, math.inf if trials is None else trials, until)
+    run = _SearchRun(searches, model, measurer, math.inf if trials is None else trials, until)
     waiting = [(each, _default(each.state.task)) for each in searches]
     while waiting and (count := run.room()):
         run.measure(waiting[:count])

@@ -24,7 +24,7 @@ from arm_ext.tune.space import parameters
 from schedules.composites.workload import Workload
 from schedules.cores import CORES, Core
 from schedules.generic import metaschedule_trace
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 
 UNKNOWN_CORE = "of a core that this version does not know"
 WRONG_WORKLOAD = "of a workload that this version does not have, or of another than their task's"
@@ -90,7 +90,7 @@ def fault_of(record: Record) -> str:
 def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
     if candidate.kernel == metaschedule_trace.NAME:
         # Whether a trace fits shows when it is applied: listing those that could be takes seconds.
-        return isinstance(metaschedule_trace.matches(workload, core), Match) and isinstance(
+        return isinstance(metaschedule_trace.matches(workload, core), KernelMatch) and isinstance(
             candidate.params.trace, str
         )
     return candidate.params in _parameters(candidate.kernel, workload, core)
@@ -100,7 +100,7 @@ def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
 def _parameters(kernel: str, workload: Workload, core: Core) -> frozenset[Any]:
     """Return a kernel's default parameters and all that a search tries; nothing if it does not take the workload."""
     named = kernel_named(kernel)
-    if not isinstance(named.matches(workload, core), Match):
+    if not isinstance(named.matches(workload, core), KernelMatch):
         return frozenset()
     return frozenset((*parameters(kernel, workload, core), named.default(workload, core)))
 

@@ -15,7 +15,7 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.analysis import has_reshape_pattern
 
-from arm_ext.pipeline.lower import Fused, fuse_loops
+from arm_ext.pipeline.lower import FusedModule, fuse_loops
 from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import Profile
@@ -128,7 +128,7 @@ def loop_tasks(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
     return list(found.values())
 
 
-def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, options: PhaseOptions) -> Task | None:
+def _task_of_loops(call: relax.Call, symbol: str, lowered: FusedModule, options: PhaseOptions) -> Task | None:
     """Return the task of one call of loops, without name and count; None if they have a schedule or several results."""
     func, core = lowered.mod[symbol], options.profile.core
     if has_reshape_pattern(func):  # it becomes a view

@@ -29,7 +29,7 @@ class MixedError(Exception):
 
 
 @dataclass(frozen=True)
-class _Store:
+class _GuardedStore:
     """A store, what decides whether it happens, and its variables with their ranges; no bound values are left."""
 
     store: tirx.BufferStore
@@ -51,7 +51,7 @@ def find_batch_axes(
         MixedError: A sample of something reads another one, or what is read is not known.
     """
     where: dict[Var, Samples | None] = dict(zip(func.params, operands, strict=False))
-    stores: dict[Var, list[_Store]] = {}
+    stores: dict[Var, list[_GuardedStore]] = {}
     for each in _stores(func.body, _Scope()):
         stores.setdefault(each.store.buffer, []).append(each)
     if any(buffer in where for buffer in stores):
@@ -63,8 +63,8 @@ def find_batch_axes(
 
 
 def _together(
-    buffer: Var, stores: dict[Var, list[_Store]], where: dict[Var, Samples | None]
-) -> dict[Var, list[_Store]]:
+    buffer: Var, stores: dict[Var, list[_GuardedStore]], where: dict[Var, Samples | None]
+) -> dict[Var, list[_GuardedStore]]:
     """Return a buffer and those that it reads whose batch axes are unknown, such as argmax's value and index."""
     found, rest = {buffer: stores[buffer]}, [buffer]
     while rest:
@@ -91,7 +91,7 @@ class _Scope:
         return structural_map(expr, [(Var, lambda var: self.values.get(var, var))]) if self.values else expr
 
 
-def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_Store]:
+def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_GuardedStore]:
     match stmt:
         case tirx.SeqStmt():
             for step in stmt.seq:
@@ -120,7 +120,7 @@ def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_Store]:
             inlined = tirx.BufferStore(
                 stmt.buffer, scope.inline(stmt.value), [scope.inline(i) for i in stmt.indices]
             )
-            yield _Store(inlined, scope.conditions, scope.ranges)
+            yield _GuardedStore(inlined, scope.conditions, scope.ranges)
         case tirx.AllocBuffer():
             pass
         case _:
@@ -128,7 +128,7 @@ def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_Store]:
 
 
 def _of_buffers(
-    stores: dict[Var, list[_Store]], where: dict[Var, Samples | None], count: int
+    stores: dict[Var, list[_GuardedStore]], where: dict[Var, Samples | None], count: int
 ) -> dict[Var, Samples | None]:
     """Return the batch axes of buffers that are written together: those of one shape have the same axis."""
     writes = [write for each in stores.values() for write in each]
@@ -152,7 +152,7 @@ def _divisible(shape: tuple[int, ...], count: int) -> list[Samples]:
     ]
 
 
-def _loads(write: _Store) -> list[TensorLoad]:
+def _loads(write: _GuardedStore) -> list[TensorLoad]:
     return _reads((write.store.value, *write.store.indices, *write.conditions))
 
 
@@ -163,7 +163,7 @@ def _reads(exprs: Iterable[Expr]) -> list[TensorLoad]:
     return found
 
 
-def _holds(write: _Store, samples: Samples, where: dict[Var, Samples | None], count: int) -> bool:
+def _holds(write: _GuardedStore, samples: Samples, where: dict[Var, Samples | None], count: int) -> bool:
     """Whether a store to sample s reads sample s alone."""
     place = write.store.indices[samples.axis]
     if place not in write.ranges:

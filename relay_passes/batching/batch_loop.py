@@ -30,10 +30,10 @@ def batch_loop(mod: IRModule, name: str, batched: Sequence[int]) -> IRModule:
         name: Function of `mod`, of one sample: axis 0 of its outputs, and of the inputs that have one, is 1.
         batched: Indices of the parameters that have a sample.
     """
-    return _Loop(mod, name, batched).made()
+    return _BatchLoop(mod, name, batched).made()
 
 
-class _Loop:
+class _BatchLoop:
     def __init__(self, mod: IRModule, name: str, batched: Sequence[int]) -> None:
         self._one: relax.Function = mod[name]
         self._name, self._batched = name, frozenset(batched)
@@ -62,11 +62,11 @@ class _Loop:
 
     def _main(self) -> relax.Function:
         count = tirx.Var("samples", "int64")
-        params, block = self._params(count), _Block()
+        params, block = self._params(count), _BindingBlock()
         results = [block.bind("outputs", _allocated(_of_samples(ty, count))) for ty in self._outputs]
         some = block.bind("some", relax.prim_value(count > 0))
         call = self._again([*params, *results], 0, count)
-        block.bind("done", relax.If(some, call, _Block().ended()))
+        block.bind("done", relax.If(some, call, _BindingBlock().ended()))
         result = results[0] if isinstance(self._one.ret_ty, TensorType) else relax.Tuple(results)
         return block.function(params, result, self._one.attrs)
 
@@ -76,10 +76,10 @@ class _Loop:
         params = self._params(count)
         results = [Var(f"output{k}", _of_samples(ty, count)) for k, ty in enumerate(self._outputs)]
         limits = Var("limits", relax.ShapeType([begin, end]))
-        block = _Block()
+        block = _BindingBlock()
         alone = block.bind("alone", relax.prim_value(tirx.EQ(end - begin, tirx.IntImm("int64", 1))))
         middle = begin + tirx.floordiv(end - begin, 2)
-        halves = _Block()
+        halves = _BindingBlock()
         for first, last in ((begin, middle), (middle, end)):
             halves.bind("half", self._call_range([*params, *results], first, last))
         block.bind("done", relax.If(alone, self._one_sample(params, results, begin), halves.ended()))
@@ -87,7 +87,7 @@ class _Loop:
         return block.function([*params, *results, limits], relax.Tuple([]), own.attrs)
 
     def _one_sample(self, params: Sequence[Var], results: Sequence[Var], index: Expr) -> relax.SeqExpr:
-        block = _Block()
+        block = _BindingBlock()
         inputs = [
             block.bind("sample", _part(param, own.ty, index)) if k in self._batched else param
             for k, (param, own) in enumerate(zip(params, self._one.params, strict=True))
@@ -101,7 +101,7 @@ class _Loop:
         return block.ended()
 
     def _again(self, tensors: Sequence[Var], first: object, last: Expr) -> relax.SeqExpr:
-        block = _Block()
+        block = _BindingBlock()
         block.bind("all", self._call_range(tensors, first, last))
         return block.ended()
 
@@ -109,7 +109,7 @@ class _Loop:
         return Call(self._range, [*tensors, relax.ShapeExpr([first, last])], ret_ty=_NOTHING)
 
 
-class _Block:
+class _BindingBlock:
     """Bindings, one after the other."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ _ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class Access:
+class DataDependentIndex:
     """One index of a load or a store that is read from a tensor.
 
     Attributes:
@@ -89,7 +89,7 @@ class _Around:
 
 
 @dataclass(frozen=True)
-class _Store:
+class _IndexedStore:
     buffer: ir.Var
     indices: Sequence[ir.Expr]
     value: ir.Expr
@@ -115,7 +115,7 @@ class Analysis:
         self._params = set(func.params)
         # Written in ways that are no stores, such as a sort of the runtime's.
         self._passed_on: set[ir.Var] = set()
-        self._stores: list[_Store] = []
+        self._stores: list[_IndexedStore] = []
         self._reads: list[tuple[ir.Var, Sequence[ir.Expr], _Around]] = []
         self._statement(func.body, _Around())
         for buffer in dict.fromkeys(store.buffer for store in self._stores):
@@ -151,7 +151,9 @@ class Analysis:
             scope = scope.where(condition)
         return scope
 
-    def _indirect(self, buffer: ir.Var, indices: Sequence[ir.Expr], around: _Around) -> Iterator[Access]:
+    def _indirect(
+        self, buffer: ir.Var, indices: Sequence[ir.Expr], around: _Around
+    ) -> Iterator[DataDependentIndex]:
         scope = self._scope(around)
         for axis, index in enumerate(indices):
             if not loads_of(index, scope):
@@ -168,7 +170,7 @@ class Analysis:
                 each for expr in (index, *conditions) for each in _within(expr) if isinstance(each, ir.Var)
             }
             loops = tuple((var, *steps) for var, steps in around.extents.items() if var in used)
-            yield Access(buffer, axis, index, limit, values, loops, tuple(conditions))
+            yield DataDependentIndex(buffer, axis, index, limit, values, loops, tuple(conditions))
 
     def _of_arguments(self, expr: ir.Expr, around: _Around) -> ir.Expr:
         """Return the expression in terms of the function's arguments, as far as tensors that it reads allow."""
@@ -211,7 +213,7 @@ class Analysis:
                 if stmt.else_case is not None:
                     self._statement(stmt.else_case, around.under(prim.Not(stmt.condition)))
             case tirx.BufferStore():
-                self._stores.append(_Store(stmt.buffer, list(stmt.indices), stmt.value, around))
+                self._stores.append(_IndexedStore(stmt.buffer, list(stmt.indices), stmt.value, around))
                 self._access(stmt.buffer, stmt.indices, around)
                 self._expression(stmt.value, around)
             case SBlockRealize():

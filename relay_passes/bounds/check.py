@@ -20,7 +20,7 @@ from tvm.ir.prim import expr as prim
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm_ffi import structural_equal, structural_map
 
-from relay_passes.bounds.accesses import Access, Analysis, clamped
+from relay_passes.bounds.accesses import Analysis, DataDependentIndex, clamped
 from relay_passes.bounds.intervals import NOTHING, Interval, dtype_of, of_dtype
 from relay_passes.ir.calls import CALL_TIR, name_of
 from relay_passes.ir.sizes import text_of
@@ -138,7 +138,7 @@ class _Checker:
         binding: relax.VarBinding,
         func: tirx.PrimFunc,
         args: list[Expr],
-        unproven: Sequence[Access],
+        unproven: Sequence[DataDependentIndex],
         limits: tuple[str, ...],
     ) -> list[relax.Binding]:
         call, names = binding.value, sources_of(binding.value)
@@ -232,7 +232,11 @@ def _run(checker: tirx.PrimFunc, constants: Sequence[GenericConst]) -> None:
 
 
 def _check_function(
-    func: tirx.PrimFunc, taken: Sequence[int], sized: Sequence[int], accesses: Sequence[Access], message: str
+    func: tirx.PrimFunc,
+    taken: Sequence[int],
+    sized: Sequence[int],
+    accesses: Sequence[DataDependentIndex],
+    message: str,
 ) -> tirx.PrimFunc:
     """Return a function that copies the tensors with indices, and fails unless all indices are in bounds.
 
@@ -270,7 +274,7 @@ def _buffer(like: Var, sizes: Mapping[Var, Var], suffix: str = "") -> Var:
     return tirx.decl_buffer(shape, dtype_of(like), f"{like.name}{suffix}", layout=None)
 
 
-def _comparison(access: Access, new: Mapping[Var, Var], bad: Var) -> tirx.Stmt:
+def _comparison(access: DataDependentIndex, new: Mapping[Var, Var], bad: Var) -> tirx.Stmt:
     """Return the loops that compute, for each element, bad |= condition and not 0 <= index < limit."""
     loops = [(tirx.Var(var.name, str(var.ty.dtype)), *steps) for var, *steps in access.loops]
     renamed = dict(new) | {old: var for (old, *_), (var, *_) in zip(access.loops, loops, strict=True)}

@@ -24,7 +24,7 @@ from relay_passes.ir.sources import bindings_of, relax_functions
 from relay_passes.ir.upstream import name_equals, run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.rewriter.engine import apply_rules
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Rule
 from relay_passes.rules.registry import NOT_IF_QUANTIZED, RULES, TIDY
 
@@ -69,15 +69,17 @@ def _quantises(mod: IRModule) -> bool:
     return any(isinstance(call, relax.Call) and call.op.same_as(quantize) for call in calls)
 
 
-def _tidy(mod: IRModule, *, debug: bool, record: Record | None) -> IRModule:
+def _tidy(mod: IRModule, *, debug: bool, record: RewriteRecord | None) -> IRModule:
     return _to_fixed_point(mod, TIDY, debug, record)
 
 
-def _apply_rules(mod: IRModule, *, debug: bool, record: Record | None) -> IRModule:
+def _apply_rules(mod: IRModule, *, debug: bool, record: RewriteRecord | None) -> IRModule:
     return _to_fixed_point(mod, rules_for(mod), debug, record)
 
 
-def _to_fixed_point(mod: IRModule, rules: Sequence[Rule], debug: bool, record: Record | None) -> IRModule:
+def _to_fixed_point(
+    mod: IRModule, rules: Sequence[Rule], debug: bool, record: RewriteRecord | None
+) -> IRModule:
     """Apply rules until none applies, without the aliases that rules leave where a value replaces a call."""
     while True:
         after = apply_rules(mod, rules, debug=debug, record=record)
@@ -120,7 +122,7 @@ STEPS: tuple[CanonicalizeStep, ...] = (
 )
 
 
-def canonicalize(mod: IRModule, *, debug: bool = False, record: Record | None = None) -> IRModule:
+def canonicalize(mod: IRModule, *, debug: bool = False, record: RewriteRecord | None = None) -> IRModule:
     """Run all steps in order.
 
     Args:

@@ -22,7 +22,7 @@ from tvm import relax
 from tvm.ir import Call, GenericConst, Var
 from tvm.relax.analysis import free_vars
 
-from relay_passes.ir.calls import SHAPE_ONLY, Node, name_of, nodes_of
+from relay_passes.ir.calls import SHAPE_ONLY, BoundCall, name_of, nodes_of
 from relay_passes.ir.shapes import axes_of, shape_of, static_shape
 from relay_passes.ir.sources import bindings_of
 from relay_passes.layout.constants import Static, static_call, static_of
@@ -124,7 +124,7 @@ class Flow:
         whole: Whether no channel of the result can be removed.
     """
 
-    node: Node
+    node: BoundCall
     var: Var
     axis: int
     links: tuple[Link, ...] = ()
@@ -189,7 +189,7 @@ def read_flows(func: relax.Function) -> Flows:
     return flows
 
 
-def _flows_of(node: Node, flows: Flows) -> list[Flow]:
+def _flows_of(node: BoundCall, flows: Flows) -> list[Flow]:
     """Return the flows of a call's results; none if the call reads all channels of its operands."""
     tensors = (*node.operands, *(var for _, var in node.outputs))
     if not node.outputs or any(static_shape(tensor) is None for tensor in tensors):
@@ -205,7 +205,7 @@ def _flows_of(node: Node, flows: Flows) -> list[Flow]:
     return [] if flow is None else [flow]
 
 
-def _product(node: Node, flows: Flows) -> list[Flow]:
+def _product(node: BoundCall, flows: Flows) -> list[Flow]:
     data, weight = node.operands
     static = static_of(weight, flows.statics)
     if static is None or not isinstance(data, Var) or data in flows.statics:
@@ -239,7 +239,7 @@ def _together(data: Var, at: Channels) -> Link:
     return Link(data, inside, outside)
 
 
-def _elementwise(node: Node, flows: Flows) -> Flow | None:
+def _elementwise(node: BoundCall, flows: Flows) -> Flow | None:
     out = shape_of(node.var)
     missing = [len(out) - len(shape_of(operand)) for operand in node.operands]
     axis = next(
@@ -270,7 +270,7 @@ def _elementwise(node: Node, flows: Flows) -> Flow | None:
     return Flow(node, node.var, axis, tuple(links), tuple(sliced), constant)  # type: ignore[arg-type]
 
 
-def _along(node: Node, flows: Flows) -> Flow | None:
+def _along(node: BoundCall, flows: Flows) -> Flow | None:
     data, *parameters = node.operands
     axis = flows.axes.get(data) if isinstance(data, Var) else None
     if axis is None or not all(isinstance(parameter, GenericConst) for parameter in parameters):
@@ -281,13 +281,13 @@ def _along(node: Node, flows: Flows) -> Flow | None:
     return _kept(node, data, axis, sliced=(None, *(0 if each else None for each in wide)))
 
 
-def _kept(node: Node, data: Var, axis: int, to: int | None = None, **more: Any) -> Flow:
+def _kept(node: BoundCall, data: Var, axis: int, to: int | None = None, **more: Any) -> Flow:
     """Return the flow of a call whose result has the channels of its data."""
     every = np.arange(shape_of(data)[axis])
     return Flow(node, node.var, axis if to is None else to, (Link(data, every, every),), **more)
 
 
-def _pool(node: Node, flows: Flows) -> Flow | None:
+def _pool(node: BoundCall, flows: Flows) -> Flow | None:
     """Return the flow of a pool. An average of equal numbers is that number, rounded, without padding."""
     data, attrs = node.operands[0], node.call.attrs
     axis, layout = flows.axes.get(data), str(attrs.layout)
@@ -306,7 +306,7 @@ def _pool(node: Node, flows: Flows) -> Flow | None:
     return _kept(node, data, axis, constant="each" if whole else "needs", window=whole)
 
 
-def _resize(node: Node, flows: Flows) -> Flow | None:
+def _resize(node: BoundCall, flows: Flows) -> Flow | None:
     data, attrs = node.operands[0], node.call.attrs
     axis = flows.axes.get(data)
     # An extrapolation value other than 0 stands for positions outside of the image.
@@ -315,7 +315,7 @@ def _resize(node: Node, flows: Flows) -> Flow | None:
     return _kept(node, data, axis, constant="needs")
 
 
-def _reduce(node: Node, flows: Flows) -> Flow | None:
+def _reduce(node: BoundCall, flows: Flows) -> Flow | None:
     data, attrs = node.operands[0], node.call.attrs
     axis, shape = flows.axes.get(data), shape_of(data)
     if axis is None or attrs.axis is None:
@@ -328,7 +328,7 @@ def _reduce(node: Node, flows: Flows) -> Flow | None:
     return _kept(node, data, axis, to, window=None if exact else (math.prod(shape[each] for each in gone), 1))
 
 
-def _pad(node: Node, flows: Flows) -> Flow | None:
+def _pad(node: BoundCall, flows: Flows) -> Flow | None:
     data, attrs = node.operands[0], node.call.attrs
     axis = flows.axes.get(data)
     if axis is None or any(int(width) for width in attrs.pad_width[2 * axis : 2 * axis + 2]):
@@ -338,7 +338,7 @@ def _pad(node: Node, flows: Flows) -> Flow | None:
     return _kept(node, data, axis, constant="needs", needs=float(attrs.pad_value))
 
 
-def _reshape(node: Node, flows: Flows) -> Flow | None:
+def _reshape(node: BoundCall, flows: Flows) -> Flow | None:
     data = node.operands[0]
     axis = flows.axes.get(data)
     if axis is None:
@@ -354,13 +354,13 @@ def _reshape(node: Node, flows: Flows) -> Flow | None:
     return Flow(node, node.var, new[0], (Link(data, inside, np.arange(inside.size)),))
 
 
-def _permute(node: Node, flows: Flows) -> Flow | None:
+def _permute(node: BoundCall, flows: Flows) -> Flow | None:
     data = node.operands[0]
     axis = flows.axes.get(data)
     return None if axis is None else _kept(node, data, axis, axes_of(node.call).index(axis))
 
 
-def _concat(node: Node, flows: Flows) -> Flow | None:
+def _concat(node: BoundCall, flows: Flows) -> Flow | None:
     known = [flows.axes.get(operand) for operand in node.operands]
     axis = known[0]
     # An operand without tracked channels could not be sliced to match the others.
@@ -378,7 +378,7 @@ def _concat(node: Node, flows: Flows) -> Flow | None:
     return Flow(node, node.var, axis, tuple(Link(x, every, every) for x in node.operands), constant="alike")
 
 
-def _split(node: Node, flows: Flows) -> list[Flow]:
+def _split(node: BoundCall, flows: Flows) -> list[Flow]:
     data = node.operands[0]
     axis, along = flows.axes.get(data), int(node.call.attrs.axis)
     if axis is None:
@@ -397,7 +397,7 @@ def _split(node: Node, flows: Flows) -> list[Flow]:
     return found if along != axis or start == shape_of(data)[axis] else []
 
 
-_READERS: dict[str, Callable[[Node, Flows], Flow | None]] = {
+_READERS: dict[str, Callable[[BoundCall, Flows], Flow | None]] = {
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
     **dict.fromkeys(_ALONG, _along),
     **dict.fromkeys(("relax.nn.max_pool2d", "relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d"), _pool),

@@ -27,11 +27,11 @@ from tvm.ir import Constant, Expr, TupleGetItem, Var
 
 from relay_passes.fusion.composites import CompositeSpec
 from relay_passes.fusion.epilogue_steps import operator_of
-from relay_passes.fusion.grouping import Group, group
+from relay_passes.fusion.grouping import FusionGroup, group
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import Names, relax_functions, sources_of, union, with_source
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Explanation
 from schedules.diagnostic import Diagnostic
 
@@ -43,7 +43,7 @@ _MATRIX = 2
 _FLOAT_BYTES = 4
 
 
-class Costs(Protocol):
+class MatmulCosts(Protocol):
     """Estimates for one core, in cycles."""
 
     @property
@@ -61,7 +61,7 @@ class Costs(Protocol):
 class _Parallel:
     """Matmuls of the same value, either all with a bias or all without."""
 
-    members: tuple[Group, ...]
+    members: tuple[FusionGroup, ...]
 
     @property
     def roots(self) -> list[Var]:
@@ -78,7 +78,10 @@ class _Parallel:
 
 
 def combine_matmuls(
-    mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs, record: Record | None = None
+    mod: IRModule,
+    vocabulary: Sequence[CompositeSpec],
+    costs: MatmulCosts,
+    record: RewriteRecord | None = None,
 ) -> IRModule:
     """Combine matmuls of one value that `fuse` would make composites of, where the estimates say that it is faster.
 
@@ -109,8 +112,8 @@ def combine_matmuls(
     return out
 
 
-def _parallel(groups: Sequence[Group]) -> list[_Parallel]:
-    alike: dict[tuple[Var, int], list[Group]] = {}
+def _parallel(groups: Sequence[FusionGroup]) -> list[_Parallel]:
+    alike: dict[tuple[Var, int], list[FusionGroup]] = {}
     for candidate in groups:
         if _is_linear(candidate):
             x, _ = candidate.bindings[0].value.args
@@ -118,7 +121,7 @@ def _parallel(groups: Sequence[Group]) -> list[_Parallel]:
     return [_Parallel(tuple(members)) for members in alike.values() if len(members) > 1]
 
 
-def _no_gain(parallel: _Parallel, costs: Costs) -> Diagnostic | None:
+def _no_gain(parallel: _Parallel, costs: MatmulCosts) -> Diagnostic | None:
     """Return why the matmuls are cheaper apart, or None."""
     first = parallel.members[0].bindings
     data, widths, bias = static_shape(first[0].value.args[0]), parallel.widths, len(first) > 1
@@ -146,7 +149,7 @@ def _no_gain(parallel: _Parallel, costs: Costs) -> Diagnostic | None:
     )
 
 
-def _is_linear(candidate: Group) -> bool:
+def _is_linear(candidate: FusionGroup) -> bool:
     """Whether a group is a float32 matmul of a variable with a constant matrix, with at most a bias after it."""
     anchor, *steps = (binding.value for binding in candidate.bindings)
     if operator_of(anchor) != "relax.matmul" or len(steps) > 1:

@@ -18,14 +18,14 @@ from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map
 
 from relay_passes.fusion.composites import CompositeSpec
-from relay_passes.fusion.grouping import Group, Grouping, group
+from relay_passes.fusion.grouping import FusionGroup, Grouping, group
 from relay_passes.ir.sources import identifier, relax_functions, with_source
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Explanation
 from schedules.diagnostic import Diagnostic
 
 
-class Costs(Protocol):
+class FusionCosts(Protocol):
     """The estimates that decide whether a step is fused."""
 
     def dearer(
@@ -45,8 +45,8 @@ class Costs(Protocol):
 def fuse(
     mod: IRModule,
     vocabulary: Sequence[CompositeSpec],
-    costs: Costs | None = None,
-    record: Record | None = None,
+    costs: FusionCosts | None = None,
+    record: RewriteRecord | None = None,
 ) -> IRModule:
     """Move each composite of `mod` into a private function of its own and call that.
 
@@ -64,7 +64,7 @@ def fuse(
     groupings: list[Grouping] = []
     functions = {gvar.name_hint: f for gvar, f in mod.functions_items() if isinstance(f, PrimFunc)}
 
-    def weigh(found: Group) -> Diagnostic | None:
+    def weigh(found: FusionGroup) -> Diagnostic | None:
         answer = None if costs is None else costs.dearer(_function(builder, found)[0], functions)
         return None if answer is None else Diagnostic.of(*answer)
 
@@ -82,7 +82,7 @@ def fuse(
     return builder.get()
 
 
-def _note(record: Record, groupings: Sequence[Grouping], vocabulary: Sequence[CompositeSpec]) -> None:
+def _note(record: RewriteRecord, groupings: Sequence[Grouping], vocabulary: Sequence[CompositeSpec]) -> None:
     """Record for each composite where it was formed, and why it takes in no more, or why there is none."""
     for spec in vocabulary:
         formed = [found for grouping in groupings for found in grouping.groups if found.spec is spec]
@@ -105,7 +105,7 @@ def routines_of(mod: IRModule) -> dict[str, str]:
     }
 
 
-def _function(builder: relax.BlockBuilder, found: Group) -> tuple[relax.Function, list[Var]]:
+def _function(builder: relax.BlockBuilder, found: FusionGroup) -> tuple[relax.Function, list[Var]]:
     """Return the group's function, and the arguments of its call."""
     inside = [binding.var for binding in found.bindings]
     operands = [
@@ -123,7 +123,7 @@ def _function(builder: relax.BlockBuilder, found: Group) -> tuple[relax.Function
     return builder.normalize(func).with_attrs(attributes), operands
 
 
-def _outlined(builder: relax.BlockBuilder, found: Group) -> Call:
+def _outlined(builder: relax.BlockBuilder, found: FusionGroup) -> Call:
     """Add the group's function to the module; returns the call that takes the group's place."""
     func, operands = _function(builder, found)
     names, root = found.nodes, found.bindings[-1].var

@@ -31,7 +31,7 @@ from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)
-class Group:
+class FusionGroup:
     """The calls of one composite, and why it ends there.
 
     Attributes:
@@ -54,11 +54,11 @@ class Group:
 class Grouping:
     """The composites of one function, and each anchor and spec that formed none, with the reason."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[FusionGroup, ...]
     left: tuple[tuple[CompositeSpec, Diagnostic], ...]
 
 
-Weigh = Callable[[Group], Diagnostic | None]
+Weigh = Callable[[FusionGroup], Diagnostic | None]
 """Function that returns why the last call of a composite is better left to a separate kernel, or None."""
 
 
@@ -77,11 +77,11 @@ def group(
         weigh: Decides on steps that are weighed; without it none is taken.
     """
     finder = _Finder(func, vocabulary, routines, weigh)
-    groups: list[Group] = []
+    groups: list[FusionGroup] = []
     left: list[tuple[CompositeSpec, Diagnostic]] = []
     for binding in bindings_of(func):
         answers = finder.around(binding)
-        found = next((answer for _, answer in answers if isinstance(answer, Group)), None)
+        found = next((answer for _, answer in answers if isinstance(answer, FusionGroup)), None)
         if found is None:
             left += ((spec, answer) for spec, answer in answers if isinstance(answer, Diagnostic))
             continue
@@ -108,14 +108,14 @@ class _Finder:
                 self._consumers.setdefault(operand, []).append(binding)
         self.taken: set[Var] = set()
 
-    def around(self, binding: relax.VarBinding) -> list[tuple[CompositeSpec, Group | Diagnostic]]:
+    def around(self, binding: relax.VarBinding) -> list[tuple[CompositeSpec, FusionGroup | Diagnostic]]:
         """Return, for each spec with this anchor, the composite around `binding` or why there is none."""
         operator = operator_of(binding.value, self._routines)
         if binding.var in self.taken:
             return []
         return [(spec, self._grouped(spec, binding)) for spec in self._vocabulary if spec.anchor == operator]
 
-    def _grouped(self, spec: CompositeSpec, anchor: relax.VarBinding) -> Group | Diagnostic:
+    def _grouped(self, spec: CompositeSpec, anchor: relax.VarBinding) -> FusionGroup | Diagnostic:
         misfit = no_anchor(spec, anchor.value)
         if misfit is not None:
             return at(misfit, anchor)
@@ -153,9 +153,9 @@ class _Finder:
             return at(Diagnostic(reason, end.limit, end.actual), anchor)
         return self._group(spec, chain, end)
 
-    def _group(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding], end: Diagnostic) -> Group:
+    def _group(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding], end: Diagnostic) -> FusionGroup:
         bindings = (*self._pad(spec, chain[0]), *self._before(spec, chain), *chain)
-        return Group(spec, bindings, at(end, chain[-1]))
+        return FusionGroup(spec, bindings, at(end, chain[-1]))
 
     def _dearer(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Diagnostic | None:
         """Return why the last call of a chain is cheaper in a separate kernel, or None."""

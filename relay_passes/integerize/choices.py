@@ -19,7 +19,8 @@ from tvm.ir import Call, Expr
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, operator
-from relay_passes.integerize.values import Quantization, Quantized
+from relay_passes.integerize.numerics import Quantization
+from relay_passes.integerize.values import Quantized
 from relay_passes.ir.sources import sources_of
 from schedules.diagnostic import Diagnostic
 

@@ -11,7 +11,7 @@ from tvm.ir import Call, Expr, GenericConst, Op, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.numerics import Floats, Numerics, Routine
-from relay_passes.integerize.values import Quantized, Sum, Table, static_shape
+from relay_passes.integerize.values import Quantized, Sum, TableLookup, static_shape
 from relay_passes.ir.sources import Names, union, with_source
 from schedules.diagnostic import Diagnostic
 
@@ -41,7 +41,7 @@ class Context:
         self.constants: dict[Var, GenericConst] = {}
         self.quantized: dict[Var, Quantized] = {}
         self.sums: dict[Var, Sum] = {}
-        self.tables: dict[Expr, Table] = {}
+        self.tables: dict[Expr, TableLookup] = {}
         self.readers: dict[Var, Sequence[Var]] = {}
         self.splits: dict[Var, tuple[Var, Quantized]] = {}
         self.refusals: dict[Var, Diagnostic] = {}

@@ -30,7 +30,7 @@ from relay_passes.integerize.numerics import Routine
 from relay_passes.ir.calls import with_attrs
 from relay_passes.ir.shapes import shape_of, static_shape
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Explanation
 from schedules.diagnostic import Diagnostic
 
@@ -91,7 +91,7 @@ def dynamic_products(
     linear: LinearDynamic,
     convolution: ConvDynamic,
     matmul: MatmulDynamic,
-    record: Record | None = None,
+    record: RewriteRecord | None = None,
 ) -> IRModule:
     """Rewrite every function of `mod`.
 
@@ -106,7 +106,7 @@ def dynamic_products(
     applied: list[Names] = []
     rejected: list[Diagnostic] = []
     for gv, func in relax_functions(mod):
-        walk = _Walk(builder, func, linear, convolution, matmul)
+        walk = _DynamicProductRewriter(builder, func, linear, convolution, matmul)
         new = walk.function(func)
         applied += walk.applied
         rejected += walk.rejected
@@ -117,7 +117,7 @@ def dynamic_products(
     return builder.get() if applied else mod
 
 
-class _Walk:
+class _DynamicProductRewriter:
     """Rewrite of one function in program order."""
 
     def __init__(

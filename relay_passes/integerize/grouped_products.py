@@ -23,7 +23,7 @@ from relay_passes.ir.calls import name_of
 from relay_passes.ir.shapes import axes_of, shape_of, static_shape
 from relay_passes.ir.sources import Names, bindings_of, map_calls, relax_functions, sources_of, with_source
 from relay_passes.ir.upstream import run_upstream
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Explanation
 from schedules.diagnostic import Diagnostic
 
@@ -42,13 +42,13 @@ _ROWS = 4
 
 
 @dataclass(frozen=True)
-class _Weights:
+class _GroupedWeights:
     integers: Array
     scales: Array
     group: int
 
 
-def grouped_products(mod: IRModule, linear: LinearGrouped, record: Record | None = None) -> IRModule:
+def grouped_products(mod: IRModule, linear: LinearGrouped, record: RewriteRecord | None = None) -> IRModule:
     """Rewrite every function of `mod`.
 
     Args:
@@ -124,7 +124,7 @@ def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
     return with_source(product, sources_of(dequantize))
 
 
-def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _Weights | Diagnostic | None:
+def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _GroupedWeights | Diagnostic | None:
     """Return the weights of a product in groups, or why they cannot stay 4 bits; None for other weights."""
     if name_of(call) != "relax.matmul":
         return None
@@ -144,7 +144,7 @@ def _weights_of(call: Call, values: Mapping[Var, Expr]) -> _Weights | Diagnostic
     return None
 
 
-def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _Weights | Diagnostic | None:
+def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _GroupedWeights | Diagnostic | None:
     """Return the weights [K, N] of a dequantize whose rows are groups, one after the other; else as `_weights_of`."""
     if not _is_blocks(dequantize) or len(shape) != _MATRIX:
         return None
@@ -163,4 +163,4 @@ def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _Weights | Di
     if wide:
         return Diagnostic.of("integers need more than 4 bits", f"{_LEAST} to {_MOST}", f"{least} to {most}")
     integers = blocks.reshape(columns, count * group)[:, :depth].T
-    return _Weights(np.ascontiguousarray(integers), scale.reshape(columns, count).T.copy(), group)
+    return _GroupedWeights(np.ascontiguousarray(integers), scale.reshape(columns, count).T.copy(), group)

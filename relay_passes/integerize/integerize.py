@@ -24,17 +24,11 @@ from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.elementwise import clamp_of
 from relay_passes.integerize.float_calls import remaining_float
-from relay_passes.integerize.numerics import Numerics
+from relay_passes.integerize.numerics import Numerics, Quantization
 from relay_passes.integerize.outputs import Outputs
 from relay_passes.integerize.products import biased, convolution, matmul
 from relay_passes.integerize.reductions import average_pool, global_pool, reduction
-from relay_passes.integerize.values import (
-    UNBOUNDED,
-    Quantization,
-    Quantized,
-    Sum,
-    clamped,
-)
+from relay_passes.integerize.values import UNBOUNDED, Quantized, Sum, clamped
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, union
 from relay_passes.ir.upstream import name_equals, run_upstream
 from schedules.diagnostic import Diagnostic
@@ -114,7 +108,7 @@ def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[Diagn
     left: list[Diagnostic] = []
     for gv, func in functions:
         context = Context(builder, numerics)
-        new = _Walk(context).function(func)
+        new = _IntegerRewriter(context).function(func)
         builder.update_func(gv, new)
         left += remaining_float(new, context) if _quantizes_data(func) else ()
     out = run_upstream(builder.get(), relax.transform.CanonicalizeBindings())
@@ -135,7 +129,7 @@ def _quantizes_data(func: relax.Function) -> bool:
     )
 
 
-class _Walk:
+class _IntegerRewriter:
     """Rewrites the bindings of one function in program order."""
 
     def __init__(self, context: Context) -> None:

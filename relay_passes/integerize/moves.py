@@ -19,7 +19,8 @@ from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, integers, operator
-from relay_passes.integerize.values import Quantization, Quantized, narrow, static_shape
+from relay_passes.integerize.numerics import Quantization
+from relay_passes.integerize.values import Quantized, narrow, static_shape
 from relay_passes.ir.sources import Names, sources_of
 from schedules.diagnostic import Diagnostic
 

@@ -2,6 +2,7 @@
 """The interface of a numerics, as `integerize` uses it; the pass contains no formula of its own."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -17,20 +18,25 @@ Real = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 BinaryOp = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"]
 
 
-class Quantization(Protocol):
-    """The quantisation of a tensor, the same for all its elements: real = (q - zero_point) * scale."""
+@dataclass(frozen=True)
+class Quantization:
+    """The quantisation of a tensor, the same for all its elements: real = (q - zero_point) * scale.
+
+    Attributes:
+        scale: Positive scale, exact in binary32.
+        zero_point: Zero point, a value of `dtype`.
+        dtype: Dtype of the values.
+    """
+
+    scale: float
+    zero_point: int
+    dtype: str
 
     @property
-    def scale(self) -> float:
-        """Real value of one quantisation step; exact in binary32."""
-
-    @property
-    def zero_point(self) -> int:
-        """The quantised value of 0."""
-
-    @property
-    def dtype(self) -> str:
-        """Dtype of the quantised values."""
+    def reach(self) -> int:
+        """The largest |value - zero_point|."""
+        info = np.iinfo(self.dtype)
+        return max(self.zero_point - int(info.min), int(info.max) - self.zero_point)
 
 
 class Routine(Protocol):

@@ -22,17 +22,9 @@ from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, integers, operator
 from relay_passes.integerize.elementwise import ElementwiseChain, chain_of, clamp_of
 from relay_passes.integerize.moves import RESIZE, interpolated
-from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Real, Routine
+from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Quantization, Real, Routine
 from relay_passes.integerize.tables import BYTES, Origin, after, common_origin
-from relay_passes.integerize.values import (
-    UNBOUNDED,
-    Quantization,
-    Quantized,
-    Sum,
-    Table,
-    clamped,
-    static_shape,
-)
+from relay_passes.integerize.values import UNBOUNDED, Quantized, Sum, TableLookup, clamped, static_shape
 from relay_passes.ir.sources import Names, sources_of, union
 from schedules.diagnostic import Diagnostic
 
@@ -235,7 +227,7 @@ def _looked_up(context: Context, routine: Routine, leaf: Quantized, y: Quantizat
     found = context.call(routine, [leaf.value], leaf.value, y.dtype, names)
     if leaf.dtype in BYTES and y.dtype in BYTES:
         (entries,) = routine.constants
-        context.tables[found] = Table(leaf, entries, names)
+        context.tables[found] = TableLookup(leaf, entries, names)
     return found
 
 

@@ -31,15 +31,8 @@ from tvm.ir import Call, Expr, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
-from relay_passes.integerize.numerics import Array
-from relay_passes.integerize.values import (
-    UNBOUNDED,
-    Quantization,
-    Quantized,
-    Sum,
-    narrow,
-    static_shape,
-)
+from relay_passes.integerize.numerics import Array, Quantization
+from relay_passes.integerize.values import UNBOUNDED, Quantized, Sum, narrow, static_shape
 from relay_passes.ir.sources import Names, sources_of, union
 from schedules.diagnostic import Diagnostic
 

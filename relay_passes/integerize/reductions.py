@@ -17,8 +17,9 @@ from tvm.ir import Call
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
+from relay_passes.integerize.numerics import Quantization
 from relay_passes.integerize.products import padded
-from relay_passes.integerize.values import UNBOUNDED, Quantization, Quantized, Sum, static_shape
+from relay_passes.integerize.values import UNBOUNDED, Quantized, Sum, static_shape
 from relay_passes.ir.sources import sources_of, union
 from schedules.diagnostic import Diagnostic
 
@@ -117,7 +118,7 @@ def _average(
     return Sum(total, offset, magnitude, xq.scale, ones, count, UNBOUNDED, names, data_dtype)
 
 
-class _Window:
+class _PoolWindows:
     """Windows of a pool along one axis.
 
     Attributes:
@@ -135,12 +136,12 @@ class _Window:
         self.counts = ((taps >= 0) & (taps < extent)).sum(1).clip(1)
 
 
-def _windows(call: Call, shape: Sequence[int], layout: str) -> list[_Window]:
+def _windows(call: Call, shape: Sequence[int], layout: str) -> list[_PoolWindows]:
     attrs = call.attrs
     padding = integers(attrs.padding)
     out = static_shape(call)
     return [
-        _Window(
+        _PoolWindows(
             size=integers(attrs.pool_size)[i],
             stride=integers(attrs.strides)[i],
             dilation=integers(attrs.dilation)[i],

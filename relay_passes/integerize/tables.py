@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from relay_passes.integerize.context import Context
-from relay_passes.integerize.numerics import Array
-from relay_passes.integerize.values import Quantization, Quantized, Table
+from relay_passes.integerize.numerics import Array, Quantization
+from relay_passes.integerize.values import Quantized, TableLookup
 from relay_passes.ir.sources import Names, union
 
 BYTES = ("int8", "uint8")
@@ -53,19 +53,19 @@ def common_origin(context: Context, a: Quantized, b: Quantized) -> Origin | None
     return None
 
 
-def _lineage(context: Context, tensor: Quantized) -> Iterator[Table]:
+def _lineage(context: Context, tensor: Quantized) -> Iterator[TableLookup]:
     """Yield a tensor as a table of itself, of what it is a table of, of what that is a table of, and so on."""
     if tensor.dtype not in BYTES or tensor.constant is not None:
         return
     info = np.iinfo(tensor.dtype)
-    found = Table(tensor, np.arange(info.min, info.max + 1).astype(tensor.dtype), tensor.names)
+    found = TableLookup(tensor, np.arange(info.min, info.max + 1).astype(tensor.dtype), tensor.names)
     yield found
     while (before := context.tables.get(found.leaf.value)) is not None:
-        found = Table(before.leaf, after(before, found.entries), union((before.names, found.names)))
+        found = TableLookup(before.leaf, after(before, found.entries), union((before.names, found.names)))
         yield found
 
 
-def after(before: Table, entries: Array) -> Array:
+def after(before: TableLookup, entries: Array) -> Array:
     """Return the table of a table's leaf that looks up `entries` by its results."""
     at = before.entries.astype(np.int64) - np.iinfo(before.entries.dtype).min
     return np.asarray(entries[at])

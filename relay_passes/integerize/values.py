@@ -9,31 +9,10 @@ import numpy.typing as npt
 from tvm.ir import Expr, GenericConst
 from tvm.tirx import IntImm
 
-from relay_passes.integerize.numerics import Array, Bounds, Floats
+from relay_passes.integerize.numerics import Array, Bounds, Floats, Quantization
 from relay_passes.ir.sources import Names
 
 UNBOUNDED: Bounds = (None, None)
-
-
-@dataclass(frozen=True)
-class Quantization:
-    """The quantisation of a tensor, the same for all its elements.
-
-    Attributes:
-        scale: Positive scale, exact in binary32.
-        zero_point: Zero point, a value of `dtype`.
-        dtype: Dtype of the values.
-    """
-
-    scale: float
-    zero_point: int
-    dtype: str
-
-    @property
-    def reach(self) -> int:
-        """The largest |value - zero_point|."""
-        info = np.iinfo(self.dtype)
-        return max(self.zero_point - int(info.min), int(info.max) - self.zero_point)
 
 
 @dataclass(frozen=True)
@@ -82,7 +61,7 @@ class Quantized:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableLookup:
     """A quantised tensor as a function of another one of 8 bits.
 
     Attributes:

@@ -59,7 +59,7 @@ def _changed(attrs: Attrs | None, changes: dict[str, Any]) -> Attrs | None:
 
 
 @dataclass(frozen=True)
-class Node:
+class BoundCall:
     """A bound call, with its tensor operands and outputs as flat tuples.
 
     Attributes:
@@ -92,7 +92,7 @@ class Node:
         return with_attrs(self.call, [take(arg) for arg in self.call.args], **attrs)
 
 
-def nodes_of(func: relax.Function) -> list[Node]:
+def nodes_of(func: relax.Function) -> list[BoundCall]:
     """Return the calls of a function in program order."""
     bindings = bindings_of(func)
     items: dict[Var, list[tuple[int | None, Var]]] = {}
@@ -105,7 +105,7 @@ def nodes_of(func: relax.Function) -> list[Node]:
     for var in whole:
         items.pop(var, None)
     return [
-        Node(
+        BoundCall(
             b.var,
             b.value,
             tuple(_tensors(b.value.args)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tvm import relax
 from tvm.ir import Expr, Var
 
-from relay_passes.ir.calls import Node
+from relay_passes.ir.calls import BoundCall
 from relay_passes.ir.shapes import axes_of, static_shape
 from relay_passes.layout.form import Flat, Form
 
@@ -32,7 +32,7 @@ class Moved:
     copies: bool = False
 
 
-Move = Callable[[Node, Forms], Moved | str]
+Move = Callable[[BoundCall, Forms], Moved | str]
 
 
 def form_of(value: Expr, forms: Forms) -> Form:
@@ -42,11 +42,11 @@ def form_of(value: Expr, forms: Forms) -> Form:
     return form or Form.ordered(shape, range(len(shape)))
 
 
-def _output(node: Node) -> Var:
+def _output(node: BoundCall) -> Var:
     return node.outputs[0][1]
 
 
-def move_broadcast(node: Node, forms: Forms) -> Moved | str:
+def move_broadcast(node: BoundCall, forms: Forms) -> Moved | str:
     """Move an elementwise call with broadcasting: every operand takes the form of the result."""
     out = forms[_output(node)]
     needs = []
@@ -73,7 +73,7 @@ def _aligned(shape: tuple[int, ...], out: Form, *, constant: bool) -> Form | Non
     return Form(shape, order, tuple(flat if a == b else None for a, b, flat in same_size))
 
 
-def move_along(node: Node, forms: Forms) -> Moved | str:
+def move_along(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a call with an axis attribute, one data tensor, and parameters along that axis."""
     form = forms[_output(node)]
     axis = int(node.call.attrs.axis) % len(form.shape)
@@ -88,7 +88,7 @@ def move_along(node: Node, forms: Forms) -> Moved | str:
     return Moved(needs, gives, lambda args: node.put(args, axis=form.position(axis)))
 
 
-def move_norm(node: Node, forms: Forms) -> Moved | str:
+def move_norm(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a group or instance norm: the channel axis, and the reduced axes."""
     form, attrs = forms[_output(node)], node.call.attrs
     axes = sorted(form.position(int(axis)) for axis in attrs.axes)
@@ -99,7 +99,7 @@ def move_norm(node: Node, forms: Forms) -> Moved | str:
     )
 
 
-def move_reduce(node: Node, forms: Forms) -> Moved | str:
+def move_reduce(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a sum, mean, extremum, argmax or argmin over axes."""
     form, attrs = form_of(node.operands[0], forms), node.call.attrs
     rank = len(form.shape)
@@ -134,7 +134,7 @@ def _flattened(form: Form, axes: Sequence[int]) -> str | None:
     return None if axis is None else f"axis {axis} is flattened from several"
 
 
-def move_concat(node: Node, forms: Forms) -> Moved | str:
+def move_concat(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a concatenation along an axis."""
     if node.call.attrs.axis is None:
         return "it flattens its operands"
@@ -144,7 +144,7 @@ def move_concat(node: Node, forms: Forms) -> Moved | str:
     return _flattened(out, [axis]) or Moved(needs, (out,), lambda a: node.put(a, axis=out.position(axis)))
 
 
-def move_split(node: Node, forms: Forms) -> Moved | str:
+def move_split(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a split along an axis into a tuple."""
     form = form_of(node.operands[0], forms)
     axis = int(node.call.attrs.axis) % len(form.shape)
@@ -154,7 +154,7 @@ def move_split(node: Node, forms: Forms) -> Moved | str:
     )
 
 
-def move_slice(node: Node, forms: Forms) -> Moved | str:
+def move_slice(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a `strided_slice` with constant bounds."""
     form = form_of(node.operands[0], forms)
     axes, *bounds = ([int(number) for number in arg.fields] for arg in node.call.args[1:])
@@ -170,7 +170,7 @@ def move_slice(node: Node, forms: Forms) -> Moved | str:
     return _flattened(form, axes) or Moved((form,), (gives,), build)
 
 
-def move_pad(node: Node, forms: Forms) -> Moved | str:
+def move_pad(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a pad of any axes."""
     form = form_of(node.operands[0], forms)
     widths = [int(width) for width in node.call.attrs.pad_width]
@@ -180,7 +180,7 @@ def move_pad(node: Node, forms: Forms) -> Moved | str:
     return _flattened(form, padded) or Moved((form,), (gives,), lambda args: node.put(args, pad_width=new))
 
 
-def move_spatial(node: Node, forms: Forms) -> Moved | str:
+def move_spatial(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a pool or resize, which has a layout attribute."""
     out, layout = forms[_output(node)], str(node.call.attrs.layout)
     if layout != "NCHW":
@@ -192,7 +192,7 @@ def move_spatial(node: Node, forms: Forms) -> Moved | str:
     return Moved((form,), (gives,), lambda args: node.put(args, **changes))
 
 
-def move_conv(node: Node, forms: Forms) -> Moved | str:
+def move_conv(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a conv1d, conv2d or a transpose of them, with constant weights: data NHWC or NWC, weights OHWI or OWI."""
     data, weight = node.operands
     attrs = node.call.attrs
@@ -213,7 +213,7 @@ def move_conv(node: Node, forms: Forms) -> Moved | str:
     return Moved((x, w), (y,), lambda args: node.put(args, **changes))
 
 
-def move_reshape(node: Node, forms: Forms) -> Moved | str:
+def move_reshape(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a reshape, if a reshape of the moved value has the same order of elements."""
     form, out = form_of(node.operands[0], forms), forms[_output(node)]
     if form.strides != out.strides:
@@ -225,7 +225,7 @@ def _reshaped(value: Expr, shape: tuple[int, ...]) -> Expr:
     return value if static_shape(value) == shape else relax.op.reshape(value, shape)
 
 
-def move_permute(node: Node, forms: Forms) -> Moved | str:
+def move_permute(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a `permute_dims`: return the permutation that is left between the forms of its operand and its result."""
     form, out = form_of(node.operands[0], forms), forms[_output(node)]
     if any(form.flats) or any(out.flats):
@@ -242,7 +242,7 @@ def move_permute(node: Node, forms: Forms) -> Moved | str:
     return Moved((form,), (out,), build, copies=not moved.is_view)
 
 
-def move_matmul(node: Node, forms: Forms) -> Moved | str:
+def move_matmul(node: BoundCall, forms: Forms) -> Moved | str:
     """Move a linear layer: the rows or columns of its constant weights are permuted."""
     data, weight = node.operands
     form, out, shape = form_of(data, forms), forms[_output(node)], static_shape(weight) or ()

@@ -19,14 +19,14 @@ from tvm import DataType, IRModule, relax
 from tvm.ir import TupleType, Var
 from tvm.relax.analysis import free_vars
 
-from relay_passes.ir.calls import Node, nodes_of
+from relay_passes.ir.calls import BoundCall, nodes_of
 from relay_passes.ir.shapes import axes_of, static_shape
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 from relay_passes.layout.constants import Static, static_call
 from relay_passes.layout.form import Form
 from relay_passes.layout.minimum_cut import NEVER, SINK, SOURCE, FlowNetwork
 from relay_passes.layout.moves import Forms, Moved
-from relay_passes.layout.operators import OPERATORS, Operator
+from relay_passes.layout.operators import OPERATORS, LayoutRules
 from relay_passes.layout.roles import infer_roles
 from relay_passes.layout.write_function import LayoutPlan, emit
 from schedules.diagnostic import Diagnostic
@@ -54,7 +54,7 @@ def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:
 
 def _converted(func: relax.Function) -> tuple[relax.Function, list[Diagnostic]]:
     statics: dict[Var, Static] = {}
-    nodes: list[Node] = []
+    nodes: list[BoundCall] = []
     for node in nodes_of(func):
         static = static_call(node.call, statics)
         if static is None:
@@ -79,17 +79,17 @@ def _converted(func: relax.Function) -> tuple[relax.Function, list[Diagnostic]]:
     return func, kept
 
 
-def _is_anchor(node: Node) -> bool:
+def _is_anchor(node: BoundCall) -> bool:
     operator = _operator_of(node)
     return operator is not None and operator.anchor
 
 
-def _operator_of(node: Node) -> Operator | None:
+def _operator_of(node: BoundCall) -> LayoutRules | None:
     """Return the layout rules of the node's operator; None if there are none."""
     return OPERATORS.get(node.name.removeprefix("relax."))
 
 
-def _forms_of(func: relax.Function, nodes: Sequence[Node]) -> Forms:
+def _forms_of(func: relax.Function, nodes: Sequence[BoundCall]) -> Forms:
     """Return the channels-last form of every parameter and every value that `nodes` compute."""
     values = [*func.params, *(var for node in nodes for _, var in node.outputs)]
     shapes = {var: shape for var in values if (shape := static_shape(var)) is not None}
@@ -105,7 +105,7 @@ def _forms_of(func: relax.Function, nodes: Sequence[Node]) -> Forms:
     }
 
 
-def _moved_or_why(node: Node, forms: Forms) -> Moved | str:
+def _moved_or_why(node: BoundCall, forms: Forms) -> Moved | str:
     """Return the channels-last call of a node, or why it stays in the model's layout."""
     problem = _shape_problem(node)
     if problem is not None:
@@ -128,7 +128,7 @@ def _moved_or_why(node: Node, forms: Forms) -> Moved | str:
     return moved
 
 
-def _shape_problem(node: Node) -> str | None:
+def _shape_problem(node: BoundCall) -> str | None:
     if any(isinstance(arg, Var) and isinstance(arg.ty, TupleType) for arg in node.call.args):
         return "it takes a tuple whole"
     if not node.outputs or not node.operands:
@@ -138,7 +138,7 @@ def _shape_problem(node: Node) -> str | None:
 
 
 def _staying(
-    func: relax.Function, nodes: Sequence[Node], forms: Forms, moved: Mapping[Var, Moved | str]
+    func: relax.Function, nodes: Sequence[BoundCall], forms: Forms, moved: Mapping[Var, Moved | str]
 ) -> set[Var]:
     """Return the nodes, by variable, that stay in the model's layout in the cheapest choice."""
     cut = FlowNetwork()
@@ -169,7 +169,7 @@ def _staying(
     return {node.var for node in nodes if node.var in side}
 
 
-def _users(func: relax.Function, nodes: Sequence[Node]) -> dict[Var, set[object]]:
+def _users(func: relax.Function, nodes: Sequence[BoundCall]) -> dict[Var, set[object]]:
     """Return each value's users: variables of calls, and SOURCE for those that take it in the model's layout."""
     users: dict[Var, set[object]] = {}
     calls = {node.var for node in nodes}
@@ -181,7 +181,7 @@ def _users(func: relax.Function, nodes: Sequence[Node]) -> dict[Var, set[object]
     return users
 
 
-def _own_price(node: Node) -> int:
+def _own_price(node: BoundCall) -> int:
     shape = static_shape(node.operands[0]) or ()
     return 0 if Form.ordered(shape, axes_of(node.call)).is_view else _bytes(node.var)
 

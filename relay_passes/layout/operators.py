@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tvm.ir import Var
 
-from relay_passes.ir.calls import SHAPE_ONLY, Node
+from relay_passes.ir.calls import SHAPE_ONLY, BoundCall
 from relay_passes.ir.shapes import axes_of, static_shape
 from relay_passes.layout import moves
 from relay_passes.layout.form import Role
@@ -16,7 +16,7 @@ _LETTERS: dict[str, Role] = {"N": "N", "C": "C", "H": "S", "W": "S"}
 
 
 @dataclass(frozen=True)
-class Operator:
+class LayoutRules:
     """The layout rules of one operator.
 
     Attributes:
@@ -25,7 +25,7 @@ class Operator:
         anchor: Whether the operator is channels-last wherever possible.
     """
 
-    relate: Callable[[Node], Relations]
+    relate: Callable[[BoundCall], Relations]
     move: moves.Move
     anchor: bool = False
 
@@ -34,7 +34,7 @@ def _rank(value: object) -> int:
     return len(static_shape(value) or ())
 
 
-def _right_aligned(node: Node) -> Relations:
+def _right_aligned(node: BoundCall) -> Relations:
     out, found = node.outputs[0][1], Relations()
     for operand in node.operands:
         rank, missing = _rank(operand), _rank(out) - _rank(operand)
@@ -42,7 +42,7 @@ def _right_aligned(node: Node) -> Relations:
     return found
 
 
-def _same_axes(node: Node) -> Relations:
+def _same_axes(node: BoundCall) -> Relations:
     found = Relations()
     for index, out in node.outputs[:1]:
         if index in (None, 0):
@@ -50,7 +50,7 @@ def _same_axes(node: Node) -> Relations:
     return found
 
 
-def _all_same_axes(node: Node) -> Relations:
+def _all_same_axes(node: BoundCall) -> Relations:
     found = Relations()
     for operand in node.operands:
         for _, out in node.outputs:
@@ -58,7 +58,7 @@ def _all_same_axes(node: Node) -> Relations:
     return found
 
 
-def _reduced(node: Node) -> Relations:
+def _reduced(node: BoundCall) -> Relations:
     data, out, attrs = node.operands[0], node.outputs[0][1], node.call.attrs
     rank = _rank(data)
     axes = [attrs.axis] if isinstance(attrs.axis, int) else range(rank) if attrs.axis is None else attrs.axis
@@ -68,7 +68,7 @@ def _reduced(node: Node) -> Relations:
     )
 
 
-def _concatenated(node: Node) -> Relations:
+def _concatenated(node: BoundCall) -> Relations:
     if node.call.attrs.axis is None:
         return Relations()
     out, found = node.outputs[0][1], Relations()
@@ -80,13 +80,13 @@ def _concatenated(node: Node) -> Relations:
     return found
 
 
-def _spatial(node: Node) -> Relations:
+def _spatial(node: BoundCall) -> Relations:
     found = _same_axes(node)
     found.facts = [((node.outputs[0][1], axis), role) for axis, role in _roles(str(node.call.attrs.layout))]
     return found
 
 
-def _conv(node: Node) -> Relations:
+def _conv(node: BoundCall) -> Relations:
     data, out, attrs = node.operands[0], node.outputs[0][1], node.call.attrs
     found = Relations()
     if isinstance(data, Var):
@@ -101,7 +101,7 @@ def _roles(layout: str) -> list[tuple[int, Role]]:
     return [(axis, _LETTERS[letter]) for axis, letter in enumerate(layout)] if known else []
 
 
-def _reshaped(node: Node) -> Relations:
+def _reshaped(node: BoundCall) -> Relations:
     data, out = node.operands[0], node.outputs[0][1]
     found = Relations()
     if not isinstance(data, Var):
@@ -117,14 +117,14 @@ def _reshaped(node: Node) -> Relations:
     return found
 
 
-def _permuted(node: Node) -> Relations:
+def _permuted(node: BoundCall) -> Relations:
     data, out = node.operands[0], node.outputs[0][1]
     if not isinstance(data, Var):
         return Relations()
     return Relations(alike=[((data, axis), (out, index)) for index, axis in enumerate(axes_of(node.call))])
 
 
-def _multiplied(node: Node) -> Relations:
+def _multiplied(node: BoundCall) -> Relations:
     (data, weight), out = node.operands, node.outputs[0][1]
     last = _rank(out) - 1
     if not isinstance(data, Var) or _rank(data) != _rank(out) or _rank(weight) != 2:
@@ -145,23 +145,23 @@ _NORMS = "nn.group_norm nn.instance_norm"
 _REDUCTIONS = "argmax argmin max mean min prod std sum variance"
 _SPATIAL = "image.resize2d nn.adaptive_avg_pool2d nn.avg_pool2d nn.max_pool2d"
 
-OPERATORS: dict[str, Operator] = {
-    **dict.fromkeys(_ELEMENTWISE.split(), Operator(_right_aligned, moves.move_broadcast)),
-    **dict.fromkeys(_ALONG.split(), Operator(_same_axes, moves.move_along)),
-    **dict.fromkeys(_NORMS.split(), Operator(_same_axes, moves.move_norm)),
-    **dict.fromkeys(_REDUCTIONS.split(), Operator(_reduced, moves.move_reduce)),
-    **dict.fromkeys(_SPATIAL.split(), Operator(_spatial, moves.move_spatial)),
+OPERATORS: dict[str, LayoutRules] = {
+    **dict.fromkeys(_ELEMENTWISE.split(), LayoutRules(_right_aligned, moves.move_broadcast)),
+    **dict.fromkeys(_ALONG.split(), LayoutRules(_same_axes, moves.move_along)),
+    **dict.fromkeys(_NORMS.split(), LayoutRules(_same_axes, moves.move_norm)),
+    **dict.fromkeys(_REDUCTIONS.split(), LayoutRules(_reduced, moves.move_reduce)),
+    **dict.fromkeys(_SPATIAL.split(), LayoutRules(_spatial, moves.move_spatial)),
     **dict.fromkeys(
-        (name.removeprefix("relax.") for name in SHAPE_ONLY), Operator(_reshaped, moves.move_reshape)
+        (name.removeprefix("relax.") for name in SHAPE_ONLY), LayoutRules(_reshaped, moves.move_reshape)
     ),
-    "concat": Operator(_concatenated, moves.move_concat),
-    "matmul": Operator(_multiplied, moves.move_matmul),
-    "nn.conv1d": Operator(_conv, moves.move_conv, anchor=True),
-    "nn.conv2d": Operator(_conv, moves.move_conv, anchor=True),
-    "nn.conv2d_transpose": Operator(_conv, moves.move_conv, anchor=True),
-    "nn.pad": Operator(_all_same_axes, moves.move_pad),
-    "permute_dims": Operator(_permuted, moves.move_permute),
-    "split": Operator(_all_same_axes, moves.move_split),
-    "strided_slice": Operator(_all_same_axes, moves.move_slice),
+    "concat": LayoutRules(_concatenated, moves.move_concat),
+    "matmul": LayoutRules(_multiplied, moves.move_matmul),
+    "nn.conv1d": LayoutRules(_conv, moves.move_conv, anchor=True),
+    "nn.conv2d": LayoutRules(_conv, moves.move_conv, anchor=True),
+    "nn.conv2d_transpose": LayoutRules(_conv, moves.move_conv, anchor=True),
+    "nn.pad": LayoutRules(_all_same_axes, moves.move_pad),
+    "permute_dims": LayoutRules(_permuted, moves.move_permute),
+    "split": LayoutRules(_all_same_axes, moves.move_split),
+    "strided_slice": LayoutRules(_all_same_axes, moves.move_slice),
 }
 """Operators by name without "relax."; all others keep the model's layout."""

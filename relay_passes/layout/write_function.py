@@ -9,7 +9,7 @@ from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 from tvm.relax.analysis import free_vars
 from tvm_ffi import structural_map
 
-from relay_passes.ir.calls import Node
+from relay_passes.ir.calls import BoundCall
 from relay_passes.ir.sources import Names, sources_of, with_source
 from relay_passes.layout.constants import Static, static_of
 from relay_passes.layout.form import Form, LayoutStep
@@ -31,13 +31,15 @@ class LayoutPlan:
     statics: Mapping[Var, Static]
 
 
-def emit(func: relax.Function, nodes: Sequence[Node], plan: LayoutPlan) -> tuple[relax.Function, set[Var]]:
+def emit(
+    func: relax.Function, nodes: Sequence[BoundCall], plan: LayoutPlan
+) -> tuple[relax.Function, set[Var]]:
     """Return the function in the chosen layouts, and the variables of `func` whose values are transposed in it."""
-    return _Emitter(func, nodes, plan).run()
+    return _LayoutWriter(func, nodes, plan).run()
 
 
-class _Emitter:
-    def __init__(self, func: relax.Function, nodes: Sequence[Node], plan: LayoutPlan) -> None:
+class _LayoutWriter:
+    def __init__(self, func: relax.Function, nodes: Sequence[BoundCall], plan: LayoutPlan) -> None:
         self._func, self._plan = func, plan
         self._nodes = {node.var: node for node in nodes}
         self._bindings: list[relax.Binding] = []
@@ -84,7 +86,7 @@ class _Emitter:
             self._bindings.append(cls(var, new, *rest))
             self._model[var] = var
 
-    def _move(self, node: Node, moved: Moved) -> None:
+    def _move(self, node: BoundCall, moved: Moved) -> None:
         names = sources_of(node.call)
         operands = [
             self._operand(value, need, names) for value, need in zip(node.operands, moved.needs, strict=True)

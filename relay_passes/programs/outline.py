@@ -57,7 +57,7 @@ def outline(mod: IRModule, parts: Sequence[Part]) -> IRModule:
         func = builder.normalize(func).with_attr("part", part.name)
         symbol = builder.add_func(func, part.name)
         calls[part.name] = with_source(Call(symbol, list(part.inputs), ret_ty=func.ret_ty), names)
-    order = _Order(main, parts, calls)
+    order = _BindingOrder(main, parts, calls)
     body = relax.SeqExpr([relax.DataflowBlock(order.bindings())], main.body.body)
     builder.update_func(
         mod.get_global_var("main"), relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
@@ -86,7 +86,7 @@ def function_of(main: relax.Function, part: Part) -> relax.Function:
     return relax.Function([copies[var] for var in part.inputs], body, returned.ty)
 
 
-class _Order:
+class _BindingOrder:
     """The bindings of `main`, with each part as one call, each binding after those that it reads."""
 
     def __init__(self, main: relax.Function, parts: Sequence[Part], calls: Mapping[str, Call]) -> None:

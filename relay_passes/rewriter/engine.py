@@ -23,7 +23,7 @@ from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.rewriter.near_misses import INNER, near_misses
 from relay_passes.rewriter.pattern_text import CONSTRAINTS
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Explanation, Match, Rule
 from schedules.diagnostic import Diagnostic
 
@@ -32,7 +32,7 @@ _MAX_SWEEPS = 100
 
 
 def apply_rules(
-    mod: IRModule, rules: Sequence[Rule], *, debug: bool = False, record: Record | None = None
+    mod: IRModule, rules: Sequence[Rule], *, debug: bool = False, record: RewriteRecord | None = None
 ) -> IRModule:
     """Apply each rule to its fixed point, and repeat all rules until none applies.
 
@@ -138,7 +138,7 @@ def find_matches(mod: IRModule, pattern: DFPattern) -> list[Names]:
     """Return the source nodes of each match in `mod` that is not contained in a larger match."""
     found: list[Names] = []
     for _, func in relax_functions(mod):
-        matches = [(inside, match) for _, inside, match in _Graph(func).matches(pattern, {})]
+        matches = [(inside, match) for _, inside, match in _UseGraph(func).matches(pattern, {})]
         longest = [
             match.nodes
             for inside, match in matches
@@ -148,7 +148,7 @@ def find_matches(mod: IRModule, pattern: DFPattern) -> list[Names]:
     return found
 
 
-def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnostic]]:
+def _sweep(graph: "_UseGraph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnostic]]:
     """Return the matches of one rule that pass and do not overlap, by root variable, and the rejected ones."""
     passed: list[tuple[Var, list[Var], Match]] = []
     rejected: list[Diagnostic] = []
@@ -169,7 +169,7 @@ def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnost
     return {root: found[root] for root, _, _ in passed if root in found}, rejected
 
 
-class _Graph:
+class _UseGraph:
     """Producers and consumers of the values of a function."""
 
     def __init__(self, func: relax.Function) -> None:
@@ -225,13 +225,13 @@ class _Graph:
         return None
 
 
-_Graphs = dict[GlobalVar, _Graph]
+_Graphs = dict[GlobalVar, _UseGraph]
 
 
-def _graph_of(func: relax.Function, gv: GlobalVar, graphs: _Graphs) -> _Graph:
+def _graph_of(func: relax.Function, gv: GlobalVar, graphs: _Graphs) -> _UseGraph:
     graph = graphs.get(gv)
     if graph is None or not graph.func.same_as(func):
-        graph = graphs[gv] = _Graph(func)
+        graph = graphs[gv] = _UseGraph(func)
     return graph
 
 

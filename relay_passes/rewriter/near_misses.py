@@ -123,10 +123,12 @@ def near_misses(
         parts: Names of subpatterns, for the reasons.
     """
     names = {subpattern: name for name, subpattern in (parts or {}).items()}
-    return tuple(miss for _, func in relax_functions(mod) for miss in _Walk(func, names).over(pattern))
+    return tuple(
+        miss for _, func in relax_functions(mod) for miss in _NearMissSearch(func, names).over(pattern)
+    )
 
 
-class _Walk:
+class _NearMissSearch:
     """Fits patterns to the values of one function."""
 
     def __init__(self, func: relax.Function, names: Mapping[DFPattern, str]) -> None:

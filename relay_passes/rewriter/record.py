@@ -59,7 +59,7 @@ def _elsewhere(findings: Iterable[Diagnostic], known: Iterable[Names]) -> tuple[
 
 
 @dataclass
-class Record:
+class RewriteRecord:
     """The rules and passes that ran, by name, with where they applied."""
 
     _runs: dict[str, _Runs] = field(default_factory=dict)

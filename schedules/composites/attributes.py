@@ -13,7 +13,7 @@ from schedules.composites.workload import Workload
 
 
 @dataclass(frozen=True)
-class Convolution:
+class ConvolutionAttributes:
     """The attributes of a convolution of images.
 
     Attributes:
@@ -31,7 +31,7 @@ class Convolution:
     layouts: tuple[str, str, str]
 
     @classmethod
-    def of(cls, workload: Workload) -> "Convolution":
+    def of(cls, workload: Workload) -> "ConvolutionAttributes":
         """Parse the attributes of a workload whose anchor is a two-dimensional convolution."""
         attributes = dict(workload.attributes)
         (down, across), (below, beside) = (numbers(attributes, name) for name in ("strides", "dilation"))

@@ -13,7 +13,7 @@ from tvm import ir, tirx
 from tvm_ffi import structural_map
 
 from schedules.composites.attributes import encoded, numbers
-from schedules.composites.workload import Composite, Operand, Pad, Step, Workload
+from schedules.composites.workload import Composite, Operand, OperandPadding, Step, Workload
 
 ONE, TWO = "conv1d", "conv2d"
 
@@ -82,7 +82,7 @@ def _step(step: Step, at: int) -> Step:
     return replace(step, operand=_operand(operand, at))
 
 
-def _pad(pad: Pad | None, at: int) -> Pad | None:
+def _pad(pad: OperandPadding | None, at: int) -> OperandPadding | None:
     return pad and replace(pad, widths=(*pad.widths[:at], (0, 0), *pad.widths[at:]))
 
 

@@ -18,7 +18,7 @@ from schedules.composites.attributes import encoded, numbers
 
 
 @dataclass(frozen=True)
-class Phase:
+class OutputPhase:
     """The outputs along one axis, a stride apart, that are computed from the same kernel taps.
 
     Attributes:
@@ -61,7 +61,7 @@ class SpatialAxis:
     before: int
     outputs: int
 
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[OutputPhase, ...]:
         """Return the phases, which cover all outputs; a phase that no tap contributes to has empty `taps`."""
         found = []
         for first in range(min(self.stride, self.outputs)):
@@ -71,7 +71,7 @@ class SpatialAxis:
             start = (at - taps[0] * self.dilation) // self.stride if taps else 0
             count = -(-(self.outputs - first) // self.stride)
             found.append(
-                Phase(first, count, taps, start, self.dilation // math.gcd(self.dilation, self.stride))
+                OutputPhase(first, count, taps, start, self.dilation // math.gcd(self.dilation, self.stride))
             )
         return tuple(found)
 

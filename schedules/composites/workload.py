@@ -65,7 +65,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Pad:
+class OperandPadding:
     """A border around the anchor's operand 0.
 
     Attributes:
@@ -77,7 +77,7 @@ class Pad:
     value: float
 
     @classmethod
-    def spatial(cls, padding: Sequence[int], value: float) -> "Pad":
+    def spatial(cls, padding: Sequence[int], value: float) -> "OperandPadding":
         """Return the pad of data [N, H, W, C] for a convolution's padding (top, left, bottom, right)."""
         top, left, bottom, right = padding
         return cls(((0, 0), (top, bottom), (left, right), (0, 0)), value)
@@ -131,7 +131,7 @@ class Workload:
     epilogue: tuple[Step, ...]
     output_shape: tuple[int, ...]
     output_dtype: str
-    pad: Pad | None = None
+    pad: OperandPadding | None = None
     magnitude: Magnitude | None = None
     affine: tuple[int, int] | None = None
     nonzeros: int | None = None

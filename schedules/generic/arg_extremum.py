@@ -15,7 +15,7 @@ from tvm.s_tir.stmt import SBlock
 from tvm_ffi import structural_equal
 
 from schedules.generic.expressions import UnsupportedError
-from schedules.generic.stages import Axis, Kind, Reduction, Stage
+from schedules.generic.stages import Axis, Kind, Stage, StageReduction
 
 _KINDS: tuple[tuple[type[ir.Expr], Kind], ...] = ((prim.GT, "max"), (prim.LT, "min"))
 
@@ -99,14 +99,14 @@ def _both(
             tuple(spatial),
             tuple(values.indices),
             value,
-            Reduction(kind, (axis,), init, term, best),
+            StageReduction(kind, (axis,), init, term, best),
         ),
         Stage(
             places.buffer,
             tuple(spatial),
             tuple(places.indices),
             tirx.Cast(str(places.buffer.ty.dtype), first),
-            Reduction("min", (axis,), last, place, first),
+            StageReduction("min", (axis,), last, place, first),
         ),
     )
 

@@ -12,7 +12,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.generic import loop_workload
 from schedules.generic.families import GENERIC
-from schedules.kernels.common.contract import Array, Match
+from schedules.kernels.common.contract import Array, KernelMatch
 
 NAME = GENERIC
 
@@ -22,7 +22,7 @@ class Params:
     """Parameters of the default schedule: none."""
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept every workload of generic loops."""
     return loop_workload.matches(NAME, workload)
 

@@ -38,7 +38,7 @@ from schedules.generic.loops import lanes_for
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.transpose import interleaved_values, is_interleaved, transposition
 from schedules.generic.vector import shuffled_stride, table_index
-from schedules.kernels.common.contract import Match, declined
+from schedules.kernels.common.contract import KernelMatch, declined
 
 GENERIC = "generic"
 
@@ -84,7 +84,7 @@ class Family:
     """
 
     name: str
-    matches: Callable[[Stage, Where], Match | Diagnostic]
+    matches: Callable[[Stage, Where], KernelMatch | Diagnostic]
 
 
 def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Diagnostic, ...]]:
@@ -92,7 +92,7 @@ def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Diagnostic
     names = set()
     for nest in nests:
         answers = {family.name: family.matches(nest, where) for family in FAMILIES}
-        taken = [name for name, answer in answers.items() if isinstance(answer, Match)]
+        taken = [name for name, answer in answers.items() if isinstance(answer, KernelMatch)]
         if not taken:
             return GENERIC, tuple(answer for answer in answers.values() if isinstance(answer, Diagnostic))
         names.add(taken[0])
@@ -100,7 +100,7 @@ def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Diagnostic
     return next((family.name for family in reversed(FAMILIES) if family.name in names), GENERIC), ()
 
 
-def _elementwise(nest: Stage, where: Where) -> Match | Diagnostic:
+def _elementwise(nest: Stage, where: Where) -> KernelMatch | Diagnostic:
     if nest.reduction:
         return declined("elementwise", "it reduces", "no reduction", nest.reduction.kind, unfit=True)
     along = elementwise.stored_along(nest)
@@ -109,10 +109,10 @@ def _elementwise(nest: Stage, where: Where) -> Match | Diagnostic:
         return declined(
             "elementwise", "it reads along another axis than it writes", "one axis", "two", unfit=True
         )
-    return _whole("elementwise", nest, along, where) or Match("elementwise")
+    return _whole("elementwise", nest, along, where) or KernelMatch("elementwise")
 
 
-def _transpose(nest: Stage, where: Where) -> Match | Diagnostic:
+def _transpose(nest: Stage, where: Where) -> KernelMatch | Diagnostic:
     along = elementwise.stored_along(nest)
     read = None if nest.reduction or along is None else transposition(nest, along)
     if along is None or read is None:
@@ -126,16 +126,16 @@ def _transpose(nest: Stage, where: Where) -> Match | Diagnostic:
     if is_interleaved(nest, along, read):
         rows = [replace(nest, value=value) for value in interleaved_values(nest, along)]
         answers = (_whole("transpose", row, read, where) for row in rows)
-        return next((answer for answer in answers if answer is not None), Match("interleaved"))
+        return next((answer for answer in answers if answer is not None), KernelMatch("interleaved"))
     short = min(along.extent, read.extent)
     if short < REGISTER_BITS // _bits(nest.value) and nest.size * where.rows > SMALL:
         return declined(
             "transpose", "a block has no whole register", str(REGISTER_BITS // _bits(nest.value)), str(short)
         )
-    return _whole("transpose", nest, read, where) or Match("blocks")
+    return _whole("transpose", nest, read, where) or KernelMatch("blocks")
 
 
-def _pool(nest: Stage, where: Where) -> Match | Diagnostic:
+def _pool(nest: Stage, where: Where) -> KernelMatch | Diagnostic:
     along = _reduced_along("pool", nest)
     if isinstance(along, Diagnostic):
         return along
@@ -143,10 +143,10 @@ def _pool(nest: Stage, where: Where) -> Match | Diagnostic:
         return declined(
             "pool", "it reduces across lanes", "along an axis of the result", "a reduced axis", unfit=True
         )
-    return _whole("pool", nest, along, where) or Match("pool")
+    return _whole("pool", nest, along, where) or KernelMatch("pool")
 
 
-def _reduction(nest: Stage, where: Where) -> Match | Diagnostic:
+def _reduction(nest: Stage, where: Where) -> KernelMatch | Diagnostic:
     along = _reduced_along("reduction", nest)
     if isinstance(along, Diagnostic):
         return along
@@ -156,7 +156,7 @@ def _reduction(nest: Stage, where: Where) -> Match | Diagnostic:
         )
     if along.extent < LONG_ROW and nest.work * where.rows > SMALL:
         return declined("reduction", "rows are short", str(LONG_ROW), str(along.extent))
-    return _whole("reduction", nest, along, where) or Match("reduction")
+    return _whole("reduction", nest, along, where) or KernelMatch("reduction")
 
 
 def _reduced_along(name: str, nest: Stage) -> Axis | Diagnostic:

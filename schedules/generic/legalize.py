@@ -48,7 +48,7 @@ def _conv2d_transpose(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 
 @dataclass(frozen=True)
-class _Windows:
+class _PoolWindowAxis:
     """Position of a pool's windows along one axis."""
 
     size: int
@@ -97,7 +97,7 @@ def _max_pool(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     if not all(isinstance(size, tirx.IntImm) for pair in sizes for size in pair):
         return call.op.get_attr("FLegalize")(builder, call)
     axes = {
-        axis: _Windows(
+        axis: _PoolWindowAxis(
             *map(int, sizes[at]),
             *(int(each[at]) for each in (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)),
         )
@@ -127,7 +127,7 @@ def _max_pool(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return builder.call_te(value, call.args[0], primfunc_name_hint=call.op.name.rpartition(".")[2])
 
 
-def _padded(data: te.Tensor, axes: Sequence[_Windows | None]) -> te.Tensor:
+def _padded(data: te.Tensor, axes: Sequence[_PoolWindowAxis | None]) -> te.Tensor:
     """Return a copy with a border that is no maximum, or the data itself where no window reaches over an edge."""
     before, after = ([getattr(axis, side) if axis else 0 for axis in axes] for side in ("before", "after"))
     if not any(before + after):

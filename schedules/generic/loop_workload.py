@@ -16,7 +16,7 @@ from tvm.ir.prim import expr as prim
 
 from schedules.composites.workload import Operand, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match, declined
+from schedules.kernels.common.contract import KernelMatch, declined
 
 COMPOSITE = "loops"
 
@@ -73,10 +73,10 @@ def machine_of(workload: Workload) -> str:
     return dict(workload.attributes)[_MACHINE]
 
 
-def matches(kernel: str, workload: Workload) -> Match | Diagnostic:
+def matches(kernel: str, workload: Workload) -> KernelMatch | Diagnostic:
     """Match workloads of the composite `loops`."""
     if workload.composite == COMPOSITE:
-        return Match("loops of TVM's operators")
+        return KernelMatch("loops of TVM's operators")
     return declined(kernel, "it is no function of loops", COMPOSITE, workload.composite, unfit=True)
 
 

@@ -22,7 +22,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.generic import default_schedule, loop_workload
-from schedules.kernels.common.contract import Array, Match
+from schedules.kernels.common.contract import Array, KernelMatch
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 
 NAME = "metaschedule"
@@ -70,7 +70,7 @@ class Params:
     trace: str
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept every workload of generic loops."""
     return loop_workload.matches(NAME, workload)
 

@@ -16,14 +16,15 @@ from tvm import ir, sym, tirx
 from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 
-from schedules.generic.decreasing_indices import truncated
 from schedules.generic.expressions import (
     CONDITIONAL,
     call_name,
     children,
+    loads,
     rebuild,
     step_of,
     substitute,
+    uses,
     walk,
 )
 from schedules.generic.split_at_conditions import conditions, parts
@@ -37,6 +38,8 @@ from schedules.generic.stages import (
     with_axes,
     without_units,
 )
+
+_TRUNCATED = {prim.FloorDiv: prim.Div, prim.FloorMod: prim.Mod}
 
 
 def nests(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Axis] = ()) -> Iterator[Stage]:
@@ -162,7 +165,7 @@ def _flat(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
 
 
 def _kept(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """Return the nest with offsets that TVM's passes keep; see `truncated`.
+    """Return the nest with offsets that TVM's passes keep; see `_truncated`.
 
     The offsets must be flat and contain no loads.
     """
@@ -172,10 +175,51 @@ def _kept(stage: Stage, outside: Sequence[Axis]) -> Stage:
     def change(expr: ir.Expr) -> ir.Expr | None:
         if not isinstance(expr, TensorLoad):
             return None
-        return tirx.BufferLoad(expr.source, [truncated(index, axes, analyzer) for index in expr.indices])
+        return tirx.BufferLoad(expr.source, [_truncated(index, axes, analyzer) for index in expr.indices])
 
-    stored = tuple(truncated(index, axes, analyzer) for index in stage.indices)
+    stored = tuple(_truncated(index, axes, analyzer) for index in stage.indices)
     return replace(each(replace(stage, indices=()), lambda e: rebuild(e, change)), indices=stored)
+
+
+def _truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) -> ir.Expr:
+    """Rewrite floor division and modulo by constants, where the dividend may decrease along an axis, as truncated ones.
+
+    FlattenBuffer of TVM 0.27 rewrites (c - i) // d, where i is a loop variable, to i // -d + c // d, and (c - i) % d
+    likewise: that is another element if c is no multiple of d. It only rewrites floor divisions, so these become
+    truncated ones, which are equal for numbers that are not negative.
+
+    Args:
+        offset: A flat offset.
+        axes: The loops around it.
+        analyzer: Knows the bounds of the axes.
+    """
+
+    def change(expr: ir.Expr) -> ir.Expr | None:
+        if (
+            type(expr) not in _TRUNCATED
+            or not isinstance(expr.b, prim.IntImm)
+            or not _decreases(expr.a, axes)
+        ):
+            return None
+        if loads(expr.a):
+            return None  # FlattenBuffer does not look into what it cannot take for an iteration
+        lowest = int(analyzer.const_int_bound(expr.a).min_value)
+        if lowest == sym.ConstIntBound.NEG_INF:
+            return None  # a choice (if_then_else) has no bounds, and FlattenBuffer takes none for an iteration either
+        inside, dtype, divisor = rebuild(expr.a, change), str(expr.ty.dtype), int(expr.b)
+        # As many divisors as it takes to make it positive.
+        times = max(0, -(lowest // divisor))
+        raised = inside + tirx.IntImm(dtype, times * divisor)
+        quotient = _TRUNCATED[type(expr)](raised, expr.b)
+        return quotient - tirx.IntImm(dtype, times) if isinstance(expr, prim.FloorDiv) else quotient
+
+    return rebuild(offset, change)
+
+
+def _decreases(dividend: ir.Expr, axes: Sequence[Axis]) -> bool:
+    """Whether the dividend decreases, or may decrease, as some axis grows."""
+    steps = [step_of(dividend, axis.var) for axis in axes if uses(dividend, axis.var)]
+    return any(step is None or step < 0 for step in steps)
 
 
 def _merged(stage: Stage, outside: Sequence[Axis]) -> Stage:

@@ -13,7 +13,7 @@ from tvm_ffi import structural_equal
 
 from schedules.generic import arg_extremum
 from schedules.generic.expressions import UnsupportedError, rebuild
-from schedules.generic.stages import Axis, Kind, Reduction, Stage, StagedFunction, shape_of
+from schedules.generic.stages import Axis, Kind, Stage, StagedFunction, StageReduction, shape_of
 
 _COMBINERS: tuple[tuple[Any, Kind], ...] = (
     (prim.Add, "sum"),
@@ -101,7 +101,7 @@ def _bare_condition(expr: ir.Expr) -> ir.Expr | None:
     return rebuild(expr.b.value, _bare_condition) if is_truth else None
 
 
-def _reduction(store: tirx.BufferStore, init: tirx.Stmt, axes: tuple[Axis, ...]) -> Reduction:
+def _reduction(store: tirx.BufferStore, init: tirx.Stmt, axes: tuple[Axis, ...]) -> StageReduction:
     if not isinstance(init, tirx.BufferStore):
         raise UnsupportedError("a reduction of several values")
     value = store.value
@@ -110,5 +110,5 @@ def _reduction(store: tirx.BufferStore, init: tirx.Stmt, axes: tuple[Axis, ...])
             if not structural_equal(list(value.a.indices), list(store.indices)):
                 raise UnsupportedError("a reduction that reads another element of its result")
             result = tirx.Var("result", str(value.ty.dtype))
-            return Reduction(kind, axes, init.value, value.b, result)
+            return StageReduction(kind, axes, init.value, value.b, result)
     raise UnsupportedError("a reduction that is no sum, product, maximum or minimum")

@@ -19,7 +19,7 @@ from schedules.generic.elementwise import FUNCTION_LANES, MANY_OPERATIONS
 from schedules.generic.expressions import element, lanes_of, loads, step_of
 from schedules.generic.fusion import cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
-from schedules.generic.stages import Axis, Kind, Reduction, Stage
+from schedules.generic.stages import Axis, Kind, Stage, StageReduction
 from schedules.generic.vector import VectorPosition, compute, shuffled_stride, splat, store
 from schedules.tir.emit import i64, take
 
@@ -34,10 +34,10 @@ def emit(nest: Stage, place: VectorPosition, parallel: bool) -> str:
     """Emit the code of a nest with a reduction; return a short description of its form for reports."""
     if nest.reduction is None:
         raise ValueError("a nest without a reduction")
-    return _Tile(nest, nest.reduction, vector_axis(nest, nest.reduction), place).emit(parallel)
+    return _ReductionTile(nest, nest.reduction, vector_axis(nest, nest.reduction), place).emit(parallel)
 
 
-def vector_axis(nest: Stage, reduction: Reduction) -> Axis | None:
+def vector_axis(nest: Stage, reduction: StageReduction) -> Axis | None:
     """Return the axis to vectorise: that with the fewest loads and stores of single elements; None if none is."""
     found = loads(reduction.term)
 
@@ -72,10 +72,12 @@ def byte_sum(nest: Stage) -> ir.Expr | None:
     return byte if fits and isinstance(byte, TensorLoad) and is_long else None
 
 
-class _Tile:
+class _ReductionTile:
     """Emitter of one nest with a reduction."""
 
-    def __init__(self, nest: Stage, reduction: Reduction, along: Axis | None, place: VectorPosition) -> None:
+    def __init__(
+        self, nest: Stage, reduction: StageReduction, along: Axis | None, place: VectorPosition
+    ) -> None:
         self.nest, self.reduction, self.along, self.place = nest, reduction, along, place
         self.across = along is not None and any(axis is along for axis in reduction.axes)
         most = FUNCTION_LANES if cost(reduction.term) >= MANY_OPERATIONS else LANES
@@ -248,7 +250,7 @@ def _part(acc: tirx.Buffer, number: int, lanes: int) -> ir.Expr:
     return acc.vload([i64(number * lanes)], acc.dtype if lanes == 1 else f"{acc.dtype}x{lanes}")
 
 
-def _neutral(reduction: Reduction, dtype: str) -> ir.Expr:
+def _neutral(reduction: StageReduction, dtype: str) -> ir.Expr:
     """Return the neutral element, with which vectors start; the actual start value joins the last elements."""
     if reduction.kind in {"max", "min"}:
         return reduction.init

@@ -122,7 +122,7 @@ def _count(tensor: ir.Var) -> int:
     return math.prod(shape_of(tensor))
 
 
-def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
+def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _StageEmitter]":
     program = rows.program
     count = len(program.params) + len(program.temporaries)
     if count > _MOST_TENSORS:
@@ -134,7 +134,7 @@ def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
     arguments = [(shape_of(tensor), str(tensor.ty.dtype)) for tensor in program.params]
     with kernel_function("generic", arguments) as function:
         buffers = {flat[p]: buffer for p, buffer in zip(program.params, function.buffers, strict=True)}
-        emitter = _Emitter(rows, flat, buffers, neon)
+        emitter = _StageEmitter(rows, flat, buffers, neon)
         if rows.axes:
             emitter.rows_in_tasks()
         else:
@@ -144,7 +144,7 @@ def _emitted(rows: RowLoops, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
 
 
 @dataclass
-class _Emitter:
+class _StageEmitter:
     """Emitter of the scheduled body; `done` describes each nest of `nests` in words."""
 
     rows: RowLoops

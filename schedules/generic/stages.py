@@ -24,7 +24,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Reduction:
+class StageReduction:
     """The reduction of a stage: how the terms of each output element are combined.
 
     Attributes:
@@ -50,7 +50,7 @@ class Stage:
     axes: tuple[Axis, ...]
     indices: tuple[ir.Expr, ...]
     value: ir.Expr
-    reduction: Reduction | None = None
+    reduction: StageReduction | None = None
 
     @property
     def size(self) -> int:

@@ -109,7 +109,7 @@ _DEFINITIONS = "\n".join(
 
 
 def quads() -> AbstractContextManager[Any]:
-    """Open a scope in which `quad` and `Stream` may be used."""
+    """Open a scope in which `quad` and `VectorStream` may be used."""
     return importing(_DEFINITIONS)
 
 
@@ -129,7 +129,7 @@ def quad(buffer: tirx.Buffer, offset: ir.Expr, first: int) -> list[ir.Expr]:
     return [take(found, v * LANES, LANES) for v in range(QUAD)]
 
 
-class Stream:
+class VectorStream:
     """A stream of consecutive vectors of a flat int8 buffer; each load advances a cursor.
 
     Vectors are loaded into the last four registers. The buffer must never be written.
@@ -137,7 +137,7 @@ class Stream:
 
     def __init__(self, buffer: tirx.Buffer, offset: ir.Expr) -> None:
         """Start the stream at `offset` of `buffer`."""
-        check_flat("Stream", buffer, "int8")
+        check_flat("VectorStream", buffer, "int8")
         # Not scope "local": TVM takes that from the workspace pool on CPUs, and LLVM keeps it in memory.
         self._cursor = T.alloc_buffer((1,), "int64", layout=None)
         begin = ("arm_stream", tirx.address_of(self._cursor[0]), tirx.address_of(buffer[offset]))

@@ -13,7 +13,15 @@ from tvm import ir, relax, tirx
 
 from schedules.composites.attributes import encoded
 from schedules.composites.specs import CompositeSpec, EpilogueStep
-from schedules.composites.workload import SPARSE_SHARE, Composite, Magnitude, Operand, Pad, Step, Workload
+from schedules.composites.workload import (
+    SPARSE_SHARE,
+    Composite,
+    Magnitude,
+    Operand,
+    OperandPadding,
+    Step,
+    Workload,
+)
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import declined
 from schedules.kernels.elementwise.broadcast_plan import affine_form
@@ -36,7 +44,7 @@ _CAST = "relax.astype"
 Parameters = tuple[tuple[str, int | float | str], ...]
 
 
-class _Reader:
+class _CompositeParser:
     """Parser of the expressions of one composite into operands, collecting its constants."""
 
     def __init__(self, function: relax.Function, routines: Routines) -> None:
@@ -106,7 +114,7 @@ def parse(
     for expr in (*function.params, *(binding.var for binding in bindings)):
         if not _is_static(expr):
             return declined("any", "shape is not static", "integer dimensions", str(expr.ty))
-    reader = _Reader(function, routines)
+    reader = _CompositeParser(function, routines)
     pad = _pad(bindings[0].value) if spec.pad else None
     before, bindings = (bindings[0], bindings[1:]) if pad else (None, bindings)
     while bindings[0].value.op.name in ("relax.permute_dims", _CAST):
@@ -149,7 +157,9 @@ def _nonzeros(operands: Sequence[Operand], constants: Sequence[np.ndarray[Any, A
     return count if count <= SPARSE_SHARE * math.prod(weight.shape) else None
 
 
-def _steps(spec: CompositeSpec, bindings: Sequence[relax.VarBinding], reader: _Reader) -> tuple[Step, ...]:
+def _steps(
+    spec: CompositeSpec, bindings: Sequence[relax.VarBinding], reader: _CompositeParser
+) -> tuple[Step, ...]:
     remaining = iter(spec.epilogue)
     steps = []
     for previous, binding in pairwise(bindings):
@@ -165,7 +175,7 @@ def _steps(spec: CompositeSpec, bindings: Sequence[relax.VarBinding], reader: _R
 
 
 def _magnitude(
-    anchor: ir.Call, operands: Sequence[Operand], steps: Sequence[Step], reader: _Reader
+    anchor: ir.Call, operands: Sequence[Operand], steps: Sequence[Step], reader: _CompositeParser
 ) -> Magnitude | None:
     parameters = dict(reader.parameters(anchor))
     match reader.name(anchor):
@@ -182,7 +192,7 @@ def _magnitude(
     return magnitude_of(anchor, operands, steps, reader.constants)
 
 
-def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> Step:
+def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _CompositeParser) -> Step:
     others = _other_tensors(call, value)
     bounds = [float(arg.value) for arg in call.args if isinstance(arg, tirx.IntImm | tirx.FloatImm)]
     operand = reader.operand(others[0]) if others else None
@@ -198,15 +208,15 @@ def _swapped(parameters: Parameters) -> Parameters:
     return tuple(sorted((other.get(name[:2], name[:2]) + name[2:], value) for name, value in parameters))
 
 
-def _pad(call: ir.Call) -> Pad | None:
+def _pad(call: ir.Call) -> OperandPadding | None:
     if call.op.name != "relax.nn.pad":
         return None
     flat = [int(width) for width in call.attrs.pad_width]
     widths = tuple(zip(flat[::2], flat[1::2], strict=True))
-    return Pad(widths, float(call.attrs.pad_value))
+    return OperandPadding(widths, float(call.attrs.pad_value))
 
 
-def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> bool:
+def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _CompositeParser) -> bool:
     if reader.name(call) not in (spec.op, *spec.also):
         return False
     if not any(value.same_as(arg) for arg in tensors_of(call)):
@@ -257,7 +267,7 @@ def _values(call: ir.Call) -> list[tuple[str, Any]]:
     return [(name, getattr(call.attrs, name)) for name in names]
 
 
-def _attributes(call: ir.Call, reader: _Reader) -> tuple[tuple[str, str], ...]:
+def _attributes(call: ir.Call, reader: _CompositeParser) -> tuple[tuple[str, str], ...]:
     if reader.routine(call) is not None:
         return tuple((name, encoded(value)) for name, value in reader.parameters(call))
     return tuple((name, encoded(value)) for name, value in _values(call))

@@ -30,7 +30,7 @@ BYTES_PER_CYCLE = 8.0
 
 
 @dataclass(frozen=True)
-class Costs:
+class RewriteCosts:
     """Estimates for one core, in cycles.
 
     Attributes:

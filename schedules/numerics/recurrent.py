@@ -234,7 +234,7 @@ def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, length
     return routine_of_loops(
         f"float.{cell.kind}",
         [*weights, *state_arguments(cell, sizes, lengths=lengths)],
-        lambda buffers: Emitter(cell, sizes, buffers).emit(lengths=lengths),
+        lambda buffers: SequenceEmitter(cell, sizes, buffers).emit(lengths=lengths),
         **cell.attributes,
     )
 
@@ -254,7 +254,7 @@ def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -
     return [*arguments, ((steps + cell.states, batch, hidden), "float32")]
 
 
-class Emitter:
+class SequenceEmitter:
     """Emits `sequence` step by step; the states are in the output's last rows."""
 
     def __init__(self, cell: Cell, sizes: tuple[int, int, int], buffers: list[tirx.Buffer]) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.numerics.recurrent import Array, Cell, Emitter, sequence, state_arguments
+from schedules.numerics.recurrent import Array, Cell, SequenceEmitter, sequence, state_arguments
 from schedules.numerics.routine import Routine, routine_of_loops
 from schedules.tir.emit import i64
 
@@ -105,7 +105,7 @@ def recurrent_dynamic_routine(
     return routine_of_loops(
         f"dynamic.{cell.kind}",
         [*weights, *state_arguments(cell, sizes, lengths=lengths)],
-        lambda buffers: _Emitter(cell, sizes, buffers, rounding).emit(lengths=lengths),
+        lambda buffers: _DynamicSequenceEmitter(cell, sizes, buffers, rounding).emit(lengths=lengths),
         rounding=rounding,
         **cell.attributes,
     )
@@ -115,7 +115,7 @@ def _f32(value: float) -> tirx.FloatImm:
     return tirx.FloatImm("float32", value)
 
 
-class _Emitter(Emitter):
+class _DynamicSequenceEmitter(SequenceEmitter):
     """Emits `sequence_dynamic` step by step."""
 
     def __init__(

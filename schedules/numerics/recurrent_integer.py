@@ -270,7 +270,7 @@ def integer_lstm_routine(lstm: IntegerLstm, sizes: tuple[int, int, int], outputs
     return routine_of_loops(
         INTEGER_LSTM,
         arguments,
-        lambda buffers: _Emitter(lstm, sizes, outputs, buffers).emit(),
+        lambda buffers: _IntegerSequenceEmitter(lstm, sizes, outputs, buffers).emit(),
         **lstm.attributes,
     )
 
@@ -299,7 +299,7 @@ def _saturated(x: ir.Expr, limits: "np.iinfo[np.int8] | np.iinfo[np.int16]") -> 
     return tirx.max(tirx.min(x, i64(int(limits.max))), i64(int(limits.min)))
 
 
-class _Emitter:
+class _IntegerSequenceEmitter:
     """Emits `sequence_of_integers` step by step; the states are at the end of the output."""
 
     def __init__(

@@ -12,7 +12,7 @@ from arm_ext.board import Board
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.target.profiles import resolve
-from arm_ext.target.toolchain import Linker
+from arm_ext.target.toolchain import LibraryLinker
 
 OPERATORS = """
 Abs Add And ArgMax Attention AveragePool BatchNormalization BitShift Cast Ceil Clip Concat Conv ConvTranspose CumSum
@@ -29,7 +29,7 @@ def test_case_of(tmp_path: Path, board: Board, operator: str):
         profile = resolve("arm")
         planned = last(run_phases(PhaseResult(model.mod), PhaseOptions(profile))).mod
         so = tmp_path / "model.so"
-        build(planned, profile).export_library(str(so), fcompile=Linker(profile.triple, None))
+        build(planned, profile).export_library(str(so), fcompile=LibraryLinker(profile.triple, None))
         return board.load(so).run(inputs)
 
     names = [n for n, case in onnx_backend.cases().items() if onnx_backend.operator_of(case) == operator]

@@ -10,7 +10,7 @@ import pytest
 import arm_ext
 from arm_ext.api.bench import bound_inputs
 from arm_ext.board import open_board
-from arm_ext.common.trace import Section
+from arm_ext.common.trace import TraceSection
 
 # Instructions per kernel call. Measured: 37 with three arguments.
 CALL = 50
@@ -33,7 +33,7 @@ def model(nodes: list[onnx.NodeProto], weights: int, states: int = 0) -> onnx.Mo
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
 
 
-def sections(made: onnx.ModelProto, folder: Path, states: int = 0) -> list[Section]:
+def sections(made: onnx.ModelProto, folder: Path, states: int = 0) -> list[TraceSection]:
     """Return the sections of an inference, or of a step."""
     pairs = {f"s{k}": f"n{k}" for k in range(states)}
     package = arm_ext.compile(made, output=folder / "p", state=pairs or None).package
@@ -43,7 +43,7 @@ def sections(made: onnx.ModelProto, folder: Path, states: int = 0) -> list[Secti
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Section]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[TraceSection]]:
     """Number of kernel calls → the sections of a run."""
     found = {}
     for calls in (FEW, MANY):
@@ -53,21 +53,21 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Section]]:
     return found
 
 
-def around(sections: list[Section]) -> int:
+def around(sections: list[TraceSection]) -> int:
     """Return the number of instructions outside of kernels."""
     return sum(block.instructions for each in sections if not each.symbol for block in each.blocks)
 
 
-def test_a_kernel_call_takes_few_instructions_beside_the_kernel(runs: dict[int, list[Section]]):
+def test_a_kernel_call_takes_few_instructions_beside_the_kernel(runs: dict[int, list[TraceSection]]):
     assert around(runs[MANY]) - around(runs[FEW]) <= CALL * (MANY - FEW)
 
 
-def test_a_run_allocates_its_outputs_alone(runs: dict[int, list[Section]]):
+def test_a_run_allocates_its_outputs_alone(runs: dict[int, list[TraceSection]]):
     each = (around(runs[MANY]) - around(runs[FEW])) / (MANY - FEW)
     assert around(runs[FEW]) - FEW * each <= RUN
 
 
-def test_nothing_of_the_runtime_runs_between_two_kernels(runs: dict[int, list[Section]]):
+def test_nothing_of_the_runtime_runs_between_two_kernels(runs: dict[int, list[TraceSection]]):
     kernels = [index for index, section in enumerate(runs[MANY]) if section.symbol]
     between = runs[MANY][kernels[0] : kernels[-2]]  # the output of the last call is allocated before it
     assert {block.image for section in between for block in section.blocks} == {"model.so"}

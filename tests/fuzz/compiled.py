@@ -18,7 +18,7 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from tests.fuzz.graphs import Case
 from tests.fuzz.groups import UndefinedError
 from tests.fuzz.oracle import check_float, check_quantized
@@ -55,7 +55,7 @@ class Outcome:
 
 def outcome_of(case: Case) -> Outcome:
     """Compile and run a case, and judge its outputs; hypothesis draws another where they are not defined."""
-    record = Record()
+    record = RewriteRecord()
     outputs = run(case.model, case.inputs, record)
     definitions = Counter({"float graph": 1})
     try:
@@ -69,7 +69,7 @@ def outcome_of(case: Case) -> Outcome:
 
 
 def run(
-    model: onnx.ModelProto, inputs: Sequence[np.ndarray], record: Record | None = None
+    model: onnx.ModelProto, inputs: Sequence[np.ndarray], record: RewriteRecord | None = None
 ) -> list[np.ndarray]:
     """The outputs of a model on this machine."""
     profile = host_profile()

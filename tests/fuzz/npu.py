@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.ir import Var
 
 from arm_ext.ethosu.model import run as run_model
-from arm_ext.ethosu.ops.common.operators import Graph, Tensor
+from arm_ext.ethosu.ops.common.operators import NpuGraph, RunTimeTensor
 from arm_ext.ethosu.ops.constraints import violation
 from arm_ext.ethosu.partition.offload import Offloader, Region
 from arm_ext.ethosu.partition.offload_cost import Clocks
@@ -86,7 +86,11 @@ def integerized(mod: tvm.IRModule) -> tuple[tvm.IRModule, PhaseOptions]:
 
 
 def values_of(
-    mod: tvm.IRModule, graph: Graph, options: PhaseOptions, parts: Sequence[NpuPart], inputs: Sequence[Array]
+    mod: tvm.IRModule,
+    graph: NpuGraph,
+    options: PhaseOptions,
+    parts: Sequence[NpuPart],
+    inputs: Sequence[Array],
 ) -> dict[Var, Array]:
     """What stands at the borders of parts when the integer graph runs on this machine."""
     border = {tensor.var for part in parts for tensor in (*part.inputs, *part.outputs)}
@@ -125,7 +129,7 @@ def _held(npu: Accelerator, region: Region, values: dict[Var, Array], held: set[
 
 
 def _difference(
-    what: str, outputs: Sequence[Tensor], found: Sequence[Array], expected: Sequence[Array]
+    what: str, outputs: Sequence[RunTimeTensor], found: Sequence[Array], expected: Sequence[Array]
 ) -> str | None:
     for tensor, actual, value in zip(outputs, found, expected, strict=True):
         # The reference model gives a scalar one axis.
@@ -141,7 +145,7 @@ def _difference(
     return None
 
 
-def rejections(graph: Graph, npu: str) -> list[str]:
+def rejections(graph: NpuGraph, npu: str) -> list[str]:
     """The reasons of the constraints that operators of a graph violate."""
     found = [violation(operator, ACCELERATORS[npu]) for operator in graph.operators]
     return [why.reason for why in found if why is not None]

@@ -23,7 +23,8 @@ from arm_ext.cli.loading import load_tvm
 
 # Commands import what they run late, for the sake of --help.
 _MODULES = (
-    *(f"arm_ext.cli.{verb}" for verb in ("export_payload", "save_node")),
+    "arm_ext.cli.export_payload",
+    "arm_ext.frontends.onnx.extract",
     *(
         f"arm_ext.api.{verb}"
         for verb in ("accuracy", "advise", "compile", "profile", "quantize", "run", "tune")

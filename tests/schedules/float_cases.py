@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.vocabulary import CONV2D
-from schedules.composites.workload import Operand, Pad, Workload
+from schedules.composites.workload import Operand, OperandPadding, Workload
 from tests.schedules.programs import Array, float_step, run_on_host
 
 # What an FMLA chain may be off by: k + steps roundings of at most 2**-24 each, of the sum of magnitudes.
@@ -30,7 +30,7 @@ def conv2d(
     groups: int = 1,
 ) -> Workload:
     """An `arm.conv2d` workload of data [N, H, W, C]; the residual, if it has one, is the second input."""
-    _, height, width, _ = Pad.spatial(padding, 0).padded(data)
+    _, height, width, _ = OperandPadding.spatial(padding, 0).padded(data)
     out_h = (height - (kernel[0] - 1) * dilation[0] - 1) // strides[0] + 1
     out_w = (width - (kernel[1] - 1) * dilation[1] - 1) // strides[1] + 1
     shape = (data[0], out_h, out_w, outputs)
@@ -110,8 +110,11 @@ def _product(workload: Workload, x: Array, w: Array) -> Array:
     x, w = x.astype(np.float64), w.astype(np.float64)
     if workload.composite != CONV2D.name:
         return x @ w
-    strides, dilation = (Convolution.of(workload).strides, Convolution.of(workload).dilation)
-    pads = Pad.spatial(Convolution.of(workload).padding, 0).widths
+    strides, dilation = (
+        ConvolutionAttributes.of(workload).strides,
+        ConvolutionAttributes.of(workload).dilation,
+    )
+    pads = OperandPadding.spatial(ConvolutionAttributes.of(workload).padding, 0).widths
     x, groups = np.pad(x, pads), int(dict(workload.attributes)["groups"])
     outputs, height, width, depth = w.shape
     _, rows, columns, _ = workload.output_shape

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from arm_ext.board import Board
-from schedules.composites.workload import Operand, Pad, Step, Workload
+from schedules.composites.workload import Operand, OperandPadding, Step, Workload
 from schedules.kernels.common.contract import Array, Kernel
 from schedules.kernels.epilogues.accumulator_bounds import magnitude
 from schedules.numerics.qdq import requantize
@@ -86,7 +86,7 @@ def conv(
     rng = np.random.default_rng(3)
     x = _data(rng, data, quant.x)
     w = weights(rng, (outputs, *kernel, data[3] // groups), 0, nine_bits=quant.nine_bits)
-    pad = Pad.spatial(pads, quant.border) if any(pads) else None
+    pad = OperandPadding.spatial(pads, quant.border) if any(pads) else None
     wide = np.pad(x, pad.widths, constant_values=quant.border) if pad else x
     acc = convolution_sums(wide.astype(np.int64), w.astype(np.int64), strides, dilation, groups)
     attributes = {
@@ -177,7 +177,7 @@ def _case(
     acc: Array,
     per_column: tuple[int, ...],
     quant: Quant,
-    pad: Pad | None,
+    pad: OperandPadding | None,
     attributes: dict[str, str],
 ) -> Case:
     x, w = factors

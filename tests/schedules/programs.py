@@ -18,7 +18,7 @@ from arm_ext.pipeline import codegen
 from arm_ext.pipeline.caches import KERNEL_ENTRIES
 from arm_ext.pipeline.machine_code import code_key, packed_objects
 from arm_ext.target.profiles import resolve
-from arm_ext.target.toolchain import Linker, link_plain
+from arm_ext.target.toolchain import LibraryLinker, link_plain
 from schedules.composites.vocabulary import LINEAR
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.cores import CORES
@@ -134,7 +134,7 @@ def model_so(
         codes = packed_objects(kernels, on)
     for file, code in zip(objects, codes, strict=True):
         file.write_bytes(code)
-    built.export_library(str(path), fcompile=Linker(TRIPLE, objects=tuple(objects)))
+    built.export_library(str(path), fcompile=LibraryLinker(TRIPLE, objects=tuple(objects)))
     return path
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from arm_ext.board import open_board
 from arm_ext.target.profiles import resolve
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.select import Choice, kernel_named, select
 from tests.schedules import float_cases, half_cases, products
@@ -62,7 +62,7 @@ def _float(of: Workload) -> Workload:
     if of.composite == "arm.linear_s8":
         return linear(x[-2], w[1], w[0], STEPS, lead=x[:-2])
     (_, height, width, _) = of.pad.widths if of.pad else [(0, 0)] * 4
-    window = {name: getattr(Convolution.of(of), name) for name in ("strides", "dilation")}
+    window = {name: getattr(ConvolutionAttributes.of(of), name) for name in ("strides", "dilation")}
     padding = (height[0], width[0], height[1], width[1])
     groups = int(dict(of.attributes)["groups"])
     return conv2d(x, w[0], w[1:3], STEPS, **window, padding=padding, groups=groups)

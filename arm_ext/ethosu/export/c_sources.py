@@ -9,7 +9,7 @@ region 2.
 import re
 from collections.abc import Iterator, Sequence
 
-from arm_ext.ethosu.payload import MemoryArea, Payload, Tensor
+from arm_ext.ethosu.payload import MemoryArea, Payload, PayloadTensor
 
 _ALIGNMENT = 16  # alignment of commands and base addresses in bytes, which the driver checks
 
@@ -114,7 +114,7 @@ def _signature(name: str, payload: Payload) -> str:
     return f"{name}_invoke(struct ethosu_driver *driver, {memories}void *user)"
 
 
-def _table(name: str, role: str, tensors: Sequence[Tensor]) -> Iterator[str]:
+def _table(name: str, role: str, tensors: Sequence[PayloadTensor]) -> Iterator[str]:
     if not tensors:
         return
     yield f"const struct arm_ext_npu_tensor {name}_{role}[{name.upper()}_{role.upper()}] = {{"

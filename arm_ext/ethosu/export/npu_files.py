@@ -6,7 +6,7 @@ import importlib.metadata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from arm_ext.ethosu.ops.common.operators import Tensor
+from arm_ext.ethosu.ops.common.operators import RunTimeTensor
 from arm_ext.ethosu.partition.divider import Offloaded
 from arm_ext.ethosu.partition.offload import Region
 from arm_ext.ethosu.payload import Payload
@@ -82,5 +82,5 @@ def _file(folder: Path, name: str, content: bytes) -> manifest.NpuFile:
     return manifest.NpuFile(path=name, sha256=hashlib.sha256(content).hexdigest())
 
 
-def _tensor(tensor: Tensor) -> manifest.Tensor:
+def _tensor(tensor: RunTimeTensor) -> manifest.Tensor:
     return manifest.Tensor(name=tensor.name, shape=list(tensor.shape), dtype=tensor.dtype)

@@ -10,7 +10,7 @@ from arm_ext.ethosu.model.memory import Integers, element
 from arm_ext.ethosu.model.output import ofm_shape, per_channel, scale_output, store
 from arm_ext.ethosu.model.registers import Registers
 from arm_ext.ethosu.model.weights import read_scales, read_weights
-from arm_ext.ethosu.model.window import Window, read_input, read_window
+from arm_ext.ethosu.model.window import SlidingWindow, read_input, read_window
 
 _RESET, _KEEP, _IFM2 = 0, 1, 2  # what U85's accumulators begin with
 _U55_BITS = (32, 40)  # accumulator widths by NPU_SET_ACC_FORMAT
@@ -50,14 +50,14 @@ def depthwise(machine: Machine) -> None:
     accumulate(machine, total)
 
 
-def _input(machine: Machine, depth: int) -> Window:
+def _input(machine: Machine, depth: int) -> SlidingWindow:
     dtype, _ = element(machine.registers, "ifm")
     if dtype.itemsize > _WIDEST:
         raise StreamError(f"a convolution's input is {dtype}")
     return read_window(machine, depth)
 
 
-def _depthwise_sum(window: Window, taps: Integers) -> Integers:
+def _depthwise_sum(window: SlidingWindow, taps: Integers) -> Integers:
     total = np.zeros((*window.steps, taps.shape[2]), np.int64)
     for y, x, tap in window.taps(window.padded()):
         total += tap * taps[y, x]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from arm_ext.ethosu.model.errors import StreamError
 from arm_ext.ethosu.model.machine import Machine
-from arm_ext.ethosu.model.memory import Memory
+from arm_ext.ethosu.model.memory import PayloadMemory
 from arm_ext.ethosu.model.registers import Registers
 
 _UNIT = 16  # bytes that U55, and the NPU's own memory, are written in
@@ -38,7 +38,7 @@ def dma(machine: Machine) -> None:
 
 
 def _rows(
-    memory: Memory, registers: Registers, start: int, stop: int, length: int
+    memory: PayloadMemory, registers: Registers, start: int, stop: int, length: int
 ) -> Iterator[tuple[int, int]]:
     """Yield the source and destination of each run of `length` bytes."""
     u85 = registers.family == "u85"
@@ -78,7 +78,7 @@ def _dma_strides(
     return (from0, registers.stride("dma0_src_stride1")), (to0, registers.stride("dma0_dst_stride1"))
 
 
-def _dma_indices(memory: Memory, registers: Registers, count: int, row: int) -> NDArray[np.int32]:
+def _dma_indices(memory: PayloadMemory, registers: Registers, count: int, row: int) -> NDArray[np.int32]:
     """Return one row of the indices that a gather or scatter follows.
 
     Raises:

@@ -17,12 +17,12 @@ from arm_ext.ethosu.model.dma import dma
 from arm_ext.ethosu.model.elementwise import elementwise
 from arm_ext.ethosu.model.errors import StreamError
 from arm_ext.ethosu.model.machine import Executed, Machine
-from arm_ext.ethosu.model.memory import Memory
+from arm_ext.ethosu.model.memory import PayloadMemory
 from arm_ext.ethosu.model.output import ofm_shape
 from arm_ext.ethosu.model.pooling import pool
 from arm_ext.ethosu.model.resize import resize
 from arm_ext.ethosu.model.stream import ParsedCommand, steps, unwrap
-from arm_ext.ethosu.payload import Payload, Tensor
+from arm_ext.ethosu.payload import Payload, PayloadTensor
 
 Array = NDArray[np.generic]
 
@@ -90,7 +90,7 @@ def run(payload: Payload, inputs: Sequence[Array], trace: list[Executed] | None 
     return [_output(machine.memory, tensor) for tensor in payload.outputs]
 
 
-def _bytes_of(tensor: Tensor, value: Array) -> NDArray[np.uint8]:
+def _bytes_of(tensor: PayloadTensor, value: Array) -> NDArray[np.uint8]:
     if value.dtype != np.dtype(tensor.dtype) or value.shape != tensor.shape:
         raise ValueError(
             f"input {tensor.name!r} is {value.dtype}{list(value.shape)}, "
@@ -99,6 +99,6 @@ def _bytes_of(tensor: Tensor, value: Array) -> NDArray[np.uint8]:
     return np.frombuffer(value.tobytes(), np.uint8)
 
 
-def _output(memory: Memory, tensor: Tensor) -> Array:
+def _output(memory: PayloadMemory, tensor: PayloadTensor) -> Array:
     raw = memory.area(tensor.region, tensor.offset, tensor.size)
     return np.frombuffer(raw.tobytes(), np.dtype(tensor.dtype)).reshape(tensor.shape)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from arm_ext.ethosu.model.memory import Integers, Memory
+from arm_ext.ethosu.model.memory import Integers, PayloadMemory
 from arm_ext.ethosu.model.registers import Registers
 from arm_ext.ethosu.model.weights import Scales
 from arm_ext.ethosu.payload import Payload
@@ -49,7 +49,7 @@ class Machine:
     def __init__(self, payload: Payload) -> None:
         """Set the state after a reset, with the weights loaded."""
         self.npu: Accelerator = payload.npu
-        self.memory = Memory(payload)
+        self.memory = PayloadMemory(payload)
         self.registers = Registers(payload.npu.family)
         self.running = Executed(0, "", 0)
         self.accumulators: Integers | None = None

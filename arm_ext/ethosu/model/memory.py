@@ -19,7 +19,7 @@ NHWC, NHCWB16 = 0, 1
 _FILL = 0xA5  # of memory that nothing has written; a read of it shows in the result
 
 
-class Memory:
+class PayloadMemory:
     """The regions of a payload, and the memory that holds look-up tables.
 
     Attributes:
@@ -132,7 +132,7 @@ class FeatureMap:
         )
         return cls(region, shape, dtype, layout, bases, width0, height0, height1, strides, zero_point)  # type: ignore[arg-type]
 
-    def read(self, memory: Memory) -> Integers:
+    def read(self, memory: PayloadMemory) -> Integers:
         """Read the elements, height x width x channels."""
         views = list(self._views(memory, write=False))  # before the array is made: a size may be nonsense
         out = np.empty(self.shape, np.int64)
@@ -140,13 +140,13 @@ class FeatureMap:
             out[where] = view
         return out
 
-    def write(self, memory: Memory, values: Integers) -> None:
+    def write(self, memory: PayloadMemory, values: Integers) -> None:
         """Store the low bits of each element."""
         for where, view in self._views(memory, write=True):
             view[...] = values[where].astype(self.dtype)
 
     def _views(
-        self, memory: Memory, *, write: bool
+        self, memory: PayloadMemory, *, write: bool
     ) -> Iterator[tuple[tuple[slice, slice, slice], NDArray[np.generic]]]:
         """Yield each part of the feature map with a view of its memory."""
         for rows, columns, base in self._tiles():

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from arm_ext.ethosu.model.errors import StreamError
 from arm_ext.ethosu.model.machine import Machine
-from arm_ext.ethosu.model.memory import FeatureMap, Integers, Memory, element
+from arm_ext.ethosu.model.memory import FeatureMap, Integers, PayloadMemory, element
 from arm_ext.ethosu.model.registers import Registers, signed
 from arm_ext.ethosu.model.scaling import U55_ROUNDING, U85_OFM_ROUNDING, Rounding, rescale
 from arm_ext.ethosu.model.weights import Scales
@@ -99,7 +99,9 @@ def _clamp(registers: Registers, values: Integers, dtype: np.dtype[np.generic]) 
     return np.clip(values, low, high)
 
 
-def _look_up(memory: Memory, registers: Registers, values: Integers, dtype: np.dtype[np.generic]) -> Integers:
+def _look_up(
+    memory: PayloadMemory, registers: Registers, values: Integers, dtype: np.dtype[np.generic]
+) -> Integers:
     function = registers.get("activation", "function")
     if function == 0:
         return values

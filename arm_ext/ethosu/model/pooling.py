@@ -11,7 +11,7 @@ from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import Integers
 from arm_ext.ethosu.model.output import ofm_rounding, ofm_shape, scale_output, store
 from arm_ext.ethosu.model.scaling import rescale
-from arm_ext.ethosu.model.window import Window, read_window
+from arm_ext.ethosu.model.window import SlidingWindow, read_window
 
 _MAX, _AVERAGE, _REDUCE_SUM, _SUM, _NONE, _MIN, _ARGMAX_X, _ARGMAX_Y = range(8)
 _FAR = 1 << 62  # beyond every value
@@ -42,16 +42,16 @@ def pool(machine: Machine) -> None:
         _positions(machine, window)
 
 
-def _sum(window: Window) -> Integers:
+def _sum(window: SlidingWindow) -> Integers:
     return functools.reduce(np.add, (tap for *_, tap in window.taps(window.padded())))
 
 
-def _extreme(window: Window, sign: int) -> Integers:
+def _extreme(window: SlidingWindow, sign: int) -> Integers:
     taps = (tap for *_, tap in window.taps(window.padded(-sign * _FAR)))
     return functools.reduce(np.maximum if sign > 0 else np.minimum, taps)
 
 
-def _positions(machine: Machine, window: Window) -> None:
+def _positions(machine: Machine, window: SlidingWindow) -> None:
     """Compute the position of the first maximum of each window, in the bits above the 16 of the maximum itself."""
     _, width = window.kernel.size
     best: Integers = np.full((*window.steps, window.values.shape[2]), -_FAR)
@@ -62,7 +62,7 @@ def _positions(machine: Machine, window: Window) -> None:
     accumulate(machine, found << _VALUE_BITS | best & (1 << _VALUE_BITS) - 1)
 
 
-def _average(machine: Machine, window: Window) -> None:
+def _average(machine: Machine, window: SlidingWindow) -> None:
     """Return an average: by NPU_SET_OFM_SCALE (U55 and U65 without padding), else over the inputs inside the window.
 
     The division is a multiplication by a reciprocal, TOSA's `reciprocal_scale`.

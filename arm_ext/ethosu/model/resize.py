@@ -19,7 +19,7 @@ _FRACTION_SHIFT = 16  # sums come with this many bits more than the fractions ma
 
 
 @dataclass(frozen=True)
-class _Axis:
+class _AxisSamples:
     """Samples along one axis: the element before each, the distance from it in units of 1 / scale, the next element."""
 
     before: Integers
@@ -28,7 +28,7 @@ class _Axis:
     scale: int
 
     @classmethod
-    def of(cls, registers: Registers, axis: str, samples: int, extent: int) -> "_Axis":
+    def of(cls, registers: Registers, axis: str, samples: int, extent: int) -> "_AxisSamples":
         scale = registers.get(f"resize_{axis}_scale_n_m1") + 1
         step = registers.get(f"resize_{axis}", "one_int") * scale + registers.get(f"resize_{axis}", "one_mod")
         offset = signed(registers.get(f"resize_{axis}_offset"), _OFFSET_BITS)
@@ -49,8 +49,8 @@ def resize(machine: Machine) -> None:
     rows, columns, depth = ofm_shape(registers)
     shape = registers.size("kernel_height"), registers.size("kernel_width"), depth
     values = read_input(machine, "ifm", shape)
-    y = _Axis.of(registers, "y", rows, shape[0])
-    x = _Axis.of(registers, "x", columns, shape[1])
+    y = _AxisSamples.of(registers, "y", rows, shape[0])
+    x = _AxisSamples.of(registers, "x", columns, shape[1])
     if mode == _BILINEAR:
         sampled = _bilinear(values, y, x)
     elif mode == _NEAREST:
@@ -63,7 +63,7 @@ def resize(machine: Machine) -> None:
     store(machine, rescale(sampled << _FRACTION_SHIFT, scale, shift, ofm_rounding(registers)))
 
 
-def _bilinear(values: Integers, y: _Axis, x: _Axis) -> Integers:
+def _bilinear(values: Integers, y: _AxisSamples, x: _AxisSamples) -> Integers:
     down, across = y.fraction[:, None, None], x.fraction[:, None]
     above, below = values[y.before], values[y.after]
     above = above[:, x.before] * x.scale + (above[:, x.after] - above[:, x.before]) * across

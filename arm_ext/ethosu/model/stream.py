@@ -29,7 +29,7 @@ _NUMBER_MASK, _KIND_SHIFT, _RESERVED_MASK = 0x3FF, 14, 0x3C00
 
 
 @dataclass(frozen=True)
-class Stream:
+class CommandStream:
     """A command stream without its container.
 
     Attributes:
@@ -58,7 +58,7 @@ class ParsedCommand:
     value: int
 
 
-def unwrap(container: bytes) -> Stream:
+def unwrap(container: bytes) -> CommandStream:
     """Return the command stream in a container.
 
     Raises:
@@ -74,7 +74,7 @@ def unwrap(container: bytes) -> Stream:
     raise StreamError(f"the command container begins with {container[:4]!r}, neither COP1 nor COP2")
 
 
-def _unwrap1(container: bytes) -> Stream:
+def _unwrap1(container: bytes) -> CommandStream:
     words = _words(container)
     config = arch = 0
     at = 1
@@ -87,12 +87,14 @@ def _unwrap1(container: bytes) -> Stream:
         elif kind == _NOP:
             at += 1
         elif kind == _STREAM:
-            return Stream(_exactly(words[at + 1 :], (action & 0xFF00) << 8 | action >> 16), config, arch)
+            return CommandStream(
+                _exactly(words[at + 1 :], (action & 0xFF00) << 8 | action >> 16), config, arch
+            )
         else:
             raise StreamError(f"driver action {kind} of COP1 is unknown")
 
 
-def _unwrap2(container: bytes) -> Stream:
+def _unwrap2(container: bytes) -> CommandStream:
     _, version, length = _COP2_HEADER.unpack_from(container)
     if length != len(container) - 16:
         raise StreamError(f"COP2 states {length} bytes after its header, there are {len(container) - 16}")
@@ -103,7 +105,7 @@ def _unwrap2(container: bytes) -> Stream:
     if magic != b"VEUM" or version != 1:
         raise StreamError(f"COP2 version {version:#x} with metadata {magic!r} is unknown")
     words = _words(container[28 + metadata :])
-    return Stream(_exactly(words, (size - 4 - metadata) // 4), config, arch)
+    return CommandStream(_exactly(words, (size - 4 - metadata) // 4), config, arch)
 
 
 def _words(data: bytes) -> NDArray[np.uint32]:
@@ -118,7 +120,7 @@ def _exactly(words: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
     return words
 
 
-def steps(stream: Stream, family: Family) -> Iterator[ParsedCommand]:
+def steps(stream: CommandStream, family: Family) -> Iterator[ParsedCommand]:
     """Yield the commands in order, op_stop included.
 
     Raises:

@@ -19,7 +19,7 @@ from arm_ext.ethosu.model.brick_order import (
 )
 from arm_ext.ethosu.model.errors import StreamError
 from arm_ext.ethosu.model.fast_code import decode_fast
-from arm_ext.ethosu.model.memory import Integers, Memory, element
+from arm_ext.ethosu.model.memory import Integers, PayloadMemory, element
 from arm_ext.ethosu.model.registers import Registers
 from arm_ext.target.npu import Accelerator
 
@@ -32,7 +32,7 @@ _UBLOCK_LANES = 8
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelGeometry:
     """A kernel's size in elements, dilation and stride; each y, x."""
 
     size: tuple[int, int]
@@ -40,7 +40,7 @@ class Kernel:
     stride: tuple[int, int]
 
     @classmethod
-    def of(cls, registers: Registers) -> "Kernel":
+    def of(cls, registers: Registers) -> "KernelGeometry":
         """Return the kernel that the registers describe."""
 
         def bit(name: str) -> int:
@@ -68,7 +68,7 @@ class Scales:
 
 
 def read_weights(
-    memory: Memory,
+    memory: PayloadMemory,
     registers: Registers,
     npu: Accelerator,
     operation: Literal["conv", "depthwise"],
@@ -84,7 +84,7 @@ def read_weights(
 
 
 def _read_weights(
-    memory: Memory, registers: Registers, npu: Accelerator, operation: str, ifm_depth: int
+    memory: PayloadMemory, registers: Registers, npu: Accelerator, operation: str, ifm_depth: int
 ) -> NDArray[np.int16]:
     if registers.get("kernel_stride", "split4"):
         raise StreamError("kernels split into 4 x 4 are not modelled; Vela splits into 8 x 8")
@@ -103,7 +103,7 @@ def _read_weights(
 
 
 def _volume(registers: Registers, npu: Accelerator, operation: str, ifm_depth: int) -> Volume:
-    kernel = Kernel.of(registers)
+    kernel = KernelGeometry.of(registers)
     part = registers.get("kernel_stride", "part_kernel")
     traversal: Traversal = (
         "depthwise" if operation == "depthwise" else "part_kernel" if part else "depth_first"
@@ -136,7 +136,7 @@ def _ofm_ublock(registers: Registers, npu: Accelerator) -> int:
     return npu.macs // _UBLOCK_LANES // _UBLOCK_AREA[number]
 
 
-def _stream(memory: Memory, registers: Registers, stream: int) -> bytes:
+def _stream(memory: PayloadMemory, registers: Registers, stream: int) -> bytes:
     name = f"weight{stream or ''}"
     length = registers.get(f"{name}_length")
     base = registers.address(f"{name}_base") if length else 0
@@ -150,7 +150,7 @@ def _place(weights: NDArray[np.int16], order: Positions, numbers: NDArray[np.int
     weights[order[real]] = numbers[real]
 
 
-def read_scales(memory: Memory, registers: Registers, npu: Accelerator) -> Scales:
+def read_scales(memory: PayloadMemory, registers: Registers, npu: Accelerator) -> Scales:
     """Return bias, multiplier and shift of each output channel.
 
     10 bytes a channel. U55 and U65: bias 40 bits, multiplier 32, shift 6; of two cores one has the even channels, the
@@ -161,7 +161,7 @@ def read_scales(memory: Memory, registers: Registers, npu: Accelerator) -> Scale
         return _read_scales(memory, registers, npu)
 
 
-def _read_scales(memory: Memory, registers: Registers, npu: Accelerator) -> Scales:
+def _read_scales(memory: PayloadMemory, registers: Registers, npu: Accelerator) -> Scales:
     depth = registers.size("ofm_depth")
     granule = max(_ofm_ublock(registers, npu), _SCALE_GRANULE) if npu.family == "u85" else 1
     records = np.zeros((depth, _SCALE_BYTES), np.uint8)

@@ -14,14 +14,14 @@ from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import FeatureMap, Integers, element
 from arm_ext.ethosu.model.output import ofm_shape
 from arm_ext.ethosu.model.registers import Input, Registers
-from arm_ext.ethosu.model.weights import Kernel
+from arm_ext.ethosu.model.weights import KernelGeometry
 
 _NEAREST, _ZEROS = 1, 2
 _CHAINED = 2
 
 
 @dataclass(frozen=True)
-class Window:
+class SlidingWindow:
     """An upscaled input without padding, with the kernel that moves over it.
 
     Attributes:
@@ -32,7 +32,7 @@ class Window:
     """
 
     values: Integers
-    kernel: Kernel
+    kernel: KernelGeometry
     padding: tuple[int, int]
     steps: tuple[int, int]
 
@@ -62,11 +62,13 @@ class Window:
 
     def coverage(self) -> Integers:
         """Return the number of kernel elements that read input and not padding, height x width x 1."""
-        ones = Window(np.ones((*self.values.shape[:2], 1), np.int64), self.kernel, self.padding, self.steps)
+        ones = SlidingWindow(
+            np.ones((*self.values.shape[:2], 1), np.int64), self.kernel, self.padding, self.steps
+        )
         return functools.reduce(np.add, (tap for *_, tap in ones.taps(ones.padded())))
 
 
-def read_window(machine: Machine, depth: int) -> Window:
+def read_window(machine: Machine, depth: int) -> SlidingWindow:
     """Return the input of a convolution or pooling, with the window that moves over it.
 
     The registers give no height and width of an input; they follow from the output's, the kernel's and the padding.
@@ -76,7 +78,7 @@ def read_window(machine: Machine, depth: int) -> Window:
         depth: Channels of the input.
     """
     registers = machine.registers
-    kernel = Kernel.of(registers)
+    kernel = KernelGeometry.of(registers)
     rows, columns, _ = ofm_shape(registers)
     pad = [registers.get(f"ifm_pad_{side}") for side in ("top", "left", "bottom", "right")]
     height = (rows - 1) * kernel.stride[0] + kernel.extent[0] - pad[0] - pad[2]
@@ -94,7 +96,7 @@ def read_window(machine: Machine, depth: int) -> Window:
         spread = np.zeros((height, width, depth), np.int64)
         spread[::factor, ::factor] = values
         values = spread
-    return Window(values, kernel, (pad[0], pad[1]), (rows, columns))
+    return SlidingWindow(values, kernel, (pad[0], pad[1]), (rows, columns))
 
 
 def read_input(machine: Machine, name: Input, shape: tuple[int, int, int]) -> Integers:

@@ -21,10 +21,10 @@ from arm_ext.ethosu.ops.common.constraint import (
     input_dtypes,
 )
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax, operator_of
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Reader, axis_of, name_of
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, looked_up, reshaped
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 _KINDS = ("argmax", "argmin")
 
@@ -39,7 +39,7 @@ class Index(Attributes):
 
     axis: int
 
-    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+    def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
         """Return the tensor that is searched; the output holds indices, which are not quantised."""
         return inputs[:1]
 
@@ -87,7 +87,7 @@ _CONSTRAINTS: tuple[Constraint[Index], ...] = (
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Index], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Index], data: TosaTensor) -> TosaTensor:
     """Emit ARGMAX."""
     axis = operator.attributes.axis
     if operator.kind == "argmin":

@@ -3,13 +3,13 @@
 
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, TOSA, Constraint, change, dtypes
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_relax
-from arm_ext.ethosu.ops.common.integers import Integers, attributes, cast
+from arm_ext.ethosu.ops.common.integers import IntegerOperands, attributes, cast
 from arm_ext.ethosu.ops.common.operators import Operator
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 _WIDENING = (("int8", "int16"), ("int8", "int32"), ("int16", "int32"))
 
-_CONSTRAINTS: tuple[Constraint[Integers], ...] = (
+_CONSTRAINTS: tuple[Constraint[IntegerOperands], ...] = (
     Constraint(
         "TOSA has no cast between these types", "bool, int8, int16 or int32", dtypes,
         lambda found: set(found) <= {"bool", "int8", "int16", "int32"}, "another type", TOSA,
@@ -21,12 +21,12 @@ _CONSTRAINTS: tuple[Constraint[Integers], ...] = (
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Integers], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[IntegerOperands], data: TosaTensor) -> TosaTensor:
     """Emit CAST."""
     return cast(graph, data, operator.output.dtype)
 
 
-OPERATION: Operation[Integers] = Operation(
+OPERATION: Operation[IntegerOperands] = Operation(
     kinds=("astype",),
     patterns={"astype": of_relax("astype", attributes)},
     constraints=_CONSTRAINTS,

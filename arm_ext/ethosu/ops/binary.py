@@ -14,12 +14,12 @@ from tvm.ir import Expr, GenericConst
 
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.rescaling import JOINED, scale_named
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, of_rank, rescale
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale, fits
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
+from schedules.numerics.tosa import RescaleFactor, fits
 from schedules.numerics.tosa import rescale as rescaled
 from schedules.numerics.tosa.binary import Term
 
@@ -39,7 +39,7 @@ class Binary(Attributes):
 
     a: Term
     b: Term
-    y: Scale
+    y: RescaleFactor
     zero_point: int
     low: int
     high: int
@@ -49,14 +49,16 @@ class Binary(Attributes):
         """The operands that are computed at run time."""
         return [term for term in (self.a, self.b) if term.constant is None]
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return the run-time tensors and the result, each with its zero point."""
         terms = zip(inputs, self.run_time, strict=True)
         return ((output, self.zero_point), *((tensor, term.zero_point) for tensor, term in terms))
 
 
 @dataclass(frozen=True)
-class _Form:
+class _TosaForm:
     """The TOSA operator for a binary operator.
 
     Attributes:
@@ -70,12 +72,12 @@ class _Form:
     attributes: tuple[Any, ...] = ()
 
 
-_FORMS: Mapping[str, _Form] = {
-    "add": _Form(ts.Op.ADD, np.add),
-    "subtract": _Form(ts.Op.SUB, np.subtract),
-    "multiply": _Form(ts.Op.MUL, np.multiply),
-    "maximum": _Form(ts.Op.MAXIMUM, np.maximum, (IGNORE_NAN,)),
-    "minimum": _Form(ts.Op.MINIMUM, np.minimum, (IGNORE_NAN,)),
+_FORMS: Mapping[str, _TosaForm] = {
+    "add": _TosaForm(ts.Op.ADD, np.add),
+    "subtract": _TosaForm(ts.Op.SUB, np.subtract),
+    "multiply": _TosaForm(ts.Op.MUL, np.multiply),
+    "maximum": _TosaForm(ts.Op.MAXIMUM, np.maximum, (IGNORE_NAN,)),
+    "minimum": _TosaForm(ts.Op.MINIMUM, np.minimum, (IGNORE_NAN,)),
 }
 
 
@@ -119,7 +121,7 @@ _TERMS: Constraint[Binary] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Binary], *data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Binary], *data: TosaTensor) -> TosaTensor:
     """Emit RESCALE of each operand, the operator on int32, and RESCALE of the result."""
     given, out, runtime = operator.attributes, operator.output, list(data)
     operands = []

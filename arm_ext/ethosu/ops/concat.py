@@ -9,7 +9,7 @@ from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.reading import Array, Reader, constants
 from arm_ext.ethosu.tosa.common import joined
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ def _attributes(call: Call, _: Reader) -> Concat:
     return Concat(axis=axis % len(call.ty.shape), parts=constants(list(call.args[0].fields)))
 
 
-def emit(graph: TosaGraph, operator: Operator[Concat], *data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Concat], *data: TosaTensor) -> TosaTensor:
     """Emit CONCAT."""
     given, runtime = operator.attributes, list(data)
     parts = [runtime.pop(0) if part is None else graph.constant(part) for part in given.parts]

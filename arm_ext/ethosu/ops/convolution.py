@@ -26,15 +26,15 @@ from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Array, Reader, integers, reach_of, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_WEIGHTED,
-    Requantization,
-    Sum,
+    AccumulatorRescale,
+    PendingSum,
     Weighted,
     of_channels,
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import MAX_STRIDE, Window, over_images
 from arm_ext.ethosu.tosa.common import joined, sliced
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Convolution(Weighted, Convolved):
     """Attributes of a convolution with weights [O, KH, KW, I], or [O, KD, KH, KW, I]."""
 
 
-def parse(call: Call, reader: Reader) -> Sum | None:
+def parse(call: Call, reader: Reader) -> PendingSum | None:
     """Parse a convolution with two or three spatial axes, NCHW or NHWC, together with the pad that it reads."""
     attrs, (data, weight) = call.attrs, call.args
     layout = layout_of(call)
@@ -60,7 +60,7 @@ def parse(call: Call, reader: Reader) -> Sum | None:
     groups, channels = int(attrs.groups), shape_of(data)[layout.index("C")]
     window = Window(w.shape[1:-1], tuple(integers(attrs.strides)), tuple(integers(attrs.dilation)), padding)
 
-    def attributes(requantization: Requantization) -> Convolution:
+    def attributes(requantization: AccumulatorRescale) -> Convolution:
         return Convolution(
             weight=w,
             window=window,
@@ -70,7 +70,7 @@ def parse(call: Call, reader: Reader) -> Sum | None:
             requantization=requantization,
         )
 
-    return Sum(
+    return PendingSum(
         kind=_kind(w.ndim, groups, channels, w.shape[0]),
         inputs=(data,),
         attributes=attributes,
@@ -143,13 +143,13 @@ _BLIND_TAPS: Constraint[Convolution] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor) -> TosaTensor:
     """Emit one CONV2D per group."""
     padding = operator.attributes.window.padding
     return over_images(graph, data, padding, lambda image: _emit_groups(graph, operator, image))
 
 
-def _emit_groups(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
+def _emit_groups(graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor) -> TosaTensor:
     given = operator.attributes
     weight, groups = given.weight, given.groups
     multiplier = of_channels(given.requantization.multiplier, weight.shape[0])
@@ -166,13 +166,13 @@ def _emit_groups(graph: TosaGraph, operator: Operator[Convolution], data: Value)
     return joined(graph, parts, 3)
 
 
-def emit_depthwise(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
+def emit_depthwise(graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor) -> TosaTensor:
     """Emit DEPTHWISE_CONV2D of any channel multiplier, once per area of outputs that share a RESCALE multiplier."""
     padding = operator.attributes.window.padding
     return over_images(graph, data, padding, lambda image: _by_area(graph, operator, image, _emit_depthwise))
 
 
-def _emit_depthwise(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
+def _emit_depthwise(graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor) -> TosaTensor:
     given, own = operator.attributes, operator.attributes.requantization
     channels = data.shape[3]
     out, rows, columns, _ = given.weight.shape
@@ -182,10 +182,12 @@ def _emit_depthwise(graph: TosaGraph, operator: Operator[Convolution], data: Val
     return requantized(graph, acc, own, operator.output.dtype, of_channels(own.multiplier, out))
 
 
-_Emitter = Callable[[TosaGraph, Operator[Convolution], Value], Value]
+_Emitter = Callable[[TosaGraph, Operator[Convolution], TosaTensor], TosaTensor]
 
 
-def _by_area(graph: TosaGraph, operator: Operator[Convolution], data: Value, emitter: _Emitter) -> Value:
+def _by_area(
+    graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor, emitter: _Emitter
+) -> TosaTensor:
     """Emit an operator for each area of outputs that share a multiplier, and concatenate the results."""
     multiplier = operator.attributes.requantization.multiplier
     if not (multiplier.ndim == 4 and multiplier.shape[0] == multiplier.shape[3] == 1 < multiplier.size):
@@ -210,8 +212,8 @@ def _spans(lines: Array) -> list[tuple[int, int]]:
 
 
 def _area(
-    graph: TosaGraph, operator: Operator[Convolution], data: Value, spans: Sequence[tuple[int, int]]
-) -> tuple[Operator[Convolution], Value]:
+    graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor, spans: Sequence[tuple[int, int]]
+) -> tuple[Operator[Convolution], TosaTensor]:
     """Return the operator and the data of the area of outputs in these rows and columns."""
     given, window = operator.attributes, operator.attributes.window
     start, size, before, after = [0] * 4, list(data.shape), [], []

@@ -15,7 +15,7 @@ from arm_ext.ethosu.ops.common.sums import OF_WEIGHTED, accumulators, of_channel
 from arm_ext.ethosu.ops.common.windows import Window
 from arm_ext.ethosu.ops.convolution import Convolution
 from arm_ext.ethosu.tosa.common import reshaped
-from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, TosaTensor
 
 
 def is_flat(operator: Operator[Convolution]) -> bool:
@@ -30,12 +30,12 @@ _FLAT: Constraint[Convolution] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor) -> TosaTensor:
     """Emit CONV2D for each image of the volume if the kernel has depth 1, else CONV3D of one group."""
     return _emit_images(graph, operator, data) if is_flat(operator) else _emit_volume(graph, operator, data)
 
 
-def _emit_images(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
+def _emit_images(graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor) -> TosaTensor:
     given, (batch, depth, *image) = operator.attributes, data.shape
     _, top, left, _, bottom, right = given.window.padding
     window = Window(
@@ -50,7 +50,7 @@ def _emit_images(graph: TosaGraph, operator: Operator[Convolution], data: Value)
     return reshaped(graph, value, operator.output.shape)
 
 
-def _emit_volume(graph: TosaGraph, operator: Operator[Convolution], data: Value) -> Value:
+def _emit_volume(graph: TosaGraph, operator: Operator[Convolution], data: TosaTensor) -> TosaTensor:
     given, own = operator.attributes, operator.attributes.requantization
     channels = given.weight.shape[0]
     data, _, pads = placed(graph, data, given.window)

@@ -9,7 +9,7 @@ from arm_ext.ethosu.ops.common.contract import Operation, of_relax
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.reading import Reader, axis_of
 from arm_ext.ethosu.tosa.common import reversed_along
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ def _attributes(call: Call, _: Reader) -> Flip:
     return Flip(axis=axis_of(call))
 
 
-def emit(graph: TosaGraph, operator: Operator[Flip], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Flip], data: TosaTensor) -> TosaTensor:
     """Emit REVERSE."""
     return reversed_along(graph, data, operator.attributes.axis)
 

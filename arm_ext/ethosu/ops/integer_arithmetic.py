@@ -24,7 +24,7 @@ from arm_ext.ethosu.ops.common.constraint import EARLIER, OF_U85, SUPPORTED_OPS,
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax, operator_of
 from arm_ext.ethosu.ops.common.integers import (
     WIDE,
-    Integers,
+    IntegerOperands,
     TosaForm,
     emit_form,
     integer_dtypes,
@@ -32,7 +32,7 @@ from arm_ext.ethosu.ops.common.integers import (
 )
 from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Reader, constants, dtype_of, name_of
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 Range = tuple[int, int]
 """Least and greatest value, both included."""
@@ -60,7 +60,7 @@ _BY_ENDS: Mapping[str, Callable[[int, int], int]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arithmetic(Integers):
+class Arithmetic(IntegerOperands):
     """Attributes of integer arithmetic.
 
     Attributes:
@@ -155,9 +155,9 @@ _DEFINED: Constraint[Arithmetic] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Arithmetic], *data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Arithmetic], *data: TosaTensor) -> TosaTensor:
     """Emit the TOSA operator of `_FORMS`, with a shift of 0 for MUL and zero points of 0 for NEGATE."""
-    operands, further = operands_of(graph, operator, data), list[Value]()
+    operands, further = operands_of(graph, operator, data), list[TosaTensor]()
     if operator.kind == "integer_multiply":
         further = [graph.scalar(0, "int8")]
     if operator.kind == "negative":

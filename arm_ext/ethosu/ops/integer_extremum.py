@@ -10,7 +10,7 @@ from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_rel
 from arm_ext.ethosu.ops.common.integers import (
     OF_ANY_WIDTH,
     WIDE,
-    Integers,
+    IntegerOperands,
     TosaForm,
     attributes,
     cast,
@@ -18,7 +18,7 @@ from arm_ext.ethosu.ops.common.integers import (
 )
 from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 _FORMS: Mapping[str, TosaForm] = {
     "integer_maximum": TosaForm(ts.Op.MAXIMUM, (IGNORE_NAN,)),
@@ -26,7 +26,7 @@ _FORMS: Mapping[str, TosaForm] = {
 }
 
 
-def emit(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[IntegerOperands], *data: TosaTensor) -> TosaTensor:
     """Emit CLAMP for a maximum or minimum of int8 or int16 with a constant; MAXIMUM or MINIMUM in int32 otherwise."""
     out, limit = operator.output, _limit(operator)
     if limit is not None and out.dtype != WIDE:
@@ -40,13 +40,13 @@ def emit(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
     return cast(graph, value, out.dtype)
 
 
-def _limit(operator: Operator[Integers]) -> int | None:
+def _limit(operator: Operator[IntegerOperands]) -> int | None:
     """Return the constant operand if it is a scalar."""
     found = [held for held in operator.attributes.operands if held is not None]
     return int(found[0].item()) if found and found[0].size == 1 else None
 
 
-OPERATION: Operation[Integers] = Operation(
+OPERATION: Operation[IntegerOperands] = Operation(
     kinds=tuple(_FORMS),
     patterns={kind.removeprefix("integer_"): of_relax(kind, attributes) for kind in _FORMS},
     constraints=(OF_ANY_WIDTH,),

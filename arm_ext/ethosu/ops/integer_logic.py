@@ -11,7 +11,7 @@ from arm_ext.ethosu.ops.common.integers import (
     OF_ANY_TYPE,
     OF_ANY_WIDTH,
     WIDE,
-    Integers,
+    IntegerOperands,
     TosaForm,
     attributes,
     cast,
@@ -19,7 +19,7 @@ from arm_ext.ethosu.ops.common.integers import (
     operands_of,
 )
 from arm_ext.ethosu.ops.common.operators import Operator
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 _COMPARISONS: Mapping[str, TosaForm] = {
     "equal": TosaForm(ts.Op.EQUAL),
@@ -44,42 +44,42 @@ _BITWISE: Mapping[str, TosaForm] = {
 _FORMS = {**_COMPARISONS, **_LOGICAL, **_BITWISE}
 
 
-def emit(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[IntegerOperands], *data: TosaTensor) -> TosaTensor:
     """Emit the TOSA operator of `_FORMS`."""
     return emit_form(graph, _FORMS[operator.kind], operator, operands_of(graph, operator, data))
 
 
-def emit_comparison(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
+def emit_comparison(graph: TosaGraph, operator: Operator[IntegerOperands], *data: TosaTensor) -> TosaTensor:
     """Emit a comparison of operands cast to int32."""
     operands = [cast(graph, operand, WIDE) for operand in operands_of(graph, operator, data)]
     return emit_form(graph, _FORMS[operator.kind], operator, operands)
 
 
-def emit_where(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
+def emit_where(graph: TosaGraph, operator: Operator[IntegerOperands], *data: TosaTensor) -> TosaTensor:
     """Emit SELECT."""
     out = operator.output
     return graph.add(ts.Op.SELECT, operands_of(graph, operator, data), out.shape, out.dtype)
 
 
-COMPARISONS: Operation[Integers] = Operation(
+COMPARISONS: Operation[IntegerOperands] = Operation(
     kinds=tuple(_COMPARISONS),
     patterns={kind: of_relax(kind, attributes) for kind in _COMPARISONS},
     constraints=(OF_U85, OF_ANY_TYPE),
     emit=emit_comparison,
 )
-LOGICAL: Operation[Integers] = Operation(
+LOGICAL: Operation[IntegerOperands] = Operation(
     kinds=tuple(_LOGICAL),
     patterns={kind: of_relax(kind, attributes) for kind in _LOGICAL},
     constraints=(OF_U85, OF_ANY_TYPE),
     emit=emit,
 )
-BITWISE: Operation[Integers] = Operation(
+BITWISE: Operation[IntegerOperands] = Operation(
     kinds=tuple(_BITWISE),
     patterns={kind: of_relax(kind, attributes) for kind in _BITWISE},
     constraints=(OF_U85, OF_ANY_WIDTH),
     emit=emit,
 )
-WHERE: Operation[Integers] = Operation(
+WHERE: Operation[IntegerOperands] = Operation(
     kinds=("where",),
     patterns={"where": of_relax("where", attributes)},
     constraints=(OF_U85, OF_ANY_TYPE),

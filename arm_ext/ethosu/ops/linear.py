@@ -14,33 +14,33 @@ from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Reader, reach_of, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_WEIGHTED,
-    Requantization,
-    Sum,
+    AccumulatorRescale,
+    PendingSum,
     Weighted,
     of_channels,
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import Window
 from arm_ext.ethosu.tosa.common import reshaped
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear(Weighted):
+class FullyConnected(Weighted):
     """Attributes of a product of data [..., K] and weights [N, K]."""
 
 
-def parse(call: Call, _: Reader) -> Sum | None:
+def parse(call: Call, _: Reader) -> PendingSum | None:
     """Parse a matrix product with a constant matrix [K, N]."""
     data, weight = call.args
     if not isinstance(weight, GenericConst) or len(shape_of(weight)) != 2 or len(shape_of(data)) < 2:
         return None
     w = weight.value.numpy()
 
-    def attributes(requantization: Requantization) -> Linear:
-        return Linear(weight=np.ascontiguousarray(w.T), requantization=requantization)
+    def attributes(requantization: AccumulatorRescale) -> FullyConnected:
+        return FullyConnected(weight=np.ascontiguousarray(w.T), requantization=requantization)
 
-    return Sum(
+    return PendingSum(
         kind="linear",
         inputs=(data,),
         attributes=attributes,
@@ -50,7 +50,7 @@ def parse(call: Call, _: Reader) -> Sum | None:
     )
 
 
-def emit(graph: TosaGraph, operator: Operator[Linear], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[FullyConnected], data: TosaTensor) -> TosaTensor:
     """Emit 1 x 1 CONV2D over the rows of the data as an image [1, rows, 1, K]."""
     given, own = operator.attributes, operator.attributes.requantization
     out, depth = given.weight.shape
@@ -61,7 +61,7 @@ def emit(graph: TosaGraph, operator: Operator[Linear], data: Value) -> Value:
     return reshaped(graph, value, operator.output.shape)
 
 
-OPERATION: Operation[Linear] = Operation(
+OPERATION: Operation[FullyConnected] = Operation(
     kinds=("linear",),
     sums={"matmul": parse},
     constraints=OF_WEIGHTED,

@@ -11,18 +11,18 @@ from tvm.ir import Call
 
 from arm_ext.ethosu.ops.common.constraint import OF_8_BITS, TOSA, Constraint, input_dtypes
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks
-from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Reader, farthest, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_SUMS,
-    Requantization,
-    Sum,
+    AccumulatorRescale,
+    PendingSum,
     SumAttributes,
     accumulators,
     requantized,
 )
 from arm_ext.ethosu.tosa.common import of_rank, reshaped, tiled
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +37,15 @@ class MatMul(SumAttributes):
     a_zero_point: int
     b_zero_point: int
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return both operands and the result, each with its zero point."""
         a, b = inputs
         return (output, self.requantization.zero_point), (a, self.a_zero_point), (b, self.b_zero_point)
 
 
-def parse(call: Call, reader: Reader) -> Sum | None:
+def parse(call: Call, reader: Reader) -> PendingSum | None:
     """Parse the call of the routine `qdq.matmul`, which computes the accumulators."""
     attrs = reader.routine(call)
     assert attrs is not None, call
@@ -51,10 +53,10 @@ def parse(call: Call, reader: Reader) -> Sum | None:
     zeros = (int(attrs["a_zero"]), int(attrs["b_zero"]))
     depth = shape_of(a)[-1]
 
-    def attributes(requantization: Requantization) -> MatMul:
+    def attributes(requantization: AccumulatorRescale) -> MatMul:
         return MatMul(a_zero_point=zeros[0], b_zero_point=zeros[1], requantization=requantization)
 
-    return Sum(
+    return PendingSum(
         kind="matmul",
         inputs=(a, b),
         attributes=attributes,
@@ -70,7 +72,7 @@ _ONE_TYPE: Constraint[MatMul] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[MatMul], a: Value, b: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[MatMul], a: TosaTensor, b: TosaTensor) -> TosaTensor:
     """Emit MATMUL; a broadcast operand is tiled, or, if b is one matrix, all rows of a are multiplied at once."""
     given = operator.attributes
     left, right = _batches(graph, operator.output.shape[:-2], a, b)
@@ -82,7 +84,9 @@ def emit(graph: TosaGraph, operator: Operator[MatMul], a: Value, b: Value) -> Va
     return reshaped(graph, value, operator.output.shape)
 
 
-def _batches(graph: TosaGraph, leading: Sequence[int], a: Value, b: Value) -> tuple[Value, Value]:
+def _batches(
+    graph: TosaGraph, leading: Sequence[int], a: TosaTensor, b: TosaTensor
+) -> tuple[TosaTensor, TosaTensor]:
     """Return both operands reshaped to rank 3 with equal batch sizes."""
     if math.prod(b.shape[:-2]) == 1:
         rows = reshaped(graph, a, (1, math.prod(a.shape[:-1]), a.shape[-1]))

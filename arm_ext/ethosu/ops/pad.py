@@ -9,7 +9,7 @@ from tvm.ir import Call
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.reading import Reader, integers
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ def _attributes(call: Call, _: Reader) -> Pad:
     return Pad(widths=tuple(integers(attrs.pad_width)), value=int(attrs.pad_value), mode=str(attrs.pad_mode))
 
 
-def emit(graph: TosaGraph, operator: Operator[Pad], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Pad], data: TosaTensor) -> TosaTensor:
     """Emit PAD.
 
     Raises:

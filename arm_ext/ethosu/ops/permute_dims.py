@@ -9,7 +9,7 @@ from tvm.ir import Call
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.reading import Reader, integers, shape_of
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ def _attributes(call: Call, _: Reader) -> Permutation:
     return Permutation(axes=tuple(range(rank)[::-1] if axes is None else (a % rank for a in integers(axes))))
 
 
-def emit(graph: TosaGraph, operator: Operator[Permutation], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Permutation], data: TosaTensor) -> TosaTensor:
     """Emit TRANSPOSE."""
     order = list(operator.attributes.axes)
     return graph.add(ts.Op.TRANSPOSE, [data], operator.output.shape, data.dtype, order)

@@ -24,12 +24,12 @@ from arm_ext.ethosu.ops.common.constraint import (
     change,
 )
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
-from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array, Reader, integers
-from arm_ext.ethosu.ops.common.sums import Requantization, Sum, SumAttributes
+from arm_ext.ethosu.ops.common.sums import AccumulatorRescale, PendingSum, SumAttributes
 from arm_ext.ethosu.ops.common.windows import MAX_STRIDE, Window, Windowed, of_windows, over_images
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, reshaped, sliced, unsliced
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 from schedules.numerics.tosa.requantize import divisors
 
 MAX_ROWS, MAX_AREA = 256, 1 << 16
@@ -60,12 +60,14 @@ class AveragePool(Pool, SumAttributes):
 
     input_zero_point: int
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return the data with its zero point, and the result with its own."""
         return (inputs[0], self.input_zero_point), (output, self.requantization.zero_point)
 
 
-def average_of(total: Sum, bias: Array, multiplier: Array) -> Sum:
+def average_of(total: PendingSum, bias: Array, multiplier: Array) -> PendingSum:
     """Return a sum as an average pool if its requantisation makes it one, else the sum itself.
 
     Args:
@@ -78,7 +80,7 @@ def average_of(total: Sum, bias: Array, multiplier: Array) -> Sum:
         return total
     zero, first = -int(bias.flat[0]) // math.prod(window.kernel), total.channels_first
 
-    def attributes(requantization: Requantization) -> AveragePool:
+    def attributes(requantization: AccumulatorRescale) -> AveragePool:
         return AveragePool(
             window=window, input_zero_point=zero, channels_first=first, requantization=requantization
         )
@@ -150,11 +152,11 @@ _UNDILATED: Constraint[Pool] = Constraint(
 )  # fmt: skip
 
 
-def emit_maximum(graph: TosaGraph, operator: Operator[Pool], data: Value) -> Value:
+def emit_maximum(graph: TosaGraph, operator: Operator[Pool], data: TosaTensor) -> TosaTensor:
     """Emit MAX_POOL2D."""
     window = operator.attributes.window
 
-    def pooled(images: Value) -> Value:
+    def pooled(images: TosaTensor) -> TosaTensor:
         out = (images.shape[0], *operator.output.shape[1:])
         kept, padding = _windows(graph, images, out[1:3], window)
         kernel, strides = list(window.kernel), list(window.strides)
@@ -163,13 +165,13 @@ def emit_maximum(graph: TosaGraph, operator: Operator[Pool], data: Value) -> Val
     return over_images(graph, data, window.padding, pooled)
 
 
-def emit_average(graph: TosaGraph, operator: Operator[AveragePool], data: Value) -> Value:
+def emit_average(graph: TosaGraph, operator: Operator[AveragePool], data: TosaTensor) -> TosaTensor:
     """Emit AVG_POOL2D."""
     padding = operator.attributes.window.padding
     return over_images(graph, data, padding, lambda images: _average(graph, operator, images))
 
 
-def _average(graph: TosaGraph, operator: Operator[AveragePool], data: Value) -> Value:
+def _average(graph: TosaGraph, operator: Operator[AveragePool], data: TosaTensor) -> TosaTensor:
     given, own = operator.attributes, operator.attributes.requantization
     window = given.window
     out = tuple(
@@ -186,7 +188,9 @@ def _average(graph: TosaGraph, operator: Operator[AveragePool], data: Value) -> 
     return reshaped(graph, clipped, (data.shape[0], *operator.output.shape[1:]))
 
 
-def _windows(graph: TosaGraph, data: Value, out: Sequence[int], window: Window) -> tuple[Value, list[int]]:
+def _windows(
+    graph: TosaGraph, data: TosaTensor, out: Sequence[int], window: Window
+) -> tuple[TosaTensor, list[int]]:
     """Return the data without trailing rows and columns that no window reaches, and the padding in TOSA's order."""
     size, padding = list(data.shape), []
     for axis in (0, 1):

@@ -16,10 +16,10 @@ from arm_ext.ethosu.ops.common.constraint import (
     input_dtypes,
 )
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Reader, integers, shape_of
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, reshaped
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Reduction(Attributes):
 
     axes: tuple[int, ...]
 
-    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+    def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
         """Return both tensors, unless they are bools."""
         return () if output.dtype == "bool" else (*inputs, output)
 
@@ -52,7 +52,7 @@ _OF_INTEGERS: Constraint[Reduction] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Reduction], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Reduction], data: TosaTensor) -> TosaTensor:
     """Emit one reduction per axis."""
     greatest, truths = operator.kind == "max", data.dtype == "bool"
     of_integers = ts.Op.REDUCE_MAX if greatest else ts.Op.REDUCE_MIN

@@ -15,8 +15,8 @@ from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Reader, farthest, integers, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_SUMS,
-    Requantization,
-    Sum,
+    AccumulatorRescale,
+    PendingSum,
     SumAttributes,
     accumulators,
     of_channels,
@@ -24,7 +24,7 @@ from arm_ext.ethosu.ops.common.sums import (
 )
 from arm_ext.ethosu.ops.common.windows import Window
 from arm_ext.ethosu.tosa.common import reshaped, widened
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class ReduceSum(SumAttributes):
     wide: ClassVar[bool] = False
 
 
-def parse(call: Call, reader: Reader) -> Sum | None:
+def parse(call: Call, reader: Reader) -> PendingSum | None:
     """Parse a sum over axes together with the cast that widens its data."""
     wide = call.args[0]
     cast = reader.single(wide)
@@ -51,10 +51,10 @@ def parse(call: Call, reader: Reader) -> Sum | None:
     axes = tuple(range(rank) if call.attrs.axis is None else (a % rank for a in integers(call.attrs.axis)))
     count = math.prod(shape[axis] for axis in axes)
 
-    def attributes(requantization: Requantization) -> ReduceSum:
+    def attributes(requantization: AccumulatorRescale) -> ReduceSum:
         return ReduceSum(axes=axes, requantization=requantization)
 
-    return Sum(
+    return PendingSum(
         kind="reduce_sum",
         inputs=(data,),
         attributes=attributes,
@@ -70,7 +70,7 @@ def _over_images(axes: tuple[int, ...], rank: int) -> bool:
     return axes == (1, 2) and rank == len("NHWC")
 
 
-def emit(graph: TosaGraph, operator: Operator[ReduceSum], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[ReduceSum], data: TosaTensor) -> TosaTensor:
     """Emit DEPTHWISE_CONV2D by ones for int8 images within its window limits; one REDUCE_SUM per axis otherwise."""
     axes, own = operator.attributes.axes, operator.attributes.requantization
     window = data.shape[1:3]

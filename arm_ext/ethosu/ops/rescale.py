@@ -8,11 +8,11 @@ from typing import Any
 from tvm.ir import Expr
 
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.rescaling import JOINED, scale_named
 from arm_ext.ethosu.tosa.common import clamped, rescale
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
+from schedules.numerics.tosa import RescaleFactor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,14 @@ class Rescale(Attributes):
     """
 
     input_zero_point: int
-    scale: Scale
+    scale: RescaleFactor
     zero_point: int
     low: int
     high: int
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return data and result, each with its zero point."""
         return (inputs[0], self.input_zero_point), (output, self.zero_point)
 
@@ -48,7 +50,7 @@ def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> Rescale:
     )
 
 
-def emit(graph: TosaGraph, operator: Operator[Rescale], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Rescale], data: TosaTensor) -> TosaTensor:
     """Emit RESCALE and CLAMP."""
     given = operator.attributes
     zeros = {"input_zero_point": given.input_zero_point, "zero_point": given.zero_point}

@@ -4,12 +4,12 @@
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, no_attributes, of_relax
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.tosa.common import reshaped
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 _KINDS = ("reshape", "squeeze", "expand_dims", "flatten", "nn.batch_flatten")
 
 
-def emit(graph: TosaGraph, operator: Operator[Attributes], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Attributes], data: TosaTensor) -> TosaTensor:
     """Emit RESHAPE."""
     return reshaped(graph, data, operator.output.shape)
 

@@ -26,8 +26,8 @@ from arm_ext.ethosu.ops.common.contract import Operation, of_routine
 from arm_ext.ethosu.ops.common.convolutions import operands
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.tosa.common import joined, rescale, reshaped, sliced
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale, scale_of
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
+from schedules.numerics.tosa import RescaleFactor, scale_of
 
 MAX_WEIGHT = 127
 """Largest weight that fits in the int8 weights of a convolution."""
@@ -58,14 +58,14 @@ class TosaResizeAxis:
         return Fraction(self.n, self.d)
 
     @property
-    def phases(self) -> "list[Phase]":
+    def phases(self) -> "list[InterpolationPhase]":
         """The interpolation of each output of a pixel, for a whole factor."""
         found = (divmod(self.d * k + self.offset, self.n) for k in range(self.n // self.d))
-        return [Phase(start, (self.n - part, part)) for start, part in found]
+        return [InterpolationPhase(start, (self.n - part, part)) for start, part in found]
 
 
 @dataclass(frozen=True)
-class Phase:
+class InterpolationPhase:
     """The interpolation of the k-th output of every pixel.
 
     Attributes:
@@ -78,7 +78,7 @@ class Phase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resize(Attributes):
+class BilinearResize(Attributes):
     """Attributes of a bilinear resize.
 
     Attributes:
@@ -107,15 +107,15 @@ class Resize(Attributes):
         return _are_whole(self.factors) and self.greatest_weight <= MAX_WEIGHT
 
 
-def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> Resize:
+def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> BilinearResize:
     rows, columns = (
         TosaResizeAxis(*(int(attrs[f"{axis}_{name}"]) for name in ("n", "d", "offset", "border")))
         for axis in "yx"
     )
-    return Resize(rows=rows, columns=columns, channels_first=str(attrs["layout"]) == "NCHW")
+    return BilinearResize(rows=rows, columns=columns, channels_first=str(attrs["layout"]) == "NCHW")
 
 
-def _extent(operator: Operator[Resize]) -> int:
+def _extent(operator: Operator[BilinearResize]) -> int:
     """Return the greatest height or width of the image and the result."""
     return max(dim for tensor in operator.tensors for dim in tensor.shape[1:3])
 
@@ -126,7 +126,7 @@ def _are_whole(factors: Sequence[Fraction]) -> bool:
 
 _CONVOLVED = "the convolutions that stand for RESIZE there"
 
-_CONSTRAINTS: tuple[Constraint[Resize], ...] = (
+_CONSTRAINTS: tuple[Constraint[BilinearResize], ...] = (
     Constraint(
         "its image or result has too many rows or columns", f"at most {MAX_EXTENT}", _extent, at_most(MAX_EXTENT),
         "split it", TOSA,
@@ -151,7 +151,7 @@ _CONSTRAINTS: tuple[Constraint[Resize], ...] = (
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Resize], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[BilinearResize], data: TosaTensor) -> TosaTensor:
     """Emit RESIZE and RESCALE, or convolutions where the accelerator lacks RESIZE or they are faster."""
     given, rows, columns = operator.attributes, operator.attributes.rows, operator.attributes.columns
     units = rows.n * columns.n
@@ -168,7 +168,9 @@ def emit(graph: TosaGraph, operator: Operator[Resize], data: Value) -> Value:
     return rescale(graph, total, scale, data.dtype)
 
 
-def _by_phases(graph: TosaGraph, operator: Operator[Resize], data: Value, scale: Scale) -> Value:
+def _by_phases(
+    graph: TosaGraph, operator: Operator[BilinearResize], data: TosaTensor, scale: RescaleFactor
+) -> TosaTensor:
     rows, columns = operator.attributes.rows.phases, operator.attributes.columns.phases
     images, height, width, channels = data.shape
     edged = _edged(graph, _edged(graph, data, 1, rows), 2, columns)
@@ -184,7 +186,9 @@ def _by_phases(graph: TosaGraph, operator: Operator[Resize], data: Value, scale:
     return sliced(graph, grown, (0, 0, 0, 0), operator.output.shape)
 
 
-def _edged(graph: TosaGraph, image: Value, axis: int, phases: Sequence[Phase]) -> Value:
+def _edged(
+    graph: TosaGraph, image: TosaTensor, axis: int, phases: Sequence[InterpolationPhase]
+) -> TosaTensor:
     """Return the image with its last row or column repeated, and its first one if a phase starts before it."""
     last = [0] * len(image.shape)
     last[axis] = image.shape[axis] - 1
@@ -195,11 +199,17 @@ def _edged(graph: TosaGraph, image: Value, axis: int, phases: Sequence[Phase]) -
     return joined(graph, [*front, image, behind], axis)
 
 
-def _front(phases: Sequence[Phase]) -> int:
+def _front(phases: Sequence[InterpolationPhase]) -> int:
     return -min(phase.start for phase in phases)
 
 
-def _shifted(graph: TosaGraph, edged: Value, axis: int, phases: Sequence[Phase], phase: Phase) -> Value:
+def _shifted(
+    graph: TosaGraph,
+    edged: TosaTensor,
+    axis: int,
+    phases: Sequence[InterpolationPhase],
+    phase: InterpolationPhase,
+) -> TosaTensor:
     """Return the slice of an image with repeated edges that the windows of a phase read."""
     start, size = [0] * len(edged.shape), list(edged.shape)
     start[axis] = phase.start + _front(phases)
@@ -207,7 +217,13 @@ def _shifted(graph: TosaGraph, edged: Value, axis: int, phases: Sequence[Phase],
     return sliced(graph, edged, start, size)
 
 
-def _convolved(graph: TosaGraph, image: Value, row: Phase, columns: Sequence[Phase], channels: int) -> Value:
+def _convolved(
+    graph: TosaGraph,
+    image: TosaTensor,
+    row: InterpolationPhase,
+    columns: Sequence[InterpolationPhase],
+    channels: int,
+) -> TosaTensor:
     """Return the sums of one row phase and all column phases, which become adjacent channels."""
     weights = np.stack([np.outer(row.weights, column.weights) for column in columns], 2)
     weights = np.repeat(weights, channels, 2)[..., None].astype(np.int8)
@@ -218,7 +234,7 @@ def _convolved(graph: TosaGraph, image: Value, row: Phase, columns: Sequence[Pha
     return graph.add(kind, inputs, shape, "int32", padding, ones, ones, False, dtype)
 
 
-OPERATION: Operation[Resize] = Operation(
+OPERATION: Operation[BilinearResize] = Operation(
     kinds=("resize",),
     patterns={"tosa.resize": of_routine("resize", _attributes)},
     constraints=_CONSTRAINTS,

@@ -11,11 +11,11 @@ from arm_ext.ethosu.ops.common.contract import Operation, of_relax
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.reading import Reader
 from arm_ext.ethosu.tosa.common import copied
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resize(Attributes):
+class NearestResize(Attributes):
     """Attributes of relax.image.resize2d.
 
     Attributes:
@@ -29,9 +29,9 @@ class Resize(Attributes):
     rounding: str
 
 
-def _attributes(call: Call, _: Reader) -> Resize:
+def _attributes(call: Call, _: Reader) -> NearestResize:
     attrs = call.attrs
-    return Resize(
+    return NearestResize(
         method=str(attrs.method),
         coordinates=str(attrs.coordinate_transformation_mode),
         rounding=str(attrs.rounding_method),
@@ -39,7 +39,7 @@ def _attributes(call: Call, _: Reader) -> Resize:
     )
 
 
-def _factors(operator: Operator[Resize]) -> tuple[int, int]:
+def _factors(operator: Operator[NearestResize]) -> tuple[int, int]:
     """Return the upscaling factors of rows and columns; 0 for a factor that is not whole."""
     rows, columns = (
         out // own if out % own == 0 else 0
@@ -48,7 +48,7 @@ def _factors(operator: Operator[Resize]) -> tuple[int, int]:
     return rows, columns
 
 
-def _form(operator: Operator[Resize]) -> str:
+def _form(operator: Operator[NearestResize]) -> str:
     """Return method, coordinates and rounding as text, prefixed by "repeats: " if the resize repeats each pixel."""
     given = operator.attributes
     found = f"{given.method}, {given.coordinates}, {given.rounding}"
@@ -56,7 +56,7 @@ def _form(operator: Operator[Resize]) -> str:
     return f"repeats: {found}" if exact else found
 
 
-def _repeats(operator: Operator[Resize]) -> bool:
+def _repeats(operator: Operator[NearestResize]) -> bool:
     """Whether output i is pixel i // factor along both axes."""
     mode, rounding = operator.attributes.coordinates, operator.attributes.rounding
     if mode == "asymmetric" and rounding == "floor":
@@ -70,7 +70,7 @@ def _repeats(operator: Operator[Resize]) -> bool:
     )
 
 
-_CONSTRAINTS: tuple[Constraint[Resize], ...] = (
+_CONSTRAINTS: tuple[Constraint[NearestResize], ...] = (
     Constraint(
         "it does not repeat each pixel", "nearest, by whole factors, rounding to the pixel inside", _form,
         lambda found: found.startswith("repeats"), "resize to the nearest by a whole factor", MEASURED,
@@ -82,7 +82,7 @@ _CONSTRAINTS: tuple[Constraint[Resize], ...] = (
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Resize], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[NearestResize], data: TosaTensor) -> TosaTensor:
     """Emit RESIZE."""
     rows, columns = _factors(operator)
     if rows == columns == 1:
@@ -96,7 +96,7 @@ def emit(graph: TosaGraph, operator: Operator[Resize], data: Value) -> Value:
     return graph.add(ts.Op.RESIZE, inputs, operator.output.shape, data.dtype, ts.ResizeMode.NEAREST)
 
 
-OPERATION: Operation[Resize] = Operation(
+OPERATION: Operation[NearestResize] = Operation(
     kinds=("image.resize2d",),
     patterns={"image.resize2d": of_relax("image.resize2d", _attributes)},
     constraints=_CONSTRAINTS,

@@ -19,15 +19,15 @@ from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Reader, farthest, integers, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_SUMS,
-    Requantization,
-    Sum,
+    AccumulatorRescale,
+    PendingSum,
     accumulators,
     biases,
     of_channels,
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import Window, over_images
-from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class RunTimeConvolution(Convolved):
     weight_zero_point: int
 
 
-def parse(call: Call, reader: Reader) -> Sum | None:
+def parse(call: Call, reader: Reader) -> PendingSum | None:
     """Parse a convolution of two run-time tensors, together with the casts and zero points before it."""
     attrs, layout = call.attrs, layout_of(call)
     if layout not in ("NHWC", "NCHW") or isinstance(call.args[1], GenericConst):
@@ -55,7 +55,7 @@ def parse(call: Call, reader: Reader) -> Sum | None:
     steps: Sequence[Sequence[Expr]] = (attrs.strides, attrs.dilation, attrs.padding)
     window = Window(kernel, *(tuple(integers(step)) for step in steps))
 
-    def attributes(requantization: Requantization) -> RunTimeConvolution:
+    def attributes(requantization: AccumulatorRescale) -> RunTimeConvolution:
         return RunTimeConvolution(
             window=window,
             groups=int(attrs.groups),
@@ -65,7 +65,7 @@ def parse(call: Call, reader: Reader) -> Sum | None:
             requantization=requantization,
         )
 
-    return Sum(
+    return PendingSum(
         kind="run_time_conv2d",
         inputs=(data, weight),
         attributes=attributes,
@@ -102,11 +102,13 @@ _WEIGHTS_OF_8_BITS: Constraint[RunTimeConvolution] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[RunTimeConvolution], data: Value, weight: Value) -> Value:
+def emit(
+    graph: TosaGraph, operator: Operator[RunTimeConvolution], data: TosaTensor, weight: TosaTensor
+) -> TosaTensor:
     """Emit CONV2D of one group with run-time weights."""
     given, own = operator.attributes, operator.attributes.requantization
 
-    def windows(image: Value) -> Value:
+    def windows(image: TosaTensor) -> TosaTensor:
         kept, size, pads = placed(graph, image, given.window)
         dtype, channels = accumulators(kept), weight.shape[0]
         zeros = [given.input_zero_point, given.weight_zero_point]

@@ -11,10 +11,10 @@ from tvm.ir import Call
 
 from arm_ext.ethosu.ops.common.constraint import OF_U85, TOSA, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array, Reader, constant, shape_of
 from arm_ext.ethosu.tosa.common import reshaped
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Scatter(Attributes):
     values: Array | None
     updates: Array | None
 
-    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+    def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
         """Return the output; indices are not quantised."""
         return (output,)
 
@@ -91,7 +91,7 @@ _CONSTRAINTS: tuple[Constraint[Scatter], ...] = (
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Scatter], *data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Scatter], *data: TosaTensor) -> TosaTensor:
     """Emit SCATTER."""
     given, runtime = operator.attributes, list(data)
     values, written = (

@@ -11,12 +11,12 @@ import tosa_serializer as ts
 from tvm.ir import Expr
 
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.rescaling import scale_named
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, ONE, rescale, reshaped, widened
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale, scale_of
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
+from schedules.numerics.tosa import RescaleFactor, scale_of
 
 _LEAST, _MOST = -128, 127
 _LOW_BITS = 7
@@ -27,7 +27,7 @@ _MAX_RANK = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Softmax(Attributes):
+class SoftmaxTables(Attributes):
     """Attributes of a softmax.
 
     Attributes:
@@ -41,17 +41,19 @@ class Softmax(Attributes):
     axis: int
     exponentials: Array
     reciprocals: Array
-    scale: Scale
+    scale: RescaleFactor
     zero_point: int
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return the result with its zero point."""
         return ((output, self.zero_point),)
 
 
-def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Softmax:
+def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> SoftmaxTables:
     _, exponentials, reciprocals = given
-    return Softmax(
+    return SoftmaxTables(
         axis=int(attrs["axis"]),
         exponentials=exponentials.value.numpy(),
         reciprocals=reciprocals.value.numpy(),
@@ -60,7 +62,7 @@ def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Softmax:
     )
 
 
-def emit(graph: TosaGraph, operator: Operator[Softmax], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[SoftmaxTables], data: TosaTensor) -> TosaTensor:
     """Emit the steps of `schedules.numerics.tosa.softmax` one by one, under the same names."""
     given, axis = operator.attributes, operator.attributes.axis % len(data.shape)
     if len(data.shape) > _MAX_RANK:
@@ -79,7 +81,7 @@ def emit(graph: TosaGraph, operator: Operator[Softmax], data: Value) -> Value:
     return reshaped(graph, value, operator.output.shape)
 
 
-def _exponentials(graph: TosaGraph, data: Value, axis: int, entries: Array) -> Value:
+def _exponentials(graph: TosaGraph, data: TosaTensor, axis: int, entries: Array) -> TosaTensor:
     """Emit e = exponentials[max - q] by two table look-ups, one for its upper and one for its lower bits."""
     one = tuple(1 if at == axis else size for at, size in enumerate(data.shape))
     top = graph.add(ts.Op.REDUCE_MAX, [data], one, data.dtype, axis, IGNORE_NAN)
@@ -92,15 +94,15 @@ def _exponentials(graph: TosaGraph, data: Value, axis: int, entries: Array) -> V
     return graph.add(ts.Op.ADD, [upper, lower], data.shape, "int32")
 
 
-def _inverse(graph: TosaGraph, total: Value, zeros: Value, entries: Array) -> Value:
+def _inverse(graph: TosaGraph, total: TosaTensor, zeros: TosaTensor, entries: Array) -> TosaTensor:
     """Emit R of the definition, the reciprocal of the sum."""
     one = total.shape
 
-    def combined(kind: Any, a: Value, b: Value, *attributes: Any) -> Value:
+    def combined(kind: Any, a: TosaTensor, b: TosaTensor, *attributes: Any) -> TosaTensor:
         shift = [graph.scalar(0, "int8")] if kind == ts.Op.MUL else []
         return graph.add(kind, [a, b, *shift], one, "int32", *attributes)
 
-    def down(value: Value, bits: int) -> Value:
+    def down(value: TosaTensor, bits: int) -> TosaTensor:
         return combined(ts.Op.ARITHMETIC_RIGHT_SHIFT, value, _number(graph, bits, one), False)
 
     up = combined(ts.Op.SUB, zeros, _number(graph, 1, one))
@@ -114,18 +116,20 @@ def _inverse(graph: TosaGraph, total: Value, zeros: Value, entries: Array) -> Va
     return down(combined(ts.Op.MUL, r, down(missing, 2)), 14)
 
 
-def _looked_up(graph: TosaGraph, index: Value, entries: Array, scale: Scale, zero_point: int) -> Value:
+def _looked_up(
+    graph: TosaGraph, index: TosaTensor, entries: Array, scale: RescaleFactor, zero_point: int
+) -> TosaTensor:
     """Emit TABLE with int8 entries, and RESCALE of (entry - zero_point) * scale to int32."""
     found = graph.add(ts.Op.TABLE, [index, graph.constant(entries.astype(np.int8))], index.shape, "int8")
     return rescale(graph, found, scale, "int32", input_zero_point=zero_point)
 
 
-def _number(graph: TosaGraph, value: int, shape: Sequence[int]) -> Value:
+def _number(graph: TosaGraph, value: int, shape: Sequence[int]) -> TosaTensor:
     """Add an int32 constant of one element with the rank of a shape."""
     return graph.constant(np.full((1,) * len(shape), value, np.int32))
 
 
-OPERATION: Operation[Softmax] = Operation(
+OPERATION: Operation[SoftmaxTables] = Operation(
     kinds=("softmax",),
     patterns={"tosa.softmax": of_routine("softmax", _attributes)},
     emit=emit,

@@ -11,7 +11,7 @@ from arm_ext.ethosu.ops.common.contract import ITEM, Operation, Quirks, operator
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.reading import Reader, integers, name_of, shape_of
 from arm_ext.ethosu.tosa.common import sliced
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def _start(split: Call, index: int) -> int:
     return int(index) * math.ceil(shape[int(split.attrs.axis)] / int(sections))
 
 
-def emit(graph: TosaGraph, operator: Operator[Split], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Split], data: TosaTensor) -> TosaTensor:
     """Emit SLICE."""
     start = [0] * len(data.shape)
     start[operator.attributes.axis] = operator.attributes.start

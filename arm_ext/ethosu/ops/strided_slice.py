@@ -12,11 +12,11 @@ from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.reading import Reader, integers, shape_of
 from arm_ext.ethosu.tosa.common import reshaped, reversed_along, sliced
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 
 @dataclass(frozen=True)
-class Steps:
+class AxisSlice:
     """Slice along one axis.
 
     Attributes:
@@ -38,7 +38,7 @@ class Slice(Attributes):
         steps: Slice of each sliced axis; other axes stay whole.
     """
 
-    steps: tuple[Steps, ...]
+    steps: tuple[AxisSlice, ...]
 
 
 def _attributes(call: Call, _: Reader) -> Slice:
@@ -49,7 +49,9 @@ def _attributes(call: Call, _: Reader) -> Slice:
     for axis, first, step in zip(_numbers(axes), _numbers(begin), steps, strict=True):
         size = shape[axis % len(shape)]
         last = size if step > 0 else size - 1
-        found.append(Steps(axis % len(shape), min(max(first + size if first < 0 else first, 0), last), step))
+        found.append(
+            AxisSlice(axis % len(shape), min(max(first + size if first < 0 else first, 0), last), step)
+        )
     return Slice(steps=tuple(found))
 
 
@@ -58,7 +60,7 @@ def _numbers(expr: Any) -> list[int]:
     return integers(expr.fields)
 
 
-def emit(graph: TosaGraph, operator: Operator[Slice], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Slice], data: TosaTensor) -> TosaTensor:
     """Emit SLICE; for strides also PAD, RESHAPE and SLICE, and REVERSE for negative ones."""
     start, size, strided = [0] * len(data.shape), list(data.shape), []
     for along in operator.attributes.steps:
@@ -76,7 +78,7 @@ def emit(graph: TosaGraph, operator: Operator[Slice], data: Value) -> Value:
     return value
 
 
-def _every(graph: TosaGraph, value: Value, axis: int, step: int, count: int) -> Value:
+def _every(graph: TosaGraph, value: TosaTensor, axis: int, step: int, count: int) -> TosaTensor:
     """Return every `step`-th element along an axis of (count - 1) * step + 1 elements."""
     shape = value.shape
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])

@@ -13,10 +13,10 @@ from tvm.ir import Expr
 
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint, change
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_routine
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.tosa.common import looked_up, rescale
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 from arm_ext.target.npu import Family
 from schedules.numerics.tosa import scale_of
 
@@ -35,7 +35,9 @@ class Table(Attributes):
     shift: int = 0
     zero_point: int = 0
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return the result with its zero point."""
         return ((output, self.zero_point),)
 
@@ -55,7 +57,7 @@ _ENTRIES: Constraint[Table] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Table], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Table], data: TosaTensor) -> TosaTensor:
     """Emit TABLE with 256 entries, or TABLE with 513 entries and RESCALE."""
     given = operator.attributes
     found = looked_up(graph, data, graph.constant(given.entries))

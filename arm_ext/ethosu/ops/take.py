@@ -11,10 +11,10 @@ from tvm.ir import Call
 
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, SUPPORTED_OPS, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array, Reader, axis_of, constant, shape_of
 from arm_ext.ethosu.tosa.common import joined, reshaped, sliced
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 MAX_RUNS = 8
 """Runs of consecutive constant indices up to which slices cost less than a GATHER."""
@@ -36,7 +36,7 @@ class Take(Attributes):
     values: Array | None
     indices: Array | None
 
-    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+    def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
         """Return the output; indices are not quantised."""
         return (output,)
 
@@ -84,7 +84,7 @@ _CONSTRAINTS: tuple[Constraint[Take], ...] = (
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[Take], *data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Take], *data: TosaTensor) -> TosaTensor:
     """Emit SLICEs, or GATHER."""
     given, axis = operator.attributes, operator.attributes.axis
     values = data[0] if given.values is None else graph.constant(given.values)

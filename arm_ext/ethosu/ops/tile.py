@@ -10,7 +10,7 @@ from arm_ext.ethosu.ops.common.contract import Operation, no_attributes, of_rela
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.reading import Reader, shape_of
 from arm_ext.ethosu.tosa.common import of_rank, reshaped, tiled
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 _KINDS = ("broadcast_to", "tile")
 
@@ -31,13 +31,13 @@ def _repeat(call: Call, _: Reader) -> Repeat:
     return Repeat(before=math.prod(shape if axis is None else shape[: int(axis) % len(shape) + 1]))
 
 
-def emit(graph: TosaGraph, operator: Operator[Attributes], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[Attributes], data: TosaTensor) -> TosaTensor:
     """Emit TILE of a whole tensor."""
     out = operator.output.shape
     return tiled(graph, of_rank(graph, data, len(out)), out)
 
 
-def emit_repeat(graph: TosaGraph, operator: Operator[Repeat], data: Value) -> Value:
+def emit_repeat(graph: TosaGraph, operator: Operator[Repeat], data: TosaTensor) -> TosaTensor:
     """Emit TILE along a new axis after the repeated one; after the flattened data if the call names no axis."""
     before, out = operator.attributes.before, operator.output.shape
     rows = reshaped(graph, data, (before, 1, math.prod(data.shape) // before))

@@ -15,15 +15,15 @@ from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.reading import Reader, reach_of, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_WEIGHTED,
-    Requantization,
-    Sum,
+    AccumulatorRescale,
+    PendingSum,
     Weighted,
     accumulators,
     of_channels,
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import Window
-from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, TosaTensor
 from schedules.composites.transposed_convolution import Geometry
 
 
@@ -38,7 +38,7 @@ class TransposedConvolution(Weighted, Convolved):
     output_padding: tuple[int, int]
 
 
-def parse(call: Call, reader: Reader) -> Sum | None:
+def parse(call: Call, reader: Reader) -> PendingSum | None:
     """Parse the call of the routine `qdq.conv2d_transpose`, which computes the accumulators."""
     attrs = reader.routine(call)
     assert attrs is not None, call
@@ -47,7 +47,7 @@ def parse(call: Call, reader: Reader) -> Sum | None:
     geometry = Geometry.read(shape_of(data), w.shape, {name: str(value) for name, value in attrs.items()})
     below, beside = geometry.output_padding
 
-    def attributes(requantization: Requantization) -> TransposedConvolution:
+    def attributes(requantization: AccumulatorRescale) -> TransposedConvolution:
         return TransposedConvolution(
             weight=w,
             window=Window(
@@ -59,7 +59,7 @@ def parse(call: Call, reader: Reader) -> Sum | None:
             requantization=requantization,
         )
 
-    return Sum(
+    return PendingSum(
         kind="conv2d_transpose",
         inputs=(data,),
         attributes=attributes,
@@ -79,7 +79,7 @@ _STRIDES: Constraint[TransposedConvolution] = Constraint(
 )  # fmt: skip
 
 
-def emit(graph: TosaGraph, operator: Operator[TransposedConvolution], data: Value) -> Value:
+def emit(graph: TosaGraph, operator: Operator[TransposedConvolution], data: TosaTensor) -> TosaTensor:
     """Emit TRANSPOSE_CONV2D."""
     given, own = operator.attributes, operator.attributes.requantization
     weight, (top, left, bottom, right) = given.weight, given.window.padding

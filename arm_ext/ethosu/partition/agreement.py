@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tvm.ir import Var
 
 from arm_ext.ethosu import model
-from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import NpuGraph, Operator, RunTimeTensor
 from arm_ext.ethosu.partition.divider import Divider, Offloaded
 from arm_ext.ethosu.partition.offload import Region
 from arm_ext.ethosu.partition.parts import grow
@@ -118,7 +118,7 @@ class Agreement:
         return NpuDifference(nodes=operator.nodes, operator=operator.kind, wrong=wrong)
 
     def _wrong(
-        self, graph: Graph, operators: Sequence[Operator[Any]], values: Mapping[Var, Array]
+        self, graph: NpuGraph, operators: Sequence[Operator[Any]], values: Mapping[Var, Array]
     ) -> Wrong | None:
         """Return which side computes operators wrongly; None if NPU and CPU agree, or Vela refuses the operators."""
         found: Wrong | None = None
@@ -135,7 +135,7 @@ class Agreement:
         return found
 
 
-def _of(tensors: Sequence[Tensor], values: Mapping[Var, Array]) -> list[Array]:
+def _of(tensors: Sequence[RunTimeTensor], values: Mapping[Var, Array]) -> list[Array]:
     return [values[tensor.var] for tensor in tensors]
 
 

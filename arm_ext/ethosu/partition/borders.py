@@ -12,13 +12,15 @@ from typing import Any
 
 from tvm.ir import Var
 
-from arm_ext.ethosu.ops.common.operators import Graph, Operator, UnsupportedCall
+from arm_ext.ethosu.ops.common.operators import NpuGraph, Operator, UnsupportedCall
 from arm_ext.ethosu.partition.offload import Offload
 from arm_ext.report.npu import NpuBorder
 from schedules.diagnostic import Diagnostic
 
 
-def borders(graph: Graph, divided: Offload, rejections: Sequence[Diagnostic]) -> list[tuple[NpuBorder, ...]]:
+def borders(
+    graph: NpuGraph, divided: Offload, rejections: Sequence[Diagnostic]
+) -> list[tuple[NpuBorder, ...]]:
     """Return the borders of each region.
 
     Args:
@@ -43,7 +45,7 @@ class _Sides:
         readers: Variable → the variables whose values read it.
     """
 
-    graph: Graph
+    graph: NpuGraph
     divided: Offload
     rejections: Sequence[Diagnostic]
     region: dict[Var, int] = field(init=False)

@@ -10,7 +10,7 @@ import tvm
 
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model.linux_driver import refused_by_linux
-from arm_ext.ethosu.ops.common.operators import Graph, UnsupportedCall
+from arm_ext.ethosu.ops.common.operators import NpuGraph, UnsupportedCall
 from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions, OnNpuError
 from arm_ext.ethosu.partition.borders import borders
@@ -24,7 +24,7 @@ from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.partition.region_values import region_values
 from arm_ext.ethosu.partition.two_of_four import sparsity
 from arm_ext.ethosu.partition.unsupported import CONVERSIONS, IN_64_BITS, QUANTIZE_IT
-from arm_ext.ethosu.vela.compiler import Compiled, MemoryUse, check_configuration, vela_version
+from arm_ext.ethosu.vela.compiler import CompiledPayload, MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela.config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.package import RegionValues, Selftest
@@ -158,7 +158,7 @@ class Divider:
             check_sram(report, options.sram_budget)
         return Offloaded(divided, report, integer, options.on_npu_error)
 
-    def compile(self, part: NpuPart) -> tuple[bytes, Compiled]:
+    def compile(self, part: NpuPart) -> tuple[bytes, CompiledPayload]:
         """Return the TOSA flatbuffer of a part, and the result of compiling it with Vela.
 
         Raises:
@@ -168,7 +168,7 @@ class Divider:
 
     def _report(
         self,
-        graph: Graph,
+        graph: NpuGraph,
         divided: Offload,
         macs: Mapping[str, int],
         left_float: Sequence[Diagnostic],

@@ -8,15 +8,18 @@ from typing import Any
 import tosa_serializer as ts
 from tvm.ir import Var
 
-from arm_ext.ethosu.ops.common.operators import Operator, Tensor, channels_last
+from arm_ext.ethosu.ops.common.operators import Operator, RunTimeTensor, channels_last
 from arm_ext.ethosu.ops.registry import BY_KIND, quirks_of
 from arm_ext.ethosu.tosa.common import copied, reshaped, unjoined, unsliced
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 from arm_ext.target.npu import Family
 
 
 def emit(
-    operators: Sequence[Operator[Any]], inputs: Sequence[Tensor], outputs: Sequence[Tensor], family: Family
+    operators: Sequence[Operator[Any]],
+    inputs: Sequence[RunTimeTensor],
+    outputs: Sequence[RunTimeTensor],
+    family: Family,
 ) -> bytes:
     """Return the TOSA 1.0 flatbuffer of operators that meet the constraints.
 
@@ -29,7 +32,7 @@ def emit(
         family: Family of the accelerator; the graph's result is the same for all.
     """
     graph = TosaGraph(family)
-    values: dict[Var, Value] = {tensor.var: graph.input(tensor.shape, tensor.dtype) for tensor in inputs}
+    values: dict[Var, TosaTensor] = {tensor.var: graph.input(tensor.shape, tensor.dtype) for tensor in inputs}
     apart: set[Var] = set()
     for operator in operators:
         graph.scope = operator.output.name
@@ -62,7 +65,7 @@ def _forgotten(operators: Sequence[Operator[Any]]) -> set[Var]:
     return {tensor.var for op in operators if every or quirks_of(op).joined for tensor in op.inputs}
 
 
-def _emitted(graph: TosaGraph, operator: Operator[Any], data: Sequence[Value]) -> Value:
+def _emitted(graph: TosaGraph, operator: Operator[Any], data: Sequence[TosaTensor]) -> TosaTensor:
     """Emit an operator, with its images transposed to NHWC and back if they are NCHW."""
     last, operation = channels_last(operator), BY_KIND[operator.kind]
     if last is operator:
@@ -71,7 +74,9 @@ def _emitted(graph: TosaGraph, operator: Operator[Any], data: Sequence[Value]) -
     return _swapped(graph, operation.emit(graph, last, *images), operator.output.shape, to_front=True)
 
 
-def _swapped(graph: TosaGraph, image: Value, shape: tuple[int, ...], *, to_front: bool = False) -> Value:
+def _swapped(
+    graph: TosaGraph, image: TosaTensor, shape: tuple[int, ...], *, to_front: bool = False
+) -> TosaTensor:
     """Transpose an image [N, C, ...] to [N, ..., C], or, if `to_front`, the other way round."""
     batch, channels = image.shape[0], image.shape[-1] if to_front else image.shape[1]
     pixels = math.prod(image.shape) // (batch * channels)

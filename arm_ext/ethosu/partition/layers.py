@@ -6,14 +6,16 @@ from typing import Any
 
 from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.partition.parts import NpuPart
-from arm_ext.ethosu.vela.compiler import LayerCost
+from arm_ext.ethosu.vela.compiler import OperationEstimate
 from relay_passes.ir.sources import Names, union
 
 _INPUT = "input-"  # the prefix of a graph's inputs in the TOSA serializer; a number follows
 _LOOK_UP = "LUT"  # Vela's name of a layer of table look-ups, which it counts as multiply-accumulates, too
 
 
-def owned(part: NpuPart, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Operator[Any] | None]]:
+def owned(
+    part: NpuPart, layers: Sequence[OperationEstimate]
+) -> Iterator[tuple[OperationEstimate, Operator[Any] | None]]:
     """Yield each layer with the operator that it belongs to, or None if its names match no operator."""
     computed = {operator.output.name: operator for operator in part.operators}
     readers = {
@@ -31,7 +33,9 @@ def owned(part: NpuPart, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCos
         yield layer, by_source.get(layer.source)
 
 
-def layer_sources(part: NpuPart, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Names]]:
+def layer_sources(
+    part: NpuPart, layers: Sequence[OperationEstimate]
+) -> Iterator[tuple[OperationEstimate, Names]]:
     """Yield each layer with its source nodes.
 
     Vela names a product that it fused with the operators after it by the last of them. Its nodes go to the first layer
@@ -67,7 +71,7 @@ def layer_sources(part: NpuPart, layers: Sequence[LayerCost]) -> Iterator[tuple[
         yield layer, union(each.nodes for each in chain)
 
 
-def cycles_by_operator(part: NpuPart, layers: Sequence[LayerCost]) -> Mapping[Operator[Any], int]:
+def cycles_by_operator(part: NpuPart, layers: Sequence[OperationEstimate]) -> Mapping[Operator[Any], int]:
     """Return Vela's cycle estimate of each operator; 0 for one that Vela fused into another."""
     found = dict.fromkeys(part.operators, 0)
     for layer, operator in owned(part, layers):

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor, UnsupportedCall
+from arm_ext.ethosu.ops.common.operators import NpuGraph, Operator, RunTimeTensor, UnsupportedCall
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.layers import cycles_by_operator
 from arm_ext.ethosu.partition.offload_cost import Clocks, OffloadCost, dearer, offload_cost
 from arm_ext.ethosu.partition.parts import NpuPart, Wishes, barriers, claim, grow
-from arm_ext.ethosu.vela.compiler import Compiled, Io, VelaError, compile_network
+from arm_ext.ethosu.vela.compiler import CompiledPayload, Io, VelaError, compile_network
 from arm_ext.ethosu.vela.config import VelaOptions
 from arm_ext.target.npu import Accelerator
 from schedules.diagnostic import Diagnostic
@@ -36,7 +36,7 @@ class Region:
 
     part: NpuPart
     tosa: bytes
-    compiled: Compiled
+    compiled: CompiledPayload
     cost: OffloadCost
 
 
@@ -77,9 +77,9 @@ class Offloader:
     cpu_cycles: Callable[[Operator[Any]], float]
     weigh: bool = True
     _probed: dict[bytes, str | None] = field(default_factory=dict)
-    _compiled: dict[bytes, Compiled] = field(default_factory=dict)
+    _compiled: dict[bytes, CompiledPayload] = field(default_factory=dict)
 
-    def divide(self, graph: Graph) -> Offload:
+    def divide(self, graph: NpuGraph) -> Offload:
         """Return the regions that are faster on the NPU, and for every other operator why it stays on the CPU."""
         claimed, refused = claim(graph, self.npu, self.wishes)
         apart = barriers(claimed, self.npu.family)
@@ -96,7 +96,7 @@ class Offloader:
         return Offload(tuple(regions), ordered, graph.unsupported, apart)
 
     def _compile_all(
-        self, graph: Graph, parts: Sequence[NpuPart]
+        self, graph: NpuGraph, parts: Sequence[NpuPart]
     ) -> tuple[list[Region], dict[Operator[Any], Diagnostic], dict[Operator[Any], str]]:
         """Compile parts; return regions, operators that Vela rejects alone, and operators that must begin a part."""
         regions: list[Region] = []
@@ -138,7 +138,7 @@ class Offloader:
         cycles = sum(self.cpu_cycles(operator) for operator in part.operators)
         return Region(part, tosa, compiled, offload_cost(part, compiled.cycles, cycles, self.clocks))
 
-    def _misfit(self, graph: Graph, part: NpuPart) -> Operator[Any]:
+    def _misfit(self, graph: NpuGraph, part: NpuPart) -> Operator[Any]:
         """Return the operator with which a prefix of a part fails to compile, while the prefix without it compiles.
 
         The operator reads a value of that prefix, since otherwise the two would not be in one part.
@@ -152,7 +152,7 @@ class Offloader:
                 fails = middle
         return part.operators[fails - 1]
 
-    def _compiles(self, graph: Graph, operators: Sequence[Operator[Any]]) -> bool:
+    def _compiles(self, graph: NpuGraph, operators: Sequence[Operator[Any]]) -> bool:
         try:
             for part in grow(graph, operators):
                 self._compile(part)
@@ -172,13 +172,13 @@ class Offloader:
         said = self._probed[tosa]
         return None if said is None else _vela_says(said)
 
-    def _vela(self, part: NpuPart, tosa: bytes) -> Compiled:
+    def _vela(self, part: NpuPart, tosa: bytes) -> CompiledPayload:
         if tosa not in self._compiled:
             self._compiled[tosa] = compile_tosa(tosa, part, self.npu, self.options)
         return self._compiled[tosa]
 
 
-def compile_part(part: NpuPart, npu: Accelerator, options: VelaOptions) -> tuple[bytes, Compiled]:
+def compile_part(part: NpuPart, npu: Accelerator, options: VelaOptions) -> tuple[bytes, CompiledPayload]:
     """Return the TOSA flatbuffer of a part, and the result of compiling it with Vela.
 
     Raises:
@@ -188,7 +188,7 @@ def compile_part(part: NpuPart, npu: Accelerator, options: VelaOptions) -> tuple
     return tosa, compile_tosa(tosa, part, npu, options)
 
 
-def compile_tosa(tosa: bytes, part: NpuPart, npu: Accelerator, options: VelaOptions) -> Compiled:
+def compile_tosa(tosa: bytes, part: NpuPart, npu: Accelerator, options: VelaOptions) -> CompiledPayload:
     """Return the result of compiling a part's TOSA flatbuffer with Vela.
 
     Raises:
@@ -197,7 +197,7 @@ def compile_tosa(tosa: bytes, part: NpuPart, npu: Accelerator, options: VelaOpti
     return compile_network(tosa, "TOSA", npu, options, inputs=_ios(part.inputs), outputs=_ios(part.outputs))
 
 
-def _ios(tensors: Sequence[Tensor]) -> list[Io]:
+def _ios(tensors: Sequence[RunTimeTensor]) -> list[Io]:
     return [Io(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
 
 

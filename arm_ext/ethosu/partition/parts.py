@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.ir import Var
 
-from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import NpuGraph, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.constraints import violation
 from arm_ext.ethosu.ops.registry import quirks_of
 from arm_ext.target.npu import Accelerator, Family
@@ -30,8 +30,8 @@ class NpuPart:
     """
 
     operators: tuple[Operator[Any], ...]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[RunTimeTensor, ...]
+    outputs: tuple[RunTimeTensor, ...]
 
     @property
     def macs(self) -> int:
@@ -78,7 +78,7 @@ class Wishes:
 
 
 def claim(
-    graph: Graph, npu: Accelerator, wishes: Wishes | None = None
+    graph: NpuGraph, npu: Accelerator, wishes: Wishes | None = None
 ) -> tuple[list[Operator[Any]], dict[Operator[Any], Diagnostic]]:
     """Return the operators that may run on the NPU, and why the others may not, in program order."""
     wishes = wishes or Wishes()
@@ -106,7 +106,7 @@ def barriers(claimed: Collection[Operator[Any]], family: Family) -> dict[Operato
 
 
 def grow(
-    graph: Graph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]] = ()
+    graph: NpuGraph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]] = ()
 ) -> tuple[NpuPart, ...]:
     """Return convex parts of the claimed operators, without dependency cycles through the CPU, in program order.
 
@@ -136,7 +136,7 @@ def grow(
 
 
 def _levels(
-    graph: Graph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]]
+    graph: NpuGraph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]]
 ) -> dict[Var, int]:
     owner = {var: operator for operator in claimed for var in operator.bindings}
     level: dict[Var, int] = dict.fromkeys(graph.inputs, 0)
@@ -151,7 +151,7 @@ def _levels(
     return level
 
 
-def _part(graph: Graph, operators: Sequence[Operator[Any]]) -> NpuPart:
+def _part(graph: NpuGraph, operators: Sequence[Operator[Any]]) -> NpuPart:
     own = {var for operator in operators for var in operator.bindings}
     inputs = {tensor.var: tensor for op in operators for tensor in op.inputs if tensor.var not in own}
     outside = set(graph.results)

@@ -16,7 +16,7 @@ from tvm import IRModule
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 
 from arm_ext.ethosu.ops.common.contract import ITEM, Parser, SumParser, operator_of
-from arm_ext.ethosu.ops.common.operators import Attributes, Graph, Operator, UnsupportedCall
+from arm_ext.ethosu.ops.common.operators import Attributes, NpuGraph, Operator, UnsupportedCall
 from arm_ext.ethosu.ops.common.reading import (
     Array,
     dtype_of,
@@ -26,7 +26,7 @@ from arm_ext.ethosu.ops.common.reading import (
     tensor_of,
     variables,
 )
-from arm_ext.ethosu.ops.common.sums import Requantization, Sum
+from arm_ext.ethosu.ops.common.sums import AccumulatorRescale, PendingSum
 from arm_ext.ethosu.ops.pooling import average_of
 from arm_ext.ethosu.ops.registry import OPERATIONS
 from arm_ext.ethosu.partition.unsupported import CONVERSIONS, unsupported_call
@@ -47,12 +47,12 @@ _ANCHORS: Mapping[str, Sequence[SumParser]] = {
 }
 
 
-def read(mod: IRModule) -> Graph:
+def read(mod: IRModule) -> NpuGraph:
     """Parse `main`, in A-normal form with static shapes, as the phase `integerize` leaves it."""
-    return _Reader(mod).graph()
+    return _FunctionParser(mod).graph()
 
 
-class _Reader:
+class _FunctionParser:
     """Parser of one function; implements `Reader`."""
 
     def __init__(self, mod: IRModule) -> None:
@@ -68,7 +68,7 @@ class _Reader:
             for var in dict.fromkeys(read_here):
                 self._readers.setdefault(var, []).append(value)
 
-    def graph(self) -> Graph:
+    def graph(self) -> NpuGraph:
         """Return all operators, and the calls that are not part of any."""
         found: list[Operator[Any]] = []
         covered: set[Var] = set()
@@ -80,7 +80,7 @@ class _Reader:
         left = {var: value for var, value in self._definitions.items() if var not in covered}
         others = [self._unsupported(var, value) for var, value in left.items() if isinstance(value, Call)]
         reads = {var: tuple(read_by(value)) for var, value in self._definitions.items()}
-        return Graph(tuple(found), tuple(others), tuple(self._main.params), self._results, reads)
+        return NpuGraph(tuple(found), tuple(others), tuple(self._main.params), self._results, reads)
 
     def routine(self, value: Expr) -> Mapping[str, Any] | None:
         """Return the attributes of the routine that a call_tir calls."""
@@ -151,7 +151,7 @@ class _Reader:
         if found.channels_first:
             bias, scales = (_channels_last(values) for values in (bias, scales))
         bias = _flat(bias) + found.offset
-        requantization = Requantization(
+        requantization = AccumulatorRescale(
             bias=bias,
             magnitude=found.reach + int(np.abs(bias).max(initial=0)),
             multiplier=scales,
@@ -167,7 +167,7 @@ class _Reader:
             macs=found.macs,
         )
 
-    def _anchor(self, call: Call) -> Sum | None:
+    def _anchor(self, call: Call) -> PendingSum | None:
         """Parse a call as the accumulators of a sum; None if no parser knows it."""
         attrs = self.routine(call)
         parsers = _ANCHORS.get(str(attrs["numerics"]) if attrs else name_of(call), ())

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
-from arm_ext.ethosu.ops.common.operators import Tensor
+from arm_ext.ethosu.ops.common.operators import RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import variables
 from arm_ext.ethosu.partition.parts import NpuPart
 from arm_ext.package import RegionValues
@@ -41,7 +41,7 @@ def region_values(
     tensors = [tensor for part in parts for tensor in (*part.inputs, *part.outputs)]
     found = value_runner(integer, [*results, *(tensor.var for tensor in tensors)], options)(inputs)
 
-    def values(of: Sequence[Tensor]) -> Arrays:
+    def values(of: Sequence[RunTimeTensor]) -> Arrays:
         return [found[tensor.var] for tensor in of]
 
     regions = [RegionValues(values(part.inputs), values(part.outputs)) for part in parts]

@@ -19,7 +19,7 @@ from arm_ext.ethosu.ops.common.sums import Weighted
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.parts import NpuPart
 from arm_ext.ethosu.payload import Payload
-from arm_ext.ethosu.vela.compiler import Compiled, compile_network
+from arm_ext.ethosu.vela.compiler import CompiledPayload, compile_network
 from arm_ext.ethosu.vela.config import VelaOptions
 from arm_ext.report.npu import NpuSparsity
 from relay_passes.ir.sources import union
@@ -64,7 +64,7 @@ def sparse_convolutions(payload: Payload) -> tuple[int, int]:
     return sparse, found
 
 
-def sparsity(part: NpuPart, compiled: Compiled, options: VelaOptions) -> NpuSparsity | None:
+def sparsity(part: NpuPart, compiled: CompiledPayload, options: VelaOptions) -> NpuSparsity | None:
     """Return the savings by 2:4 weights of a compiled part; None if there are none or Vela did not use them."""
     operators = sparse_operators(part)
     commands, convolutions = sparse_convolutions(compiled.payload)

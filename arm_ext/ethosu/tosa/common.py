@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import tosa_serializer as ts
 
-from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
-from schedules.numerics.tosa import Scale, scale_of
+from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, TosaTensor
+from schedules.numerics.tosa import RescaleFactor, scale_of
 
 Array = npt.NDArray[Any]
 
@@ -21,13 +21,13 @@ IGNORE_NAN = ts.NanPropagationMode.PROPAGATE
 
 def rescale(
     graph: TosaGraph,
-    x: Value,
-    scale: Scale | tuple[Array, int],
+    x: TosaTensor,
+    scale: RescaleFactor | tuple[Array, int],
     dtype: str,
     *,
     input_zero_point: int = 0,
     zero_point: int = 0,
-) -> Value:
+) -> TosaTensor:
     """Emit RESCALE by one scale, or by a multiplier per channel with one shift.
 
     Args:
@@ -42,7 +42,9 @@ def rescale(
     Raises:
         ValueError: The multipliers follow another axis; `integerize` makes no such operator.
     """
-    multipliers, shift = (np.array([scale.multiplier]), scale.shift) if isinstance(scale, Scale) else scale
+    multipliers, shift = (
+        (np.array([scale.multiplier]), scale.shift) if isinstance(scale, RescaleFactor) else scale
+    )
     narrow = x.dtype == "int48"
     flat = multipliers.reshape(-1).astype(np.int16 if narrow else np.int32)
     if flat.size not in (1, x.shape[-1] if x.shape else 1):
@@ -58,12 +60,12 @@ def rescale(
     return graph.add(ts.Op.RESCALE, inputs, x.shape, dtype, not narrow, single, per_channel, False, False)
 
 
-def widened(graph: TosaGraph, x: Value, zero_point: int) -> Value:
+def widened(graph: TosaGraph, x: TosaTensor, zero_point: int) -> TosaTensor:
     """Emit x - zero_point as int32."""
     return rescale(graph, x, ONE, "int32", input_zero_point=zero_point)
 
 
-def clamped(graph: TosaGraph, x: Value, low: int, high: int) -> Value:
+def clamped(graph: TosaGraph, x: TosaTensor, low: int, high: int) -> TosaTensor:
     """Emit CLAMP to [low, high], unless these are the dtype's limits."""
     info = np.iinfo(x.dtype)
     if (low, high) == (info.min, info.max):
@@ -75,7 +77,7 @@ def clamped(graph: TosaGraph, x: Value, low: int, high: int) -> Value:
     return graph.add(ts.Op.CLAMP, [x], x.shape, x.dtype, *ends, IGNORE_NAN)
 
 
-def reshaped(graph: TosaGraph, x: Value, shape: Sequence[int]) -> Value:
+def reshaped(graph: TosaGraph, x: TosaTensor, shape: Sequence[int]) -> TosaTensor:
     """Emit RESHAPE, unless the shape is the same."""
     if tuple(shape) == x.shape:
         return x
@@ -84,7 +86,7 @@ def reshaped(graph: TosaGraph, x: Value, shape: Sequence[int]) -> Value:
     return graph.add(ts.Op.RESHAPE, [x, graph.sizes(shape)], shape, x.dtype)
 
 
-def sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
+def sliced(graph: TosaGraph, x: TosaTensor, start: Sequence[int], size: Sequence[int]) -> TosaTensor:
     """Emit SLICE, unless it selects everything.
 
     One channel of several is sliced as the column of a matrix: Vela 5.2 for Ethos-U85 loses the stride of other such
@@ -101,11 +103,11 @@ def sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int]
     return _sliced(graph, x, start, size)
 
 
-def _sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
+def _sliced(graph: TosaGraph, x: TosaTensor, start: Sequence[int], size: Sequence[int]) -> TosaTensor:
     return graph.add(ts.Op.SLICE, [x, graph.sizes(start), graph.sizes(size)], size, x.dtype)
 
 
-def tiled(graph: TosaGraph, data: Value, shape: Sequence[int]) -> Value:
+def tiled(graph: TosaGraph, data: TosaTensor, shape: Sequence[int]) -> TosaTensor:
     """Emit TILE to a shape of the same rank."""
     times = [size // own for size, own in zip(shape, data.shape, strict=True)]
     if tuple(shape) == data.shape:
@@ -113,24 +115,24 @@ def tiled(graph: TosaGraph, data: Value, shape: Sequence[int]) -> Value:
     return graph.add(ts.Op.TILE, [data, graph.sizes(times)], shape, data.dtype)
 
 
-def unsliced(graph: TosaGraph, x: Value) -> Value:
+def unsliced(graph: TosaGraph, x: TosaTensor) -> TosaTensor:
     """Emit a copy of a value that is a SLICE, perhaps reshaped; return any other value."""
     return _copied_of(graph, x, (ts.Op.SLICE,))
 
 
-def unjoined(graph: TosaGraph, x: Value) -> Value:
+def unjoined(graph: TosaGraph, x: TosaTensor) -> TosaTensor:
     """Emit a copy of a value that SLICE, CONCAT, PAD or TILE made, perhaps reshaped; return any other value."""
     return _copied_of(graph, x, (ts.Op.SLICE, ts.Op.CONCAT, ts.Op.PAD, ts.Op.TILE))
 
 
-def _copied_of(graph: TosaGraph, x: Value, operators: Sequence[Any]) -> Value:
+def _copied_of(graph: TosaGraph, x: TosaTensor, operators: Sequence[Any]) -> TosaTensor:
     made = graph.made(x)
     while made is not None and made.operator == ts.Op.RESHAPE:
         made = graph.made(made.inputs[0])
     return copied(graph, x) if made is not None and made.operator in operators else x
 
 
-def copied(graph: TosaGraph, x: Value) -> Value:
+def copied(graph: TosaGraph, x: TosaTensor) -> TosaTensor:
     """Emit an identity that Vela does not remove: TABLE for int8, halved x + x for int16.
 
     Bools and values of 32 bits are returned as they are, since no operator here reads a part of them.
@@ -146,7 +148,7 @@ def copied(graph: TosaGraph, x: Value) -> Value:
     return looked_up(graph, x, every)
 
 
-def looked_up(graph: TosaGraph, x: Value, entries: Value) -> Value:
+def looked_up(graph: TosaGraph, x: TosaTensor, entries: TosaTensor) -> TosaTensor:
     """Emit TABLE before the transpositions and reshapes that make its input.
 
     Vela 5.2 fuses a transposition and a table after it into one command, and does it wrongly: it places the table
@@ -161,7 +163,7 @@ def looked_up(graph: TosaGraph, x: Value, entries: Value) -> Value:
     return graph.add(ts.Op.TABLE, [x, entries], x.shape, dtype)
 
 
-def joined(graph: TosaGraph, parts: Sequence[Value], axis: int) -> Value:
+def joined(graph: TosaGraph, parts: Sequence[TosaTensor], axis: int) -> TosaTensor:
     """Emit CONCAT of several values."""
     if len(parts) == 1:
         return parts[0]
@@ -170,7 +172,7 @@ def joined(graph: TosaGraph, parts: Sequence[Value], axis: int) -> Value:
     return graph.add(ts.Op.CONCAT, parts, shape, parts[0].dtype, axis)
 
 
-def reversed_along(graph: TosaGraph, value: Value, axis: int) -> Value:
+def reversed_along(graph: TosaGraph, value: TosaTensor, axis: int) -> TosaTensor:
     """Emit REVERSE along an axis as one along columns, which every Ethos-U supports."""
     shape = value.shape
     columns = (1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
@@ -178,6 +180,6 @@ def reversed_along(graph: TosaGraph, value: Value, axis: int) -> Value:
     return reshaped(graph, graph.add(ts.Op.REVERSE, [rows], columns, value.dtype, 2), shape)
 
 
-def of_rank(graph: TosaGraph, x: Value, rank: int) -> Value:
+def of_rank(graph: TosaGraph, x: TosaTensor, rank: int) -> TosaTensor:
     """Emit a RESHAPE to a higher rank with leading axes of 1, because TOSA broadcasts equal ranks only."""
     return reshaped(graph, x, (1,) * (rank - len(x.shape)) + x.shape)

@@ -25,7 +25,7 @@ DTYPES: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Value:
+class TosaTensor:
     """A tensor of the graph.
 
     Attributes:
@@ -50,7 +50,7 @@ class Made:
     """
 
     operator: Any
-    inputs: tuple[Value, ...]
+    inputs: tuple[TosaTensor, ...]
     attributes: tuple[Any, ...]
 
 
@@ -71,14 +71,14 @@ class TosaGraph:
         )
         self._tensors: dict[str, Any] = {}
         self._made: dict[str, Made] = {}
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], TosaTensor] = {}
         self._biases: dict[tuple[tuple[int, ...], bytes], list[bytes]] = {}
 
-    def input(self, shape: Sequence[int], dtype: str) -> Value:
+    def input(self, shape: Sequence[int], dtype: str) -> TosaTensor:
         """Add an input of the graph."""
         return self._value(self._serializer.addPlaceholder(list(shape), DTYPES[dtype]), dtype)
 
-    def constant(self, array: npt.NDArray[Any], dtype: str | None = None) -> Value:
+    def constant(self, array: npt.NDArray[Any], dtype: str | None = None) -> TosaTensor:
         """Add a constant, of the array's dtype or the named one; equal constants are one value."""
         dense = np.ascontiguousarray(array)
         key = (dtype or str(dense.dtype), dense.shape, dense.tobytes())
@@ -95,22 +95,22 @@ class TosaGraph:
             known.append(key)
         return known.index(key)
 
-    def scalar(self, value: int, dtype: str) -> Value:
+    def scalar(self, value: int, dtype: str) -> TosaTensor:
         """Add a constant of one element, as operators take their zero points."""
         return self.constant(np.array([value], "int64" if dtype == "int48" else dtype), dtype)
 
-    def sizes(self, numbers: Sequence[int]) -> Value:
+    def sizes(self, numbers: Sequence[int]) -> TosaTensor:
         """Add a constant shape, as RESHAPE takes it."""
         array = np.array(numbers, np.int64)
         key = ("shape", array.shape, array.tobytes())
         if key not in self._constants:
             shape = self._serializer.addConst([array.size], ts.DType.SHAPE, array)
-            self._constants[key] = Value(str(shape.name), (array.size,), "shape")
+            self._constants[key] = TosaTensor(str(shape.name), (array.size,), "shape")
         return self._constants[key]
 
     def add(
-        self, operator: Any, inputs: Sequence[Value], shape: Sequence[int], dtype: str, *attributes: Any
-    ) -> Value:
+        self, operator: Any, inputs: Sequence[TosaTensor], shape: Sequence[int], dtype: str, *attributes: Any
+    ) -> TosaTensor:
         """Add an operator with one output.
 
         Args:
@@ -129,11 +129,11 @@ class TosaGraph:
         self._made[out.name] = Made(operator, tuple(inputs), attributes)
         return out
 
-    def made(self, value: Value) -> Made | None:
+    def made(self, value: TosaTensor) -> Made | None:
         """Return the operator that computed a value; None for an input or a constant."""
         return self._made.get(value.name)
 
-    def output(self, value: Value) -> None:
+    def output(self, value: TosaTensor) -> None:
         """Make a value an output of the graph."""
         self._serializer.addOutputTensor(self._tensors[value.name])
 
@@ -141,6 +141,6 @@ class TosaGraph:
         """Return the flatbuffer."""
         return bytes(self._serializer.serialize())
 
-    def _value(self, tensor: Any, dtype: str) -> Value:
+    def _value(self, tensor: Any, dtype: str) -> TosaTensor:
         self._tensors[str(tensor.name)] = tensor
-        return Value(str(tensor.name), tuple(int(dim) for dim in tensor.shape), dtype)
+        return TosaTensor(str(tensor.name), tuple(int(dim) for dim in tensor.shape), dtype)

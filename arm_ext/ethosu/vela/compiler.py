@@ -15,7 +15,7 @@ from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.stdout import stdout_to
 from arm_ext.ethosu.model.stream import unwrap
 from arm_ext.ethosu.model.tables import table_beyond
-from arm_ext.ethosu.payload import Kind, MemoryArea, Payload, Tensor
+from arm_ext.ethosu.payload import Kind, MemoryArea, Payload, PayloadTensor
 from arm_ext.ethosu.tosa.graph import TosaGraph
 from arm_ext.ethosu.vela.config import VelaOptions, configuration
 from arm_ext.target.npu import Accelerator
@@ -28,7 +28,7 @@ _IDENTIFIERS = {"TOSA": b"TOSA", "TFLITE": b"TFL3"}  # file identifier of a flat
 _INPUT_REGION, _OUTPUT_REGION = 3, 4
 
 
-# Columns of Vela's performance table, in the order of LayerCost's fields.
+# Columns of Vela's performance table, in the order of OperationEstimate's fields.
 _LAYER_FIGURES = ("op_cycles", "npu_cycles", "mac_count", "staging_usage", "source_id")
 
 
@@ -55,7 +55,7 @@ class MemoryUse:
 
 
 @dataclass(frozen=True)
-class LayerCost:
+class OperationEstimate:
     """Vela's estimate for one operation that it scheduled.
 
     Attributes:
@@ -78,7 +78,7 @@ class LayerCost:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledPayload:
     """A payload with Vela's estimates.
 
     Attributes:
@@ -101,7 +101,7 @@ class Compiled:
     npu_cycles: int
     macs: int
     memories: tuple[MemoryUse, ...]
-    layers: tuple[LayerCost, ...]
+    layers: tuple[OperationEstimate, ...]
 
 
 def vela_version() -> str:
@@ -117,7 +117,7 @@ def compile_network(
     *,
     inputs: Sequence[Io] | None = None,
     outputs: Sequence[Io] | None = None,
-) -> Compiled:
+) -> CompiledPayload:
     """Compile a whole network for an accelerator.
 
     Args:
@@ -151,7 +151,7 @@ def compile_network(
     if (end := table_beyond(payload)) is not None:
         raise VelaError(_failure(npu, f"a table ends at {end:#x} of {npu.shram_kib << 10:#x} bytes", said))
     report = model.perf_report
-    return Compiled(
+    return CompiledPayload(
         payload,
         vela_version(),
         config.system_config,
@@ -201,7 +201,7 @@ def _payload(
     for kind, area in scratch:
         if area.size:
             sizes[int(area.region)] = (kind, int(area.size))
-    own: tuple[tuple[Kind, int, Sequence[Tensor]], ...] = (
+    own: tuple[tuple[Kind, int, Sequence[PayloadTensor]], ...] = (
         ("input", _INPUT_REGION, given[0]),
         ("output", _OUTPUT_REGION, given[1]),
     )
@@ -213,7 +213,7 @@ def _payload(
     return Payload(npu.name, stream.config, stream.arch, regions, *given, commands, weights)
 
 
-def _tensors(compiled: Sequence[Any], named: Sequence[Io] | None, role: str) -> tuple[Tensor, ...]:
+def _tensors(compiled: Sequence[Any], named: Sequence[Io] | None, role: str) -> tuple[PayloadTensor, ...]:
     """Return the places that Vela gave to inputs or outputs, with the network's names and dtypes."""
     if named is None:
         named = [Io(f"{role}{i}", f"int{8 * t.element_size}", tuple(t.shape)) for i, t in enumerate(compiled)]
@@ -225,7 +225,7 @@ def _tensors(compiled: Sequence[Any], named: Sequence[Io] | None, role: str) -> 
     for given, found in zip(named, compiled, strict=True):
         scale = float(found.scale[0]) if len(found.scale) == 1 else None
         zero_point = int(found.zero_point[0]) if len(found.zero_point) == 1 else 0
-        tensor = Tensor(
+        tensor = PayloadTensor(
             given.name, int(found.region), int(found.address), given.dtype, given.shape, scale, zero_point
         )
         if tensor.size != int(np.prod(found.shape)) * found.element_size:
@@ -242,13 +242,13 @@ def _memories(report: Any) -> Sequence[Any]:
     return list(memories.values()) if isinstance(memories, Mapping) else list(memories)
 
 
-def _layers(tables: Mapping[str, Any]) -> tuple[LayerCost, ...]:
+def _layers(tables: Mapping[str, Any]) -> tuple[OperationEstimate, ...]:
     if "perf" not in tables:
         return ()
     header = tables["perf"].header
     rows = [dict(zip(header, row, strict=False)) for row in tables["perf"].data]
     return tuple(
-        LayerCost(
+        OperationEstimate(
             row["operator"],
             row["name"],
             *(int(float(row[key] or 0)) for key in _LAYER_FIGURES),

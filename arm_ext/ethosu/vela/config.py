@@ -42,7 +42,7 @@ class VelaOptions:
 
 
 @dataclass(frozen=True)
-class Configuration:
+class VelaConfiguration:
     """Vela's options with the accelerator's defaults filled in.
 
     Attributes:
@@ -60,7 +60,7 @@ class Configuration:
     core_mhz: float
 
 
-def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
+def configuration(npu: Accelerator, options: VelaOptions) -> VelaConfiguration:
     """Return Vela's configuration for an accelerator.
 
     Raises:
@@ -79,7 +79,7 @@ def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
     )
     compiler = _compiler_options(options, limit)
     clock = _clock(path, sections, system_config)
-    return Configuration(system_config, memory_mode, header + ini, compiler, clock / _HZ_PER_MHZ)
+    return VelaConfiguration(system_config, memory_mode, header + ini, compiler, clock / _HZ_PER_MHZ)
 
 
 def pairs(npu: Accelerator) -> tuple[tuple[str, str], ...]:

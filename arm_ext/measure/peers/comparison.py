@@ -3,7 +3,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from arm_ext.common.json_record import ClosedRecord
 
 NOTE = (
     "One warm inference on one thread, counted between the same two marks on one emulator. Cycles are of a model "
@@ -14,11 +14,7 @@ NOTE = (
 )
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Counts(_Record):
+class InferenceCounts(ClosedRecord):
     """Counts of one inference.
 
     Attributes:
@@ -35,7 +31,7 @@ class Counts(_Record):
         return sum(self.libraries.values())
 
 
-class Row(_Record):
+class Row(ClosedRecord):
     """Result of one runtime.
 
     Attributes:
@@ -69,14 +65,14 @@ class Row(_Record):
     libraries: dict[str, int]
 
 
-class Absent(_Record):
+class Absent(ClosedRecord):
     """A runtime that the table has no row for, and the reason."""
 
     runtime: str
     reason: str
 
 
-class Comparison(_Record):
+class Comparison(ClosedRecord):
     """`bench --against`: the first row is tvm-arm-ext's."""
 
     schema_version: Literal[1] = 1
@@ -97,9 +93,9 @@ class Comparison(_Record):
 def row(
     runtime: str,
     version: str,
-    counts: Counts,
+    counts: InferenceCounts,
     *,
-    ours: Counts,
+    ours: InferenceCounts,
     macs: int,
     binary_bytes: int,
     weight_bytes: int,

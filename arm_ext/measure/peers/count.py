@@ -13,20 +13,33 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from arm_ext.board.info import ARM, ARM_PARTS
 from arm_ext.board.virtual import counting_to, emulator
 from arm_ext.common.errors import ModelError
-from arm_ext.common.trace import Dump, Images, TranslationBlock
+from arm_ext.common.trace import Images, TraceDump, TranslationBlock
 from arm_ext.measure.peers import guest
 from arm_ext.measure.peers.catalog import Peer
-from arm_ext.measure.peers.cpuinfo import cpuinfo
-from arm_ext.measure.peers.debian import debian_root, python_version
-from arm_ext.measure.peers.wheels import wheels
+from arm_ext.measure.peers.downloads import debian_root, python_version, wheels
 from arm_ext.native.build import qemu_plugin
 
 # One thread between the marks: the plugin's counters are not atomic.
 # Byte code that it wrote would count as damage of the cached folder, which would then be fetched again.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
+# One line of processors: the peers run on one thread, and then ask for no more.
+_CPUINFO = """\
+processor\t: 0
+Features\t: fp asimd
+CPU implementer\t: {implementer:#x}
+CPU architecture: 8
+CPU variant\t: {variant:#x}
+CPU part\t: {part:#x}
+CPU revision\t: 0
+"""
+# Revision r0 of the Cortex-A55 is another core to XNNPACK's cpuinfo, one without dotprod; r2 is in the boards sold.
+_VARIANTS = {"cortex-a55": 2}
+# A core of the family that "generic-dotprod" stands for, the one that QEMU shows for it.
+_STAND_INS = {"generic-dotprod": "cortex-a76"}
 
 Part = Literal["inference", "start"]
 """Part of a peer's work that is counted: one warm inference, or all from opening the model to its first outputs."""
@@ -115,10 +128,21 @@ def guest_view(root: Path, work: Path, core: str) -> Path:
     """Make the folder in which the emulator looks up each path of the guest first, with /proc/cpuinfo of a core."""
     view = work / "root"
     (view / "proc").mkdir(parents=True)
-    (view / "proc/cpuinfo").write_text(cpuinfo(core), encoding="utf-8")
+    (view / "proc/cpuinfo").write_text(_cpuinfo(core), encoding="utf-8")
     for part in ("lib", "usr", "etc"):
         (view / part).symlink_to(root / part)
     return view
+
+
+def _cpuinfo(core: str) -> str:
+    """Return the /proc/cpuinfo by which a peer picks its kernels, for a core of `schedules.cores.CORES`.
+
+    qemu-user shows the host's. onnxruntime crashes at import on one without Arm's fields, and XNNPACK has kernels of
+    its own for single cores. What instructions there are both ask the emulator (AT_HWCAP).
+    """
+    name = _STAND_INS.get(core, core)
+    part = next(part for part, known in ARM_PARTS.items() if known == name)
+    return _CPUINFO.format(implementer=ARM, variant=_VARIANTS.get(name, 0), part=part)
 
 
 def fetch(peer: Peer) -> Guest:
@@ -134,7 +158,7 @@ def fetch(peer: Peer) -> Guest:
 def _blocks(dump: Path, maps: str) -> tuple[TranslationBlock, ...]:
     images = Images(maps)
     counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    for line in Dump.read(dump).blocks:
+    for line in TraceDump.read(dump).blocks:
         counts[line.vaddr, line.words] += line.count
     return tuple(
         TranslationBlock(vaddr, count, words, image := images.at(vaddr), image)

@@ -3,7 +3,9 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from arm_ext.common.json_record import ClosedRecord
 
 GREATEST_DB = 200.0
 """SQNR of values without any error."""
@@ -17,11 +19,7 @@ SATURATED = 0.01
 percentile 0.001 %, of entropy more."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Errors(_Record):
+class Errors(ClosedRecord):
     """Distance of values from a reference, over all samples."""
 
     sqnr_db: float = Field(
@@ -34,7 +32,7 @@ class Errors(_Record):
     mean_shift: float = Field(description="The mean of the differences with their signs.")
 
 
-class _Bins(_Record):
+class _Bins(ClosedRecord):
     start: float = Field(description="Least value that the first bin holds.")
     width: float = Field(description="Width of each bin, a power of two: bin i begins at start + i * width.")
 
@@ -53,7 +51,7 @@ class ErrorHistogram(_Bins):
     integers: tuple[int, ...] = Field(description="Number of differences of our integers in each bin.")
 
 
-class LayerAccuracy(_Record):
+class LayerAccuracy(ClosedRecord):
     """A tensor of the quantised model that stands for one of the source's."""
 
     name: str = Field(description="The source node that it is named after, or the model's input.")
@@ -125,7 +123,7 @@ class LayerAccuracy(_Record):
         )
 
 
-class OutputAccuracy(_Record):
+class OutputAccuracy(ClosedRecord):
     """An output of the model against the source's."""
 
     name: str = Field(description="Name of the output.")
@@ -133,7 +131,7 @@ class OutputAccuracy(_Record):
     integers: Errors = Field(description="Errors of our integers.")
 
 
-class MetricValue(_Record):
+class MetricValue(ClosedRecord):
     """A metric of each link of the chain, on the same samples."""
 
     name: str = Field(description='Name of the metric, such as "top1", or module:function.')
@@ -148,7 +146,7 @@ class MetricValue(_Record):
     less_is_better: bool = Field(description="Whether a lower value is better.")
 
 
-class LayerCost(_Record):
+class LayerCost(ClosedRecord):
     """Cost of a layer, and the effect of its quantisation on the outputs."""
 
     name: str = Field(description="Name of the layer.")
@@ -173,7 +171,7 @@ class LayerCost(_Record):
     )
 
 
-class NpuTarget(_Record):
+class NpuTarget(ClosedRecord):
     """The NPU that cycles are estimated for, and the clocks and hand-over by which regions were chosen."""
 
     accelerator: str = Field(description="Name of the accelerator, such as ethos-u55-128.")
@@ -182,7 +180,7 @@ class NpuTarget(_Record):
     handover_us: float = Field(description="Microseconds of one hand-over between CPU and NPU.")
 
 
-class NpuCost(_Record):
+class NpuCost(ClosedRecord):
     """The parts of a model's cost on the NPU and beside it."""
 
     regions: int = Field(description="Number of regions, each handed over once an inference.")
@@ -193,7 +191,7 @@ class NpuCost(_Record):
     )
 
 
-class PrecisionChoice(_Record):
+class PrecisionChoice(ClosedRecord):
     """A model with some layers in int16 or float: its accuracy and its estimated cycles."""
 
     layers: tuple[str, ...] = Field(description="Names of the layers in float32, in execution order.")
@@ -216,7 +214,7 @@ class PrecisionChoice(_Record):
     chosen: bool = Field(description="Whether this choice was taken.")
 
 
-class MixedPrecision(_Record):
+class MixedPrecision(ClosedRecord):
     """The choice of layers in int16 and in float so that a bound holds."""
 
     target: str = Field(description="Profile that cycles are estimated for.")
@@ -264,7 +262,7 @@ Wrong = Literal["NPU", "CPU"]
 Middle = Literal["QDQ", "LiteRT"]
 
 
-class NpuDifference(_Record):
+class NpuDifference(ClosedRecord):
     """The operator with which a region begins to differ."""
 
     nodes: tuple[str, ...] = Field(description="Source nodes that it comes from.")
@@ -274,7 +272,7 @@ class NpuDifference(_Record):
     )
 
 
-class NpuRegionLink(_Record):
+class NpuRegionLink(ClosedRecord):
     """Whether the NPU computes our integers in a region, which is fed with them."""
 
     sources: tuple[str, ...] = Field(description="Source nodes in it, in execution order.")
@@ -286,7 +284,7 @@ class NpuRegionLink(_Record):
     )
 
 
-class NpuLink(_Record):
+class NpuLink(ClosedRecord):
     """The last link of the chain, computed by a functional model of the NPU."""
 
     accelerator: str = Field(description="Name of the accelerator, such as ethos-u55-128.")
@@ -301,7 +299,7 @@ class NpuLink(_Record):
         return not any(region.differing for region in self.regions)
 
 
-class AccuracyReport(_Record):
+class AccuracyReport(ClosedRecord):
     """The chain from a float model to our integers, on the same samples."""
 
     schema_version: Literal[1] = Field(default=1, description="Version of this schema.")

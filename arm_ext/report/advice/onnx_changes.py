@@ -65,7 +65,7 @@ def hard_swish(model: onnx.ModelProto) -> Changed | None:
         model: The model; each of its nodes has a name.
     """
     copy = copied(model)
-    graph = Graph(copy.graph)
+    graph = EditableGraph(copy.graph)
     sources: list[str] = []
     for node in copy.graph.node:
         consumers = graph.consumers(node.output[0]) if node.op_type == "Sigmoid" else []
@@ -87,7 +87,7 @@ def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Chan
             channels.
     """
     copy = copied(model)
-    graph = Graph(copy.graph)
+    graph = EditableGraph(copy.graph)
     padded: dict[str, str] = {}
     for node in list(copy.graph.node):
         if node.name not in convolutions or node.op_type != "Conv":
@@ -124,7 +124,7 @@ def copied(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-class Graph(DefUse):
+class EditableGraph(DefUse):
     """The values of a graph, and changes of its nodes."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
@@ -211,7 +211,7 @@ def integer(node: onnx.NodeProto, name: str, default: int) -> int:
 
 def convolutions(model: onnx.ModelProto) -> Iterator[tuple[str, int]]:
     """Yield each convolution's name and its number of channels, where that is known."""
-    graph = Graph(model.graph)
+    graph = EditableGraph(model.graph)
     for node in model.graph.node:
         weights = graph.constant(node.input[1]) if node.op_type == "Conv" else None
         if weights is not None:

@@ -19,7 +19,7 @@ from onnx import helper, numpy_helper
 
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.cut import subgraphs
-from arm_ext.report.advice.onnx_changes import PRODUCTS, Changed, Graph, copied, integer
+from arm_ext.report.advice.onnx_changes import PRODUCTS, Changed, EditableGraph, copied, integer
 from arm_ext.report.calls import CONVERSIONS
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -64,7 +64,7 @@ def channels_last_ends(model: onnx.ModelProto) -> Changed | None:
     if any(True for node in model.graph.node for _ in subgraphs(node)):
         return None  # whose nodes read values of this graph by their names, too
     copy = copied(model)
-    graph, dims = Graph(copy.graph), dims_of(copy)
+    graph, dims = EditableGraph(copy.graph), dims_of(copy)
 
     def read_by(value: str) -> list[onnx.NodeProto]:
         return graph.readers.get(value, [])
@@ -113,7 +113,7 @@ def channels_last_reshapes(model: onnx.ModelProto, names: Collection[str]) -> Ch
         names: Names of nodes; those that are no Reshape or Flatten of four axes are left as they are.
     """
     copy = copied(model)
-    graph, dims = Graph(copy.graph), dims_of(copy)
+    graph, dims = EditableGraph(copy.graph), dims_of(copy)
     nodes: list[onnx.NodeProto] = []
     changed: list[str] = []
     comparable = True
@@ -146,7 +146,7 @@ def without_nodes(model: onnx.ModelProto, names: Collection[str]) -> Changed | N
         names: Names of nodes.
     """
     copy = copied(model)
-    graph, dims, types = Graph(copy.graph), dims_of(copy), _element_types(copy)
+    graph, dims, types = EditableGraph(copy.graph), dims_of(copy), _element_types(copy)
     nodes: list[onnx.NodeProto] = []
     left_out: list[str] = []
     for node in copy.graph.node:
@@ -179,7 +179,7 @@ def _element_types(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def _passed_on(
-    node: onnx.NodeProto, graph: Graph, dims: Mapping[str, tuple[int, ...]], types: Mapping[str, int]
+    node: onnx.NodeProto, graph: EditableGraph, dims: Mapping[str, tuple[int, ...]], types: Mapping[str, int]
 ) -> str | None:
     """Return the input that can take the place of a node's output; None if there is none."""
     variable = [name for name in node.input if name and name not in graph.fixed]
@@ -220,7 +220,9 @@ def _is_image(
     return False
 
 
-def _permute_rows(model: onnx.ModelProto, graph: Graph, flattened: str, shape: tuple[int, ...]) -> bool:
+def _permute_rows(
+    model: onnx.ModelProto, graph: EditableGraph, flattened: str, shape: tuple[int, ...]
+) -> bool:
     """Permute the weights of the product that alone reads a flattened tensor; return whether there is such a product.
 
     Args:

@@ -3,8 +3,9 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.measure.call_costs import Bound
 from arm_ext.report.advice.failure import Failure
 from arm_ext.report.profile.record import KernelOption
@@ -15,11 +16,7 @@ SPENT = "the budget was used up"
 """Note on an alternative that was not built for want of time."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class CostlyCall(_Record):
+class CostlyCall(ClosedRecord):
     """One of the costliest kernel calls of the model as it is compiled without further options."""
 
     anchor: str = Field(description="Source node that names the call.")
@@ -32,7 +29,7 @@ class CostlyCall(_Record):
     )
 
 
-class Alternative(_Record):
+class Alternative(ClosedRecord):
     """A build of the same model with other options of `compile`."""
 
     name: str = Field(description='Name of the alternative, such as "fp16".')
@@ -61,7 +58,7 @@ class Alternative(_Record):
     recommended: bool = False
 
 
-class Advice(_Record):
+class Advice(ClosedRecord):
     """A change of the model that its author could make."""
 
     rule: str = Field(description="Name of the rule that found it.")
@@ -89,7 +86,7 @@ class Advice(_Record):
     how: str = Field(description="The change to make.")
 
 
-class LayerAlternative(_Record):
+class LayerAlternative(ClosedRecord):
     """An alternative for a part of the model: a layer in int8, or a region on an NPU; the rest stays as it is."""
 
     name: str = Field(description='Name of the alternative, such as "int8" or "ethos-u55-128".')
@@ -120,7 +117,7 @@ class LayerAlternative(_Record):
         return self.status == "measured" and not self.note
 
 
-class Declined(_Record):
+class Declined(ClosedRecord):
     """A change that a rule proposed and that is not advised: it gains nothing, or could not be measured."""
 
     rule: str
@@ -131,7 +128,7 @@ class Declined(_Record):
     failure: Failure = Field(default="", description="Cause of the failure, if it could not be measured.")
 
 
-class AdviceReport(_Record):
+class AdviceReport(ClosedRecord):
     """Recommendations for a faster inference on one target."""
 
     schema_version: Literal[1] = 1

@@ -44,7 +44,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Finding:
+class AdviceFinding:
     """A finding of a rule.
 
     Attributes:
@@ -81,19 +81,19 @@ class Finding:
         return found >= (LEAST_GAIN if self.change is not None else self.least)
 
 
-def findings(subject: Subject) -> list[Finding]:
+def findings(subject: Subject) -> list[AdviceFinding]:
     """Return what all rules find that costs enough, most first."""
     found = [finding for rule in RULES for finding in rule(subject) if finding.is_worth_a_look]
     return sorted(found, key=lambda finding: -finding.share)
 
 
-def cheaper_activation(subject: Subject) -> Iterator[Finding]:
+def cheaper_activation(subject: Subject) -> Iterator[AdviceFinding]:
     """Find SiLU in a float model, where hard-swish costs less."""
     changed = None if subject.model is None or is_quantized(subject.report) else hard_swish(subject.model)
     if changed is None:
         return
     calls = _of_sources(subject.profile.calls, changed.sources)
-    yield Finding(
+    yield AdviceFinding(
         "cheaper-activation",
         changed.sources,
         f"{changed.what}: SiLU is computed in {_cost(calls)}",
@@ -103,7 +103,7 @@ def cheaper_activation(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def full_tiles(subject: Subject) -> Iterator[Finding]:
+def full_tiles(subject: Subject) -> Iterator[AdviceFinding]:
     """Find convolutions whose channels leave a part of the kernel's tile empty."""
     if subject.model is None:
         return
@@ -112,7 +112,7 @@ def full_tiles(subject: Subject) -> Iterator[Finding]:
     if changed is None:
         return
     calls = _of_sources(subject.profile.calls, changed.sources)
-    yield Finding(
+    yield AdviceFinding(
         "full-tiles",
         changed.sources,
         f"{changed.what}: a part of the kernel's tile is empty in {_cost(calls)}",
@@ -122,11 +122,11 @@ def full_tiles(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def small_calls(subject: Subject) -> Iterator[Finding]:
+def small_calls(subject: Subject) -> Iterator[AdviceFinding]:
     """Find kernel calls that are too small for what setting them up costs."""
     small = [call for call in subject.profile.calls if call.counts and call.counts.bound == "overhead"]
     for calls, change in _left_out(subject, small):
-        yield Finding(
+        yield AdviceFinding(
             "small-calls",
             _sources(calls),
             f"most instructions run once in {_cost(calls)}: {_named(calls)}",
@@ -139,7 +139,7 @@ def small_calls(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def moved_data(subject: Subject) -> Iterator[Finding]:
+def moved_data(subject: Subject) -> Iterator[AdviceFinding]:
     """Find calls that only copy or rearrange elements."""
     moving = {row.symbol for row in subject.report.calls if row.moves}
     calls = [call for call in subject.profile.calls if call.symbol in moving]
@@ -148,7 +148,7 @@ def moved_data(subject: Subject) -> Iterator[Finding]:
         call for call in calls if call.kernel == "transpose" and not (call.reads and call.index in read)
     ]
     if at_border:
-        yield Finding(
+        yield AdviceFinding(
             "border-layout",
             _sources(at_border),
             f"inputs or outputs are transposed to or from channels last in {_cost(at_border)}: {_named(at_border)}",
@@ -166,7 +166,7 @@ def moved_data(subject: Subject) -> Iterator[Finding]:
             yield forced
         rest = [call for call in found if forced is None or not set(call.sources) & set(forced.sources)]
         if rest:
-            yield Finding(
+            yield AdviceFinding(
                 "moved-data",
                 _sources(rest),
                 f"elements are only moved in {_cost(rest)}: {_named(rest)}",
@@ -182,7 +182,7 @@ def moved_data(subject: Subject) -> Iterator[Finding]:
 _ALL_OF_IT = "all that these calls cost"
 
 
-def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> Finding | None:
+def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> AdviceFinding | None:
     """Return what transpositions cost that a reshape of channels first forces; None if there are none."""
     transposed = [call for call in calls if call.kernel == "transpose"]
     if subject.model is None:
@@ -192,7 +192,7 @@ def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> Finding |
         return None
     forced = _of_sources(transposed, change.sources)
     then = "" if change.comparable else " and train it again"
-    return Finding(
+    return AdviceFinding(
         "reshape-layout",
         change.sources,
         f"a reshape of channels first forces a transposition in {_cost(forced)}: {_named(forced)}",
@@ -202,7 +202,7 @@ def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> Finding |
     )
 
 
-def size_above_block(subject: Subject) -> Iterator[Finding]:
+def size_above_block(subject: Subject) -> Iterator[AdviceFinding]:
     """Find batch and sequence sizes that are just above a multiple of the rows that kernels compute together."""
     for size in () if subject.model is None else sizes_above_blocks(subject.model):
         products = [call for call in subject.profile.calls if call.macs]
@@ -210,7 +210,7 @@ def size_above_block(subject: Subject) -> Iterator[Finding]:
         change = (
             resized(subject.model, size) if subject.model is not None and _is_alone(subject, size) else None
         )
-        yield Finding(
+        yield AdviceFinding(
             "size-above-block",
             size.inputs,
             f"{size.kind} size {size.size} is {more} above {size.smaller}, a multiple of the {size.block} rows that "
@@ -230,7 +230,7 @@ def _is_alone(subject: Subject, size: Size) -> bool:
     return all(name in subject.inputs for name in size.inputs)
 
 
-def float_operators(subject: Subject) -> Iterator[Finding]:
+def float_operators(subject: Subject) -> Iterator[AdviceFinding]:
     """Find operators of a quantised model that are computed in float."""
     if not is_quantized(subject.report):
         return
@@ -239,7 +239,7 @@ def float_operators(subject: Subject) -> Iterator[Finding]:
         nodes = tuple(name for each in left for name in each.nodes)
         calls = _of_sources(subject.profile.calls, nodes)
         operators = ", ".join(dict.fromkeys(each.operator for each in left))
-        yield Finding(
+        yield AdviceFinding(
             "float-operators",
             _sources(calls),
             f"{operators} in float, {_cost(calls)}: {reason}",
@@ -257,7 +257,7 @@ def _quantized(subject: Subject, nodes: tuple[str, ...]) -> Changed | None:
     return None if made is None else Changed(made, nodes, "quantised")
 
 
-Rule = Callable[[Subject], Iterable[Finding]]
+Rule = Callable[[Subject], Iterable[AdviceFinding]]
 
 RULES: tuple[Rule, ...] = (
     cheaper_activation,

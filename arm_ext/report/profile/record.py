@@ -6,19 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from arm_ext.common.json_record import JsonRecord
+from arm_ext.common.json_record import ClosedJsonRecord
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.measure.call_costs import Bound
 from arm_ext.report.calls import CallRow
 
 
-class _Record(JsonRecord):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class HotLoop(_Record):
+class HotLoop(ClosedJsonRecord):
     """The block of instructions in a call that takes most cycles."""
 
     executions: int = Field(description="Number of executions in one call.")
@@ -26,7 +22,7 @@ class HotLoop(_Record):
     instructions: tuple[str, ...] = Field(description="Disassembled instructions in order.")
 
 
-class Counts(_Record):
+class Counts(ClosedJsonRecord):
     """Cost of a call on a virtual board: counts of an emulator, and cycles of a model."""
 
     instructions: int = Field(description="Executed instructions, exact.")
@@ -50,7 +46,7 @@ class Counts(_Record):
     hot: HotLoop | None = Field(description="The block that takes most of the cycles.")
 
 
-class Times(_Record):
+class Times(ClosedJsonRecord):
     """Times of a call on a real board."""
 
     median_us: float = Field(
@@ -62,7 +58,7 @@ class Times(_Record):
     )
 
 
-class KernelOption(_Record):
+class KernelOption(ClosedJsonRecord):
     """Another kernel that could compute a call, or the same kernel with other parameters."""
 
     kernel: str = Field(description="Name of the kernel.")
@@ -71,7 +67,7 @@ class KernelOption(_Record):
     ratio: float = Field(description="`selection_cost` over the chosen kernel's.")
 
 
-class ProfiledCall(_Record):
+class ProfiledCall(ClosedJsonRecord):
     """A kernel call, in execution order."""
 
     index: int = Field(description="Position in the order of execution, from 0.")
@@ -102,7 +98,7 @@ class ProfiledCall(_Record):
     times: Times | None = Field(default=None, description="Cost on a real board.")
 
 
-class Around(_Record):
+class Around(ClosedJsonRecord):
     """Cost between kernel calls: `main` and the runtime functions that it calls."""
 
     instructions: int | None = Field(default=None, description="Executed instructions, on a virtual board.")
@@ -115,7 +111,7 @@ class Around(_Record):
     share: float = Field(description="Share of the whole inference.")
 
 
-class Roof(_Record):
+class Roof(ClosedJsonRecord):
     """Peak performance of a core."""
 
     name: str = Field(description='Multiply-accumulate instruction, such as "sdot".')
@@ -124,7 +120,7 @@ class Roof(_Record):
     )
 
 
-class Limits(_Record):
+class Limits(ClosedJsonRecord):
     """The roofline of the core that cycles are estimated for."""
 
     roofs: tuple[Roof, ...] = Field(
@@ -136,7 +132,7 @@ class Limits(_Record):
     l2_bytes: int = Field(description="Size of L2.")
 
 
-class NpuRegionCost(_Record):
+class NpuRegionCost(ClosedJsonRecord):
     """A region for an NPU, by Vela's estimate."""
 
     index: int = Field(description="Number of the region.")
@@ -149,7 +145,7 @@ class NpuRegionCost(_Record):
     cpu_clock_cycles: int = Field(description="`us` in cycles of the CPU's clock.")
 
 
-class BrokenOff(_Record):
+class BrokenOff(ClosedJsonRecord):
     """The reason why a measurement ended early, such as a lost board, and how much of it was done."""
 
     why: str = Field(description="What ended it.")
@@ -164,7 +160,7 @@ class BrokenOff(_Record):
         return f"{self.measured} of {self.planned} {self.unit} measured: {self.why}"
 
 
-class ProfileReport(_Record):
+class ProfileReport(ClosedJsonRecord):
     """One warm inference on one thread of a virtual board, or the median of several on a real one."""
 
     schema_version: Literal[2] = Field(default=2, description="Version of this schema.")

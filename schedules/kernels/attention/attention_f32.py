@@ -27,9 +27,9 @@ from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.attention import heads_f32
-from schedules.kernels.attention.heads_f32 import Heads
+from schedules.kernels.attention.heads_f32 import AttentionHeads
 from schedules.kernels.common import batch_axes, copies, float_data, threads, tiling
-from schedules.kernels.common.contract import Array, Match, taken
+from schedules.kernels.common.contract import Array, KernelMatch, taken
 from schedules.kernels.common.cost_model import scalar
 from schedules.kernels.gemm import packed_panels_f32
 from schedules.kernels.gemm.packed_panels_f32 import Matrix
@@ -48,14 +48,14 @@ class Params(fmla_tile.Params):
     """Tiling parameters of the kernel; tasks are heads, and the tiles of their rows."""
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept float32 or float16 attention along the last axis, with any mask that broadcasts."""
     heads = heads_f32.heads_of(workload, NAME)
     if isinstance(heads, Diagnostic):
         return heads
     sizes = f"{heads.rows} x {heads.keys.columns}, depth {heads.keys.depth} and {heads.values.columns}"
     what = float_data.named("attention", workload)
-    return Match(f"{what} of {math.prod(heads.lead)} heads {sizes}")
+    return KernelMatch(f"{what} of {math.prod(heads.lead)} heads {sizes}")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -120,7 +120,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         tensors = [buffers[operand.index] for operand in heads_f32.operands(workload)[:3]]
         if mask is not None and mask.operand is not None:
             tensors.append(buffers[-2] if constant else buffers[mask.operand.index])
-        emitter = _Emitter(
+        emitter = _HeadEmitter(
             heads,
             (params.rows, params.width),
             tensors,
@@ -134,16 +134,16 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     return function.prim_func
 
 
-def _heads(workload: Workload) -> Heads:
+def _heads(workload: Workload) -> AttentionHeads:
     return taken(heads_f32.heads_of(workload, NAME), workload)
 
 
-class _Emitter:
+class _HeadEmitter:
     """Emits the packing and the computation of attention heads."""
 
     def __init__(
         self,
-        heads: Heads,
+        heads: AttentionHeads,
         tile: tuple[int, int],
         tensors: Sequence[tirx.Buffer],
         scale: tirx.Buffer,

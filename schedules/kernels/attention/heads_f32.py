@@ -15,7 +15,7 @@ COMPOSITE = "arm.attention"
 
 
 @dataclass(frozen=True)
-class Heads:
+class AttentionHeads:
     """A batch of attention heads: sizes and strides.
 
     Attributes:
@@ -43,7 +43,7 @@ def operands(workload: Workload) -> list[Operand]:
     return [*workload.operands, *(step.operand for step in steps if step is not None and step.operand)]
 
 
-def heads_of(workload: Workload, kernel: str) -> Heads | Diagnostic:
+def heads_of(workload: Workload, kernel: str) -> AttentionHeads | Diagnostic:
     """Parse a workload of `COMPOSITE`.
 
     Args:
@@ -73,7 +73,7 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Diagnostic:
         across = batch_axes.strides(masks[0], len(scores))
         strides.append(across[:-2])
         mask = (across[-2], across[-1])
-    return Heads(
+    return AttentionHeads(
         lead=lead,
         rows=q.seen[-2],
         query=q.strides[-2],

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Match:
+class KernelMatch:
     """The answer that a kernel takes a workload.
 
     Attributes:
@@ -67,7 +67,7 @@ class Kernel(Protocol):
     NAME: str
     Params: type[Any]
 
-    def matches(self, workload: "Workload", core: "Core") -> Match | Diagnostic:
+    def matches(self, workload: "Workload", core: "Core") -> KernelMatch | Diagnostic:
         """Return whether the kernel computes this workload on this core, with the reason."""
 
     def default(self, workload: "Workload", core: "Core") -> Any:

@@ -22,7 +22,7 @@ from schedules.tir.emit import i64, in_root_block
 
 
 @dataclass(frozen=True)
-class Argument:
+class RowArgument:
     """An argument of the kernel for any number of rows.
 
     Attributes:
@@ -36,7 +36,7 @@ class Argument:
 
 
 def in_chunks(
-    func: tirx.PrimFunc, arguments: Sequence[Argument], rows: Expr, chunk: int, *, parallel: bool
+    func: tirx.PrimFunc, arguments: Sequence[RowArgument], rows: Expr, chunk: int, *, parallel: bool
 ) -> tirx.PrimFunc:
     """Return the kernel for any number of rows.
 

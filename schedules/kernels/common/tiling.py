@@ -19,7 +19,7 @@ from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import TIE, again
 from schedules.kernels.common.threads import each as each
 from schedules.kernels.common.threads import fewest, part, part_sizes
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import converted, i64, store
 
@@ -36,7 +36,7 @@ FINER = (2, 4, 8)
 Option = TypeVar("Option", bound=Any)
 
 
-def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_tile: RowTile) -> None:
+def tasks(product: GemmProduct, rows: int, column_blocks: int, parallel: bool, row_tile: RowTile) -> None:
     """Emit a loop over tasks, each a row tile by a block of columns of one group.
 
     Args:
@@ -66,7 +66,7 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
     each(tiles * column_blocks * product.groups, parallel, one)
 
 
-def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
+def shares(product: GemmProduct, rows: int, columns: int) -> tuple[int, bool]:
     """Return the number of column blocks for tiles of `rows` by `columns`, and whether there are several tasks."""
     return _shares(product.rows.count, product.columns, product.groups, rows, columns)
 
@@ -178,7 +178,7 @@ def store_part(
         store(output, tirx.Shuffle([value], list(range(at, at + size))), offset + at, size)
 
 
-def by_group(values: Array, product: Product, width: int) -> Array:
+def by_group(values: Array, product: GemmProduct, width: int) -> Array:
     """Reshape one value per column, [groups * columns], to [groups, width], padded with zeros, flat."""
     padded = np.zeros((product.groups, width), values.dtype)
     padded[:, : product.columns] = values.reshape(product.groups, product.columns)

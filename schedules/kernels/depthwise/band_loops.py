@@ -13,15 +13,15 @@ from functools import partial
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Match, declined, lacking, taken
+from schedules.kernels.common.contract import KernelMatch, declined, lacking, taken
 from schedules.kernels.depthwise.accumulators_s8 import finish
 from schedules.kernels.depthwise.geometry import is_depthwise
-from schedules.kernels.depthwise.input_rows_s8 import Window
+from schedules.kernels.depthwise.input_rows_s8 import DepthwiseWindow
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS
 from schedules.kernels.epilogues.requantize import Form
 from schedules.kernels.gemm import product_s8
@@ -50,7 +50,7 @@ def is_wide(workload: Workload) -> bool:
 
 def matches(
     workload: Workload, core: Core, name: str, feature: str, *, wide: bool = False
-) -> Match | Diagnostic:
+) -> KernelMatch | Diagnostic:
     """Accept small depthwise convolutions with one output a channel, on cores with a feature, or with NEON.
 
     Args:
@@ -68,7 +68,7 @@ def matches(
     if workload.composite != "arm.conv2d_s8" or product.groups != channels or product.columns != 1:
         grouped = f"{product.groups} groups of {product.columns} outputs for {channels} channels"
         return declined(name, "not depthwise", "a group and an output each channel", grouped, unfit=True)
-    dilation = Convolution.of(workload).dilation
+    dilation = ConvolutionAttributes.of(workload).dilation
     if dilation != (1, 1):
         return declined(name, "kernel is dilated", "(1, 1)", str(dilation))
     if channels < CHANNELS:
@@ -82,7 +82,9 @@ def matches(
         return declined(name, "kernel is too large", limit, f"{height} x {width}")
     if feature not in core.features and not (feature == "neon" and core.neon):
         return lacking(name, feature, core)
-    return Match(f"{'int16 by int8' if wide else 'int8'} depthwise {height} x {width} of {channels} channels")
+    return KernelMatch(
+        f"{'int16 by int8' if wide else 'int8'} depthwise {height} x {width} of {channels} channels"
+    )
 
 
 def product_of(workload: Workload, name: str) -> IntegerProduct:
@@ -92,16 +94,16 @@ def product_of(workload: Workload, name: str) -> IntegerProduct:
     return replace(product, planes=1, flipped=False) if wide else product
 
 
-def window_of(workload: Workload, product: IntegerProduct, band: int | None = None) -> Window:
+def window_of(workload: Workload, product: IntegerProduct, band: int | None = None) -> DepthwiseWindow:
     """Return the convolution of a workload that `matches` accepts; `band` is the number of rows per band."""
     images, height, width, channels = workload.operands[0].shape
     (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
     tall, wide = workload.operands[1].shape[1:3]
-    strides, pads = Convolution.of(workload).strides, (top, left, bottom, right)
-    return Window((images, height, width, channels), (tall, wide), strides, pads, band)
+    strides, pads = ConvolutionAttributes.of(workload).strides, (top, left, bottom, right)
+    return DepthwiseWindow((images, height, width, channels), (tall, wide), strides, pads, band)
 
 
-def starts_of(window: Window) -> list[int]:
+def starts_of(window: DepthwiseWindow) -> list[int]:
     """Return the first channel of each block of eight; the last block overlaps the one before it."""
     channels = window.data[3]
     return [min(start, channels - CHANNELS) for start in range(0, channels, CHANNELS)]
@@ -111,7 +113,7 @@ Emit = Callable[[ir.Expr, ir.Expr, int, tuple[bool, ...]], None]
 """Emits a band: its image, its index, how many output rows it has and which input rows are data."""
 
 
-def bands(window: Window, parallel: bool, block: Callable[..., "BandEmitter"]) -> None:
+def bands(window: DepthwiseWindow, parallel: bool, block: Callable[..., "BandEmitter"]) -> None:
     """Emit the loops over all bands; bands at the borders have separate code.
 
     Args:
@@ -178,7 +180,7 @@ class BandEmitter(ABC):
     def __init__(
         self,
         product: IntegerProduct,
-        window: Window,
+        window: DepthwiseWindow,
         unroll: int,
         reload: bool,
         headers: Headers,

@@ -14,13 +14,13 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.registers import LANES, REGISTERS
-from schedules.kernels.common.contract import Array, Match, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, converting, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.depthwise.axis_steps import Span
@@ -72,7 +72,7 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept depthwise convolutions of any multiplier, stride and dilation."""
     field = _field_or_why(workload)
     if isinstance(field, Diagnostic):
@@ -81,7 +81,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if data.dtype == "bfloat16" and bfloat.FEATURE not in core.features:
         return lacking(NAME, bfloat.FEATURE, core)
     height, width = workload.operands[1].shape[1:3]
-    return Match(f"{data.dtype} depthwise {height} x {width} of {data.shape[3]} channels")
+    return KernelMatch(f"{data.dtype} depthwise {height} x {width} of {data.shape[3]} channels")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -148,7 +148,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     scope = bfloat.functions() if workload.operands[0].dtype == "bfloat16" else nullcontext()
     with kernel_function(name, arguments) as function, scope:
         buffers = [bfloat.bits(b) if str(b.dtype) == "bfloat16" else b for b in function.buffers]
-        emitter = _Emitter(workload, field, buffers)
+        emitter = _FloatPatchEmitter(workload, field, buffers)
         patches(field, LANES, params.parallel, emitter.patch)
     return function.prim_func
 
@@ -182,9 +182,9 @@ def _field_or_why(workload: Workload) -> Field | Diagnostic:
     of = Depthwise(
         (images, height, width, channels),
         (workload.operands[1].shape[1], workload.operands[1].shape[2]),
-        Convolution.of(workload).strides,
-        Convolution.of(workload).dilation,
-        Convolution.of(workload).padding,
+        ConvolutionAttributes.of(workload).strides,
+        ConvolutionAttributes.of(workload).dilation,
+        ConvolutionAttributes.of(workload).padding,
         product.columns,
     )
     field = field_of(of, LANES, border=BORDER)
@@ -233,7 +233,7 @@ def _widening(dtype: str, core: Core) -> Cost:
     return converting(1, core) if dtype == "float16" else arithmetic(1)
 
 
-class _Emitter:
+class _FloatPatchEmitter:
     """Emits patches of a float depthwise convolution."""
 
     def __init__(self, workload: Workload, field: Field, buffers: Sequence[tirx.Buffer]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
@@ -25,12 +25,12 @@ from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match
+from schedules.kernels.common.contract import Array, KernelMatch
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise import band_loops
 from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, BandEmitter, bands, starts_of
-from schedules.kernels.depthwise.input_rows_s8 import GROUP, Window
+from schedules.kernels.depthwise.input_rows_s8 import GROUP, DepthwiseWindow
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Sdot
 from schedules.kernels.gemm.packed_columns_s8 import Headers
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
@@ -60,7 +60,7 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept small depthwise convolutions with one output a channel, on cores with dotprod."""
     return band_loops.matches(workload, core, NAME, FEATURE)
 
@@ -70,7 +70,9 @@ def default(workload: Workload, core: Core) -> Params:
 
     Two columns pay where the stride is 1 and the kernel is at most `KEPT_COLUMNS` wide: weights then stay in registers.
     """
-    kept = workload.operands[1].shape[2] <= KEPT_COLUMNS and Convolution.of(workload).strides[1] == 1
+    kept = (
+        workload.operands[1].shape[2] <= KEPT_COLUMNS and ConvolutionAttributes.of(workload).strides[1] == 1
+    )
     unroll = 2 if kept else 1
     return next(params for params in candidates(workload, core) if params.unroll == unroll)
 
@@ -126,12 +128,12 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function("arm_depthwise_s8", arguments) as function, pins(), reloads(), quads():
         headers = _headers(product, params)
-        block = partial(_Block, product, window, params.unroll, params.reload, headers, function.buffers)
+        block = partial(_SdotBlock, product, window, params.unroll, params.reload, headers, function.buffers)
         bands(window, params.parallel, block)
     return function.prim_func
 
 
-class _Block(BandEmitter):
+class _SdotBlock(BandEmitter):
     """Emitter of eight channels of one band by SDOT."""
 
     lanes = VECTOR
@@ -184,6 +186,6 @@ def _headers(product: IntegerProduct, params: Params) -> Headers:
     return headers_of(product, 2 if params.reload else 1)
 
 
-def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, Window]:
+def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, DepthwiseWindow]:
     product = requantized(band_loops.product_of(workload, NAME), reload=params.reload)
     return product, band_loops.window_of(workload, product)

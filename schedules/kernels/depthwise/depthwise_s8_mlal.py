@@ -17,7 +17,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
@@ -27,12 +27,12 @@ from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.smull import smlal16
 from schedules.intrinsics.vector import high, low
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match
+from schedules.kernels.common.contract import Array, KernelMatch
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.depthwise import band_loops
 from schedules.kernels.depthwise.accumulators_s8 import headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, BandEmitter, bands, is_wide, starts_of
-from schedules.kernels.depthwise.input_rows_s8 import Window
+from schedules.kernels.depthwise.input_rows_s8 import DepthwiseWindow
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Mlal
 from schedules.kernels.gemm.product_s8 import IntegerProduct, flip, requantization_cost
 from schedules.kernels.tiles.int16_chains import chain_of
@@ -69,14 +69,14 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept small depthwise convolutions with one output a channel, of int16 too, on every core with NEON."""
     return band_loops.matches(workload, core, NAME, "neon", wide=True)
 
 
 def default(workload: Workload, core: Core) -> Params:
     """Return two columns a step if the carried columns then return to the same registers, else one; three may spill."""
-    carried = workload.operands[1].shape[2] - Convolution.of(workload).strides[1]
+    carried = workload.operands[1].shape[2] - ConvolutionAttributes.of(workload).strides[1]
     return candidates(workload, core)[1 if 0 < carried <= KEPT_COLUMNS else 0]
 
 
@@ -143,7 +143,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function("arm_depthwise_s8_mlal", arguments) as function, pins(), reloads():
         block = partial(
-            _WideBlock if is_wide(workload) else _Block,
+            _WideBlock if is_wide(workload) else _SmlalBlock,
             params.chain,
             product,
             window,
@@ -156,7 +156,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     return function.prim_func
 
 
-class _Block(BandEmitter):
+class _SmlalBlock(BandEmitter):
     """Emitter of eight channels of one band by SMULL and SMLAL."""
 
     lanes = CHANNELS
@@ -190,7 +190,7 @@ class _Block(BandEmitter):
         return totals
 
 
-class _WideBlock(_Block):
+class _WideBlock(_SmlalBlock):
     """Emitter of eight channels of one band with data and weights of 16 bits."""
 
     dtype = "int16"
@@ -217,6 +217,6 @@ def _weights_dtype(workload: Workload) -> str:
     return "int16" if is_wide(workload) else "int8"
 
 
-def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, Window]:
+def _read(workload: Workload, params: Params) -> tuple[IntegerProduct, DepthwiseWindow]:
     product = requantized(band_loops.product_of(workload, NAME), reload=params.reload)
     return product, band_loops.window_of(workload, product, BAND)

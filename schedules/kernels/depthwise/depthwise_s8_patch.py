@@ -14,7 +14,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
@@ -23,7 +23,7 @@ from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.registers import REGISTERS, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
 from schedules.kernels.depthwise.accumulators_s8 import finish, headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.axis_steps import Span
@@ -72,7 +72,7 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
     product = product_s8.product_of(workload, NAME)
     if isinstance(product, Diagnostic):
@@ -83,7 +83,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if not core.neon:
         return lacking(NAME, "neon", core)
     height, width = workload.operands[1].shape[1:3]
-    return Match(f"int8 depthwise {height} x {width} of {product.data[-1]} channels")
+    return KernelMatch(f"int8 depthwise {height} x {width} of {product.data[-1]} channels")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -167,12 +167,12 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments += [((weights,), "int8"), ((headers,), "int8")]
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function(f"arm_{NAME}", arguments) as function, pins(), reloads():
-        emitter = _Emitter(workload, params, function.buffers)
+        emitter = _Int8PatchEmitter(workload, params, function.buffers)
         patches(field, CHANNELS, params.parallel, emitter.patch)
     return function.prim_func
 
 
-class _Emitter:
+class _Int8PatchEmitter:
     """Emits the code of patches."""
 
     def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
@@ -229,8 +229,8 @@ def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Diagno
     of = Depthwise(
         (images, height, width, channels),
         (workload.operands[1].shape[1], workload.operands[1].shape[2]),
-        Convolution.of(workload).strides,
-        Convolution.of(workload).dilation,
+        ConvolutionAttributes.of(workload).strides,
+        ConvolutionAttributes.of(workload).dilation,
         (top, left, bottom, right),
         product.columns,
     )

@@ -14,7 +14,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
@@ -183,4 +183,4 @@ def is_depthwise(workload: Workload) -> bool:
     """Return whether a workload is a convolution in int8 of as many groups as channels."""
     if not workload.composite.startswith("arm.conv2d_s8"):
         return False
-    return Convolution.of(workload).groups == workload.operands[0].shape[-1]
+    return ConvolutionAttributes.of(workload).groups == workload.operands[0].shape[-1]

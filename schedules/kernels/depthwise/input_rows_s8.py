@@ -75,7 +75,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Window:
+class DepthwiseWindow:
     """A depthwise convolution with one output per channel and no dilation.
 
     Attributes:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.kernels.elementwise.binary_forms import SHIFTS, WORD, Binary, Op, Per, Rescaled
+from schedules.kernels.elementwise.binary_forms import SHIFTS, WORD, Op, Per, QuantizedBinary, Rescaled
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.values import dequantize, every_value
-from schedules.numerics.tosa import Scale, rescale
+from schedules.numerics.tosa import RescaleFactor, rescale
 from schedules.numerics.tosa.binary import Term, Terms, of_terms
 
 Array = npt.NDArray[Any]
@@ -68,9 +68,9 @@ class Stay:
         """Return the broadcast operand's numbers in binary64."""
         return stays.astype(np.float64).ravel()
 
-    def pair(self, b: Per) -> Binary:
+    def pair(self, b: Per) -> QuantizedBinary:
         """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast one."""
-        return Binary(self.op, *self.ordered(self.x, b), self.y, *self.limits)
+        return QuantizedBinary(self.op, *self.ordered(self.x, b), self.y, *self.limits)
 
     def ordered(self, own: Any, other: Any) -> tuple[Any, Any]:
         """Order a pair (the tensor's, the broadcast operand's) as first and second operand."""
@@ -101,9 +101,9 @@ class RescaledStay(Stay):
         result: The RESCALE of the result.
     """
 
-    own: Scale
+    own: RescaleFactor
     term: Term
-    result: Scale
+    result: RescaleFactor
 
     @property
     def dtype(self) -> str:
@@ -119,7 +119,7 @@ class RescaledStay(Stay):
         whole = stays.astype(np.int64).ravel() - self.term.zero_point
         return rescale(whole, self.term.scale.multiplier, self.term.scale.shift).astype(np.float64)
 
-    def pair(self, b: Per) -> Binary:
+    def pair(self, b: Per) -> QuantizedBinary:
         """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast one."""
         scales = (*self.ordered(self.own, self.term.scale), self.result)
         return Rescaled(self.op, *self.ordered(self.x, b), self.y, *self.limits, scales)

@@ -32,7 +32,7 @@ from schedules.kernels.epilogues.requantize import MAGIC_LIMIT
 from schedules.kernels.epilogues.requantize_fused import LARGEST_EXPONENT, constants_of, decompose
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.values import dequantize, every_value
-from schedules.numerics.tosa import Scale, rescale
+from schedules.numerics.tosa import RescaleFactor, rescale
 from schedules.numerics.tosa.binary import Term, Terms, of_terms
 
 Op = Literal["add", "subtract", "multiply"]
@@ -73,7 +73,7 @@ class Per:
 
 
 @dataclass(frozen=True)
-class Binary:
+class QuantizedBinary:
     """A quantised function y = a op b, clamped to [low, high]."""
 
     op: Op
@@ -92,14 +92,14 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Rescaled(Binary):
+class Rescaled(QuantizedBinary):
     """A function of the numerics `tosa`; the scales of a and b are relative to y's.
 
     Attributes:
         scales: Scales of the RESCALEs of a, of b and of the result.
     """
 
-    scales: tuple[Scale, Scale, Scale]
+    scales: tuple[RescaleFactor, RescaleFactor, RescaleFactor]
 
     def definition(self) -> Ints:
         """Compute the result for every pair of values, int64 [256, 256]."""
@@ -171,7 +171,7 @@ Form = Linear | Scaled | Exact | Steps
 
 
 @lru_cache(maxsize=1024)
-def form_of(what: Binary) -> Form:
+def form_of(what: QuantizedBinary) -> Form:
     """Return the cheapest form that is proven equal to the definition."""
     q = what.definition()
     if isinstance(what, Rescaled):
@@ -180,12 +180,12 @@ def form_of(what: Binary) -> Form:
     return found or Exact(_reciprocal(what, q))
 
 
-def _bounds(what: Binary, q: Ints) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _bounds(what: QuantizedBinary, q: Ints) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return masks of the pairs whose real results have a lower and an upper bound, as they are not saturated there."""
     return q > what.low, q < what.high
 
 
-def _linear(what: Binary, q: Ints) -> Linear | None:
+def _linear(what: QuantizedBinary, q: Ints) -> Linear | None:
     a, b = every_value(what.a.dtype).astype(np.int64), every_value(what.b.dtype).astype(np.int64)
     rising, falling = _bounds(what, q)
     ratios = (what.a.scale / what.y.scale, what.b.scale / what.y.scale * (-1 if what.op == "subtract" else 1))
@@ -223,7 +223,7 @@ def _signed(word: int) -> int:
     return word - (1 << WORD) if word >> (WORD - 1) else word
 
 
-def _scaled(what: Binary, q: Ints) -> Scaled | None:
+def _scaled(what: QuantizedBinary, q: Ints) -> Scaled | None:
     a, b = every_value(what.a.dtype).astype(np.int64), every_value(what.b.dtype).astype(np.int64)
     products = (a - what.a.zero_point)[:, None] * (b - what.b.zero_point)[None, :]
     bound = int(np.abs(products).max()) + 1
@@ -246,7 +246,7 @@ def _scaled(what: Binary, q: Ints) -> Scaled | None:
     return None
 
 
-def _reciprocal(what: Binary, q: Ints) -> float | None:
+def _reciprocal(what: QuantizedBinary, q: Ints) -> float | None:
     a, b = dequantize(every_value(what.a.dtype), what.a), dequantize(every_value(what.b.dtype), what.b)
     with np.errstate(over="ignore"):
         real = getattr(np, what.op)(a[:, None], b[None, :])

@@ -15,20 +15,20 @@ from tvm import ir, tirx
 from schedules.intrinsics.narrow import fcvtns, fmulx, narrow8, shift_narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.vector import combine, high, low, unzip
 from schedules.kernels.elementwise.binary_forms import (
-    Binary,
     Exact,
     Form,
     Linear,
     Op,
     Per,
     Product,
+    QuantizedBinary,
     Rescaled,
     Scaled,
     Steps,
 )
 from schedules.kernels.epilogues.requantize import Requantization, clamp, requantize16
 from schedules.kernels.epilogues.tosa_rescale import rescale32
-from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa import RescaleFactor
 from schedules.numerics.tosa.rescale import MULTIPLIER_BITS
 from schedules.tir.emit import i64, load
 
@@ -54,7 +54,9 @@ def constants16(form: Form, buffer: tirx.Buffer) -> tuple[ir.Expr, ...]:
     return tuple(tirx.Broadcast(load(buffer, i64(i), 1), 4) for i in range(3))
 
 
-def binary16(what: Binary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequence[ir.Expr]) -> ir.Expr:
+def binary16(
+    what: QuantizedBinary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequence[ir.Expr]
+) -> ir.Expr:
     """Emit 16 results of `what.y.dtype`.
 
     Args:
@@ -119,7 +121,7 @@ def _shifted(total: Sequence[ir.Expr], shift: int, to: Requantization) -> ir.Exp
     return clamp(combine(*halves), to)
 
 
-def _scaled(what: Binary, form: Scaled, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
+def _scaled(what: QuantizedBinary, form: Scaled, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
     base = tirx.Broadcast(tirx.IntImm("int32", form.base), 4)
     factors = zip(_words(a, what.a.zero_point), _words(b, what.b.zero_point), strict=True)
     acc = [x * y + base for x, y in factors]
@@ -135,14 +137,14 @@ def _steps(what: Rescaled, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Exp
     return requantize16("rescale", acc, [m] * 4, replace(to, shift=own_y.shift))
 
 
-def _rescaled(word: ir.Expr, scale: Scale) -> ir.Expr:
+def _rescaled(word: ir.Expr, scale: RescaleFactor) -> ir.Expr:
     lift = _DYADIC - scale.shift
     if scale.multiplier == 1 << _DYADIC and lift >= 0:
         return word << _int_splat(lift) if lift else word
     return rescale32(word, _int_splat(scale.multiplier), scale.shift)
 
 
-def _exact(what: Binary, form: Exact, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
+def _exact(what: QuantizedBinary, form: Exact, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
     return real16(what.op, (real_words(a, what.a), real_words(b, what.b)), what.y.scale, form.reciprocal, to)
 
 

@@ -4,8 +4,8 @@
 import math
 
 from schedules.composites.workload import Workload
-from schedules.kernels.elementwise.binary_forms import OPS, Binary, Op, Per, Rescaled
-from schedules.numerics.tosa import Scale
+from schedules.kernels.elementwise.binary_forms import OPS, Op, Per, QuantizedBinary, Rescaled
+from schedules.numerics.tosa import RescaleFactor
 
 BINARY: dict[str, Op] = {f"arm.{prefix}{op}_s8": op for prefix in ("", "tosa_") for op in OPS}
 
@@ -15,10 +15,10 @@ def is_rescaled(workload: Workload) -> bool:
     return "y_shift" in dict(workload.attributes)
 
 
-def scale_of(workload: Workload, name: str) -> Scale:
+def scale_of(workload: Workload, name: str) -> RescaleFactor:
     """Return the RESCALE of "a", "b" or the result "y", in the numerics `tosa`."""
     attributes = dict(workload.attributes)
-    return Scale(int(attributes[f"{name}_multiplier"]), int(attributes[f"{name}_shift"]))
+    return RescaleFactor(int(attributes[f"{name}_multiplier"]), int(attributes[f"{name}_shift"]))
 
 
 def per_of(workload: Workload, name: str, dtype: str) -> Per:
@@ -31,14 +31,14 @@ def per_of(workload: Workload, name: str, dtype: str) -> Per:
     return Per(math.prod(math.ldexp(s.multiplier, -s.shift) for s in scales), zero_point, dtype)
 
 
-def binary_of(workload: Workload) -> Binary:
+def binary_of(workload: Workload) -> QuantizedBinary:
     """Return the function of two run-time tensors that a workload of `BINARY` computes."""
     attributes, op = dict(workload.attributes), BINARY[workload.composite]
     a, b = (per_of(workload, *each) for each in zip("ab", (x.dtype for x in workload.operands), strict=True))
     y = per_of(workload, "y", workload.output_dtype)
     low, high = int(attributes["low"]), int(attributes["high"])
     if not is_rescaled(workload):
-        return Binary(op, a, b, y, low, high)
+        return QuantizedBinary(op, a, b, y, low, high)
     scales = scale_of(workload, "a"), scale_of(workload, "b"), scale_of(workload, "y")
     return Rescaled(op, a, b, y, low, high, scales)
 

@@ -18,7 +18,7 @@ from schedules.kernels.elementwise.affine_forms import (
     of_constant,
     of_values,
 )
-from schedules.kernels.elementwise.binary_forms import Binary, Per, Rescaled
+from schedules.kernels.elementwise.binary_forms import Per, QuantizedBinary, Rescaled
 from schedules.kernels.elementwise.binary_workload import BINARY, is_rescaled, per_of, scale_of
 from schedules.kernels.epilogues.requantize import Requantization
 from schedules.numerics import tosa
@@ -80,7 +80,7 @@ class BroadcastPlan:
         return Requantization(self.stay.y.zero_point, *self.stay.limits, self.stay.y.dtype)
 
     @property
-    def what(self) -> Binary:
+    def what(self) -> QuantizedBinary:
         """The function of two run-time tensors; ValueError if an operand is constant."""
         if self.other is None:
             raise ValueError("one of the two is a constant")

@@ -21,7 +21,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, Match, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each
 from schedules.kernels.elementwise import binary_tile
@@ -98,7 +98,7 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept functions of two tensors of which one has the output's shape and the other less, or is a constant."""
     if not core.neon:
         return lacking(NAME, "neon", core)
@@ -106,7 +106,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if isinstance(plan, Diagnostic):
         return plan
     form = "affine" if plan.form else type(_other_form(plan)).__name__.lower()
-    return Match(f"{plan.stay.op}, {plan.repeats} times a run of {plan.inner}, form {form}")
+    return KernelMatch(f"{plan.stay.op}, {plan.repeats} times a run of {plan.inner}, form {form}")
 
 
 def default(workload: Workload, core: Core) -> Params:

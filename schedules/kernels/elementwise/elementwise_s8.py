@@ -18,7 +18,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, Match, declined, lacking
+from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD, arithmetic, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.kernels.elementwise import binary_tile
@@ -52,7 +52,7 @@ class Params:
             raise ValueError(f"unroll {self.unroll} is not positive")
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept functions of two tensors of one shape, and `arm.table_s8`, on cores with NEON."""
     if workload.composite not in (*BINARY, TABLE):
         limit = ", ".join((*BINARY, TABLE))
@@ -73,7 +73,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
         return declined(NAME, "an operand is constant", "tensors of run time", "a constant", unfit=True)
     elements = math.prod(workload.output_shape)
     if workload.composite == TABLE:
-        return Match(f"look-up of {elements} bytes in a table of {table_lookup.SIZE}")
+        return KernelMatch(f"look-up of {elements} bytes in a table of {table_lookup.SIZE}")
     shapes = [operand.shape for operand in workload.operands]
     if any(shape != workload.output_shape for shape in shapes):
         return declined(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)), unfit=True)
@@ -81,7 +81,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if isinstance(what, Rescaled) and not what.exact():
         return declined(NAME, *overflow(what))
     form = type(form_of(what)).__name__.lower()
-    return Match(f"{what.op} of {elements} bytes, form {form}")
+    return KernelMatch(f"{what.op} of {elements} bytes, form {form}")
 
 
 def default(workload: Workload, core: Core) -> Params:

@@ -44,7 +44,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Fused:
+class FusedRequantization:
     """Constants of the fused form, each [channels].
 
     The arrays cannot be written to: calls with equal arguments share them.
@@ -63,7 +63,9 @@ class Fused:
     addend: npt.NDArray[np.float32]
 
 
-def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, high: int) -> Fused:
+def fused_constants(
+    m: npt.ArrayLike, bound: int, zero_point: int, low: int, high: int
+) -> FusedRequantization:
     """Find and prove the fused form of each channel.
 
     Args:
@@ -85,7 +87,7 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
 
 # A kernel is chosen by what is proven of a layer, and its constants are packed after that.
 @lru_cache(256)
-def _fused_constants(m: bytes, bound: int, zero_point: int, low: int, high: int) -> Fused:
+def _fused_constants(m: bytes, bound: int, zero_point: int, low: int, high: int) -> FusedRequantization:
     multipliers = np.frombuffer(m, np.float32)
     significand, exponent = decompose(multipliers)
     usable = np.isfinite(multipliers) & (multipliers > 0) & (exponent > 0) & (exponent <= LARGEST_EXPONENT)
@@ -93,7 +95,7 @@ def _fused_constants(m: bytes, bound: int, zero_point: int, low: int, high: int)
     values = np.arange(low + 1, max(high, low + 1) + 1, dtype=np.int64) - zero_point
     begins = _first_accumulators(multipliers[channels], values)
     count = multipliers.size
-    found = Fused(
+    found = FusedRequantization(
         np.zeros(count, np.bool_),
         np.full(count, _bits(LEAST_BASE * 3 // 2), np.int64),
         np.zeros(count, np.float32),

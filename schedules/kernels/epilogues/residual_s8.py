@@ -21,7 +21,7 @@ from schedules.intrinsics.vector import combine
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, reloading, scalar
 from schedules.kernels.elementwise import binary_tile
-from schedules.kernels.elementwise.binary_forms import Binary, Form, Linear, Rescaled, form_of
+from schedules.kernels.elementwise.binary_forms import Form, Linear, QuantizedBinary, Rescaled, form_of
 from schedules.kernels.elementwise.binary_workload import binary_of, overflow
 
 STEP = "residual"
@@ -45,7 +45,7 @@ class Residual:
     """
 
     index: int
-    what: Binary
+    what: QuantizedBinary
     form: Form
 
     def constants(self) -> tuple[Array, ...]:

@@ -25,7 +25,7 @@ from schedules.kernels.epilogues import epilogue_f32, epilogue_half
 from schedules.kernels.gemm import panel_selection, widen_s8
 from schedules.kernels.gemm.gemm import Call, Gemm, P, Unit
 from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling, Tile
-from schedules.kernels.gemm.product import Product, reordered, weights_by_column
+from schedules.kernels.gemm.product import GemmProduct, reordered, weights_by_column
 from schedules.kernels.gemm.product_float import WEIGHT_ONLY
 from schedules.tir.emit import i64, load, store
 
@@ -79,7 +79,7 @@ class RegisterTile(NamedTuple):
     segments: Segments
 
 
-class PanelUnit(Unit[P, Product]):
+class PanelUnit(Unit[P, GemmProduct]):
     """The instruction-specific part of a `ByPanels` kernel.
 
     Attributes:
@@ -103,7 +103,7 @@ class PanelUnit(Unit[P, Product]):
         return tile  # type: ignore[no-any-return] # a subclass whose parameters are other ones overrides both
 
     @abstractmethod
-    def order(self, product: Product) -> Array:
+    def order(self, product: GemmProduct) -> Array:
         """Return the k index of each row of a packed panel of B."""
 
     @abstractmethod
@@ -119,10 +119,10 @@ class PanelUnit(Unit[P, Product]):
         return epilogue_half.cost(workload.epilogue, workload.output_dtype, core)
 
     @abstractmethod
-    def begin(self, call: Call[P, Product], cut: PanelTiling) -> BeginTask:
+    def begin(self, call: Call[P, GemmProduct], cut: PanelTiling) -> BeginTask:
         """Emit the code that all tasks of a product share; return the function that emits the start of a task."""
 
-    def cut(self, product: Product, params: P) -> PanelTiling:
+    def cut(self, product: GemmProduct, params: P) -> PanelTiling:
         """Return the tiling of a product."""
         tile = self.tile_of(params)
         return PanelTiling(product, tile.rows, tile.vectors * self.lanes, tile.row_block, self.lanes)
@@ -143,7 +143,7 @@ class PanelUnit(Unit[P, Product]):
         return cut.blocks * weights * widen_s8.INSTRUCTIONS[self.dtype]
 
 
-class ByPanels(Gemm[P, Product], Generic[P]):
+class ByPanels(Gemm[P, GemmProduct], Generic[P]):
     """A GEMM kernel in the loop order that the module describes: blocks of rows by panels of columns."""
 
     unit: PanelUnit[P]
@@ -190,7 +190,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         """Return the tiling of each product."""
         return [self.unit.cut(product, params) for product in self.products(workload)]
 
-    def emit(self, call: Call[P, Product]) -> None:
+    def emit(self, call: Call[P, GemmProduct]) -> None:
         """Emit the loop over tasks."""
         cut = self.unit.cut(call.product, call.params)
         begin_task = self.unit.begin(call, cut)
@@ -207,7 +207,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
 
     def finish(
         self,
-        call: Call[P, Product],
+        call: Call[P, GemmProduct],
         place: PanelTilePosition,
         rows: int,
         width: int,
@@ -241,7 +241,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
                 yield tile, after * rows, count
 
 
-def panels(workload: Workload, constants: Sequence[Array], product: Product, order: Array) -> Array:
+def panels(workload: Workload, constants: Sequence[Array], product: GemmProduct, order: Array) -> Array:
     """Return the weights packed into panels, [groups, k in the given order, columns]."""
     return reordered(weights_by_column(workload, constants, product), order).transpose(0, 2, 1)
 

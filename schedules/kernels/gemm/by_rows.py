@@ -18,7 +18,7 @@ from schedules.cores import Core
 from schedules.kernels.common import threads, tiling
 from schedules.kernels.common.cost_model import Cost
 from schedules.kernels.gemm.gemm import Call, Gemm, Q, Unit
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 
 ROW_OVERHEAD = 12
 """Scalar instructions of a row of a tile: where it begins, and where it is stored."""
@@ -27,7 +27,7 @@ TILE_OVERHEAD = 8
 """Scalar instructions of a tile: where its constants and its outputs lie, and the loop over tiles."""
 
 
-class Tile(NamedTuple):
+class TileSize(NamedTuple):
     """The size of a register tile.
 
     Attributes:
@@ -53,7 +53,7 @@ class RowParams(Protocol):
         """Whether tasks are spread over the runtime's threads."""
 
     @property
-    def tile(self) -> Tile:
+    def tile(self) -> TileSize:
         """Size of the register tile."""
 
 
@@ -205,7 +205,7 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
 # Five times as many parameters are weighed: tasks for threads and blocks for caches change nothing about a tile.
 @lru_cache(1 << 14)
 def _tile_costs(
-    unit: RowUnit[Any, Any], workload: Workload, product: Product, params: Any, core: Core
+    unit: RowUnit[Any, Any], workload: Workload, product: GemmProduct, params: Any, core: Core
 ) -> list[tuple[int, Cost, Cost]]:
     """Return (number of tiles, cost of `ready`, `tile_cost`) for full tiles and for the tile of the last rows."""
     full, rest = divmod(product.rows.count, params.tile.rows)

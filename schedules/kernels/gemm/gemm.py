@@ -25,21 +25,21 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from tvm import ir, tirx
 
-from schedules.composites.workload import Pad, Workload
+from schedules.composites.workload import OperandPadding, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, Match, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
 from schedules.kernels.common.cost_model import cheapest_by
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 from schedules.tir.emit import kernel_function
 
 P = TypeVar("P", bound=Any)
 """A kernel's `Params`."""
 
-Q = TypeVar("Q", bound=Product)
+Q = TypeVar("Q", bound=GemmProduct)
 """The kind of product that a unit parses from a workload."""
 
 
@@ -97,7 +97,9 @@ class Unit(ABC, Generic[P, Q]):
         """Return the planes of the data that products read, one tensor each; see `copies.padded`."""
         return copies.WHOLE
 
-    def border(self, workload: Workload, pad: Pad, inputs: Sequence[tirx.Buffer]) -> float | ir.Expr:
+    def border(
+        self, workload: Workload, pad: OperandPadding, inputs: Sequence[tirx.Buffer]
+    ) -> float | ir.Expr:
         """Return the value of the data's border; by default that of the pad."""
         return pad.value
 
@@ -159,14 +161,16 @@ class Gemm(ABC, Generic[P, Q]):
         self._parsed: tuple[Workload, tuple[Q, ...]] | None = None
         self._found: tuple[Workload, Core, tuple[P, ...]] | None = None
 
-    def matches(self, workload: Workload, core: Core) -> Match | Diagnostic:
+    def matches(self, workload: Workload, core: Core) -> KernelMatch | Diagnostic:
         """Accept products with constant weights, of the unit's dtypes, on cores with its instruction."""
         products = self.unit.products(workload)
         if isinstance(products, Diagnostic):
             return products
         if not self.unit.has(core):
             return lacking(self.unit.name, self.unit.feature, core)
-        return Match(f"{self.unit.describe(workload)} {', '.join(str(product) for product in products)}")
+        return KernelMatch(
+            f"{self.unit.describe(workload)} {', '.join(str(product) for product in products)}"
+        )
 
     def default(self, workload: Workload, core: Core) -> P:
         """Return the candidate with the fewest instructions among those within `tie` of the lowest estimate."""
@@ -255,6 +259,6 @@ class Gemm(ABC, Generic[P, Q]):
         return x
 
 
-def _columns(products: Sequence[Product]) -> int:
+def _columns(products: Sequence[GemmProduct]) -> int:
     """Return the number of columns of the widest product, all groups together."""
     return max(product.groups * product.columns for product in products)

@@ -32,10 +32,10 @@ from schedules.kernels.gemm.by_rows import (
     Ready,
     RowTilePosition,
     RowUnit,
-    Tile,
+    TileSize,
 )
 from schedules.kernels.gemm.gemm import Call
-from schedules.kernels.gemm.product import Product, reordered, weights_by_column
+from schedules.kernels.gemm.product import GemmProduct, reordered, weights_by_column
 from schedules.kernels.gemm.product_float import bias_of, half_product_of
 from schedules.kernels.tiles import bfmmla_tile, mmla_tile
 from schedules.tir.emit import i64, load
@@ -68,15 +68,15 @@ class Params:
             raise ValueError(f"column_pairs {self.column_pairs} is not even, whose rows are vectors of four")
 
     @property
-    def tile(self) -> Tile:
+    def tile(self) -> TileSize:
         """The register tile."""
-        return Tile(BLOCK * self.row_pairs, BLOCK * self.column_pairs, self.column_pairs)
+        return TileSize(BLOCK * self.row_pairs, BLOCK * self.column_pairs, self.column_pairs)
 
 
-class _Bfmmla(RowUnit[Params, Product]):
+class _Bfmmla(RowUnit[Params, GemmProduct]):
     name, feature, tie = NAME, FEATURE, TIE
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
+    def products(self, workload: Workload) -> tuple[GemmProduct, ...] | Diagnostic:
         product = half_product_of(workload, NAME, "bfloat16")
         return product if isinstance(product, Diagnostic) else (product,)
 
@@ -89,12 +89,14 @@ class _Bfmmla(RowUnit[Params, Product]):
     def tiles(self, workload: Workload, core: Core) -> Sequence[Params]:
         return [Params(*tile) for tile in TILES]
 
-    def ready_cost(self, product: Product, rows: int) -> Cost:
+    def ready_cost(self, product: GemmProduct, rows: int) -> Cost:
         pairs = -(-rows // BLOCK)
         packing = Cost(*bfmmla_tile.packing_instructions(product.rows.segments)) * pairs
         return packing + scalar(BLOCK * pairs * ROW_OVERHEAD)
 
-    def tile_cost(self, workload: Workload, product: Product, params: Params, rows: int, core: Core) -> Cost:
+    def tile_cost(
+        self, workload: Workload, product: GemmProduct, params: Params, rows: int, core: Core
+    ) -> Cost:
         pairs, columns, steps = (
             -(-rows // BLOCK),
             params.column_pairs,
@@ -105,13 +107,15 @@ class _Bfmmla(RowUnit[Params, Product]):
         loop = Cost(*bfmmla_tile.instructions(pairs, columns, steps))
         return loop + arithmetic(pairs * columns * after) + scalar(columns / 2 + TILE_OVERHEAD)
 
-    def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
+    def constants(
+        self, workload: Workload, product: GemmProduct, params: Params
+    ) -> Sequence[tuple[int, str]]:
         width = product.groups * self.column_tiles(product, params) * params.tile.columns
         depth = len(bfmmla_tile.order(product.rows.segments))
         return (width * depth, "int16"), (BLOCK * width + 1, "float32")
 
     def pack(
-        self, workload: Workload, constants: Sequence[Array], product: Product, params: Params
+        self, workload: Workload, constants: Sequence[Array], product: GemmProduct, params: Params
     ) -> tuple[Array, ...]:
         """Return the panels, bfloat16 as int16, and the biases in the order of the accumulators' lanes, then a 0."""
         order = bfmmla_tile.order(product.rows.segments)
@@ -128,7 +132,7 @@ class _Bfmmla(RowUnit[Params, Product]):
         scope: AbstractContextManager[Any] = bfloat.functions()
         return scope
 
-    def ready(self, call: Call[Params, Product], starts: Sequence[ir.Expr], count: int) -> Ready:
+    def ready(self, call: Call[Params, GemmProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
         segments = call.product.rows.segments
         # An odd last row is multiplied twice, and stored once.
         size = len(starts) // BLOCK * LANES * bfmmla_tile.steps_of(segments)
@@ -136,7 +140,7 @@ class _Bfmmla(RowUnit[Params, Product]):
         bfmmla_tile.pack_rows(segments, call.x, panel, starts)
         return Ready(panel, starts)
 
-    def begin(self, call: Call[Params, Product]) -> EmitTile:
+    def begin(self, call: Call[Params, GemmProduct]) -> EmitTile:
         (b, bias), columns = call.packed, call.params.column_pairs
         steps = bfmmla_tile.steps_of(call.product.rows.segments)
         last = bias.vload([i64(int(bias.shape[0]) - 1)], "float32")

@@ -34,7 +34,7 @@ from schedules.kernels.gemm.by_panels import (
 )
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 from schedules.kernels.gemm.product_float import (
     WEIGHT_ONLY,
     bias_of,
@@ -43,7 +43,7 @@ from schedules.kernels.gemm.product_float import (
     weight_only_product_of,
 )
 from schedules.kernels.tiles import fmla_f16_tile, fmla_tile
-from schedules.kernels.tiles.half_sums import Sums
+from schedules.kernels.tiles.half_sums import HalfSums
 from schedules.tir.emit import i64
 
 NAME = "gemm_f16"
@@ -83,7 +83,7 @@ class _Float16(PanelUnit[Params]):
     name, feature, dtype, lanes = NAME, FEATURE, "float16", LANES
     counts_fetching = False
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
+    def products(self, workload: Workload) -> tuple[GemmProduct, ...] | Diagnostic:
         if workload.composite == WEIGHT_ONLY:
             product = weight_only_product_of(workload, NAME, "float16")
             return product if isinstance(product, Diagnostic) else (product,)
@@ -99,7 +99,7 @@ class _Float16(PanelUnit[Params]):
             for rows, vectors in TILES
         ]
 
-    def order(self, product: Product) -> Array:
+    def order(self, product: GemmProduct) -> Array:
         return fmla_f16_tile.order(product.rows.segments)
 
     def cycles(self, tile: RegisterTile, params: Params, after: Cost, core: Core) -> float:
@@ -112,12 +112,14 @@ class _Float16(PanelUnit[Params]):
     def instructions(self, tile: RegisterTile, params: Params, core: Core) -> float:
         return fmla_f16_tile.cost(*tile, core, widening=params.widening).instructions
 
-    def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
+    def constants(
+        self, workload: Workload, product: GemmProduct, params: Params
+    ) -> Sequence[tuple[int, str]]:
         width = product.groups * self.cut(product, params).padded_columns
         return (width * len(self.order(product)), workload.operands[1].dtype), (2 * width + 1, "float32")
 
     def pack(
-        self, workload: Workload, constants: Sequence[Array], product: Product, params: Params
+        self, workload: Workload, constants: Sequence[Array], product: GemmProduct, params: Params
     ) -> tuple[Array, ...]:
         """Return B in panels, each column scaled by its power of two; then one array of columns.
 
@@ -135,13 +137,13 @@ class _Float16(PanelUnit[Params]):
         columns = [cut.by_column(scale.astype(np.float32)), cut.by_column(bias), np.zeros(1, np.float32)]
         return cut.packed(b), np.concatenate(columns)
 
-    def begin(self, call: Call[Params, Product], cut: PanelTiling) -> BeginTask:
+    def begin(self, call: Call[Params, GemmProduct], cut: PanelTiling) -> BeginTask:
         (weights, columns), (held, before) = call.packed, call.before
         depth, padded = len(self.order(call.product)), call.product.groups * cut.padded_columns
         zero = T.Bind(tirx.Cast("int64", columns.vload([i64(before + 2 * padded)], "float32")))
 
         def begin_task(column: ir.Expr, width: int) -> Multiply:
-            sums = Sums(call.params.rows * call.params.vectors * LANES)
+            sums = HalfSums(call.params.rows * call.params.vectors * LANES)
             b, start = weights, T.Bind(column * depth + held)
             if str(b.dtype) == "int8":
                 b, start = T.alloc_buffer((depth * width,), "float16", layout=None), i64(0)

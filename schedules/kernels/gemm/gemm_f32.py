@@ -33,7 +33,7 @@ from schedules.kernels.gemm.by_panels import (
 from schedules.kernels.gemm.gemm import Call, P
 from schedules.kernels.gemm.k_blocking import Depth
 from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 from schedules.kernels.gemm.product_float import bias_of, products_of
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import load
@@ -84,7 +84,7 @@ class FmlaUnit(PanelUnit[P]):
 
     dtype, lanes = "float32", LANES
 
-    def order(self, product: Product) -> Array:
+    def order(self, product: GemmProduct) -> Array:
         """Return the k order of `fmla_tile`."""
         return np.array(fmla_tile.order(product.rows.segments))
 
@@ -100,7 +100,7 @@ class FmlaUnit(PanelUnit[P]):
 class _Float32(FmlaUnit[Params]):
     name = NAME
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
+    def products(self, workload: Workload) -> tuple[GemmProduct, ...] | Diagnostic:
         return products_of(workload, NAME)
 
     def describe(self, workload: Workload) -> str:
@@ -118,12 +118,14 @@ class _Float32(FmlaUnit[Params]):
             if fmla_tile.fits(rows, vectors, core)
         ]
 
-    def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
+    def constants(
+        self, workload: Workload, product: GemmProduct, params: Params
+    ) -> Sequence[tuple[int, str]]:
         width = product.groups * self.cut(product, params).padded_columns
         return (width * product.rows.depth, "float32"), (width, "float32")
 
     def pack(
-        self, workload: Workload, constants: Sequence[Array], product: Product, params: Params
+        self, workload: Workload, constants: Sequence[Array], product: GemmProduct, params: Params
     ) -> tuple[Array, ...]:
         cut = self.cut(product, params)
         bias = bias_of(workload, constants, product.groups * product.columns)
@@ -141,7 +143,7 @@ class _Float32(FmlaUnit[Params]):
     def epilogue_cost(self, workload: Workload, core: Core) -> Cost:
         return epilogue_f32.cost(workload.epilogue)
 
-    def begin(self, call: Call[Params, Product], cut: PanelTiling) -> BeginTask:
+    def begin(self, call: Call[Params, GemmProduct], cut: PanelTiling) -> BeginTask:
         segments = call.product.rows.segments
 
         def multiply(place: PanelTilePosition, rows: int, width: int) -> tirx.Buffer:
@@ -154,14 +156,14 @@ class _Float32(FmlaUnit[Params]):
         return lambda _column, _width: multiply
 
     def start(
-        self, call: Call[Params, Product], cut: PanelTiling, place: PanelTilePosition, width: int
+        self, call: Call[Params, GemmProduct], cut: PanelTiling, place: PanelTilePosition, width: int
     ) -> list[ir.Expr]:
         """Load the bias of each vector of columns, which the accumulators start from."""
         bias = cut.place_of(place) + call.before[1]
         return [load(call.packed[1], bias + LANES * v, LANES) for v in range(width // LANES)]
 
     def panel(
-        self, call: Call[Params, Product], cut: PanelTiling, place: PanelTilePosition
+        self, call: Call[Params, GemmProduct], cut: PanelTiling, place: PanelTilePosition
     ) -> tuple[tirx.Buffer, ir.Expr]:
         """Return the buffer of B's panels and the offset of one panel."""
         return call.packed[0], cut.place_of(place) * call.product.rows.depth + call.before[0]
@@ -196,7 +198,7 @@ class _Gemm(ByPanels[Params]):
         )
         return found if others else (*found, *blocked)
 
-    def emit(self, call: Call[Params, Product]) -> None:
+    def emit(self, call: Call[Params, GemmProduct]) -> None:
         params = call.params
         if params.k_blocks == 1:
             super().emit(call)

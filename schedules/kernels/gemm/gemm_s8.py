@@ -14,7 +14,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Pad, Workload
+from schedules.composites.workload import OperandPadding, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
@@ -33,7 +33,7 @@ from schedules.kernels.gemm.by_rows import (
     Ready,
     RowTilePosition,
     RowUnit,
-    Tile,
+    TileSize,
 )
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.k_chunks_s8 import Reading
@@ -76,7 +76,7 @@ class TilingParams(ABC):
 
     @property
     @abstractmethod
-    def tile(self) -> Tile:
+    def tile(self) -> TileSize:
         """Size of the register tile."""
 
 
@@ -245,7 +245,9 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         """Return the planes of int16 data; other data is read as it is."""
         return product_s8.PLANES if product.planes > 1 else copies.WHOLE
 
-    def border(self, workload: Workload, pad: Pad, inputs: Sequence[tirx.Buffer]) -> float | ir.Expr:
+    def border(
+        self, workload: Workload, pad: OperandPadding, inputs: Sequence[tirx.Buffer]
+    ) -> float | ir.Expr:
         """Return the value of the border: the zero point if it is computed at run time, else that of the pad."""
         zero = workload.operands[1]
         if workload.composite not in row_scales.CONVOLUTION or zero.kind == "constant":

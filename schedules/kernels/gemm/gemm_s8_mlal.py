@@ -18,7 +18,7 @@ from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic
-from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
+from schedules.kernels.gemm.by_rows import ByRows, Ready, TileSize
 from schedules.kernels.gemm.gemm_s8 import InPlace, TilingParams, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
@@ -58,9 +58,9 @@ class Params(TilingParams):
             raise ValueError(f"chain {self.chain} is not 1 or 2: three products do not fit 16 bits")
 
     @property
-    def tile(self) -> Tile:
+    def tile(self) -> TileSize:
         """The register tile."""
-        return Tile(self.rows, self.columns, self.columns // LANES)
+        return TileSize(self.rows, self.columns, self.columns // LANES)
 
 
 class _Smlal(InPlace[Params]):

@@ -20,7 +20,7 @@ from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, chained, requantization, scalar, waiting
 from schedules.kernels.gemm import packed_rows_mmla, product_s8
-from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, ByRows, Ready, Tile
+from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, ByRows, Ready, TileSize
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.gemm_s8 import IntegerUnit, TilingParams, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
@@ -87,9 +87,9 @@ class Params(TilingParams):
             raise ValueError(f"column_pairs {self.column_pairs} is not 4 or 8, whose rows are 8 or 16 bytes")
 
     @property
-    def tile(self) -> Tile:
+    def tile(self) -> TileSize:
         """The register tile."""
-        return Tile(BLOCK * self.row_pairs, BLOCK * self.column_pairs, self.column_pairs)
+        return TileSize(BLOCK * self.row_pairs, BLOCK * self.column_pairs, self.column_pairs)
 
 
 class _Smmla(IntegerUnit[Params]):

@@ -20,7 +20,7 @@ from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE, K_STEP
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, chained
-from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
+from schedules.kernels.gemm.by_rows import ByRows, Ready, TileSize
 from schedules.kernels.gemm.gemm_s8 import InPlace, TilingParams, in_planes
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct, requantization_cost
@@ -56,9 +56,9 @@ class Params(TilingParams):
             raise ValueError(f"vectors {self.vectors} is not even: columns are stored in eights")
 
     @property
-    def tile(self) -> Tile:
+    def tile(self) -> TileSize:
         """The register tile."""
-        return Tile(self.rows, LANES * self.vectors, self.vectors)
+        return TileSize(self.rows, LANES * self.vectors, self.vectors)
 
 
 class _Sdot(InPlace[Params]):

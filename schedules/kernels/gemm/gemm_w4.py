@@ -24,7 +24,7 @@ from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.gemm_w8 import NarrowWeights
 from schedules.kernels.gemm.gemm_w8 import Params as Int8Params
 from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 from schedules.kernels.gemm.product_float import LINEAR, bias_of, product_of
 from schedules.kernels.tiles import fmla_tile
 from schedules.numerics.grouped import unpacked
@@ -53,7 +53,7 @@ class _Int4Weights(NarrowWeights):
         weights = Operand((x.shape[-1], scales.shape[-1]), "float32", "constant", held.index)
         return replace(workload, composite=LINEAR, operands=(x, weights))
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
+    def products(self, workload: Workload) -> tuple[GemmProduct, ...] | Diagnostic:
         if workload.composite != COMPOSITE:
             reason = "composite is no product of weights of 4 bits"
             return declined(NAME, reason, COMPOSITE, workload.composite, unfit=True)
@@ -63,13 +63,15 @@ class _Int4Weights(NarrowWeights):
     def describe(self, workload: Workload) -> str:
         return "float32 product of weights of 4 bits"
 
-    def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
+    def constants(
+        self, workload: Workload, product: GemmProduct, params: Params
+    ) -> Sequence[tuple[int, str]]:
         width = self.cut(product, params).padded_columns
         groups = workload.operands[2].shape[0]
         return (width * _blocks(product) * LANES // 2, "int8"), ((groups + 1) * width, "float32")
 
     def pack(
-        self, workload: Workload, constants: Sequence[Array], product: Product, params: Params
+        self, workload: Workload, constants: Sequence[Array], product: GemmProduct, params: Params
     ) -> tuple[Array, ...]:
         cut, depth = self.cut(product, params), product.rows.depth
         held, scales = (constants[operand.index] for operand in workload.operands[1:])
@@ -86,7 +88,7 @@ class _Int4Weights(NarrowWeights):
     def widening(self, workload: Workload, cut: PanelTiling) -> float:
         return cut.blocks * cut.padded_columns * cut.product.rows.depth * INSTRUCTIONS
 
-    def begin(self, call: Call[Params, Product], cut: PanelTiling) -> BeginTask:
+    def begin(self, call: Call[Params, GemmProduct], cut: PanelTiling) -> BeginTask:
         (b, columns), product = call.packed, call.product
         groups, blocks = call.workload.operands[2].shape[0], _blocks(product)
 
@@ -113,7 +115,7 @@ class _Int4Weights(NarrowWeights):
         return begin_task
 
 
-def _blocks(product: Product) -> int:
+def _blocks(product: GemmProduct) -> int:
     """Return the number of blocks of four rows in a panel, the last of which may be padded."""
     return -(-product.rows.depth // LANES)
 
@@ -124,7 +126,7 @@ def _packed(blocks: Array) -> Array:
     return held
 
 
-def _every_block(product: Product, widened: Callable[[ir.Expr, ir.Expr], None]) -> None:
+def _every_block(product: GemmProduct, widened: Callable[[ir.Expr, ir.Expr], None]) -> None:
     """Emit `widened` for each block: its number in the panel, and the first k of its rows; see `fmla_tile.order`."""
     parts, trips = fmla_tile.unrolled(product.rows.depth)
     if trips:

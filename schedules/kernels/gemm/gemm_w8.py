@@ -33,7 +33,7 @@ from schedules.kernels.gemm.by_panels import (
 )
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 from schedules.kernels.gemm.product_float import bias_of, in_full, scales_of, weight_only_product_of
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import i64, splat
@@ -85,19 +85,21 @@ class _Int8Weights(NarrowWeights):
     def full(self, workload: Workload) -> Workload:
         return in_full(workload)
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
+    def products(self, workload: Workload) -> tuple[GemmProduct, ...] | Diagnostic:
         product = weight_only_product_of(workload, NAME, "float32")
         return product if isinstance(product, Diagnostic) else (product,)
 
     def describe(self, workload: Workload) -> str:
         return "float32 product of int8 weights"
 
-    def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
+    def constants(
+        self, workload: Workload, product: GemmProduct, params: Params
+    ) -> Sequence[tuple[int, str]]:
         width = self.cut(product, params).padded_columns
         return (width * product.rows.depth, "int8"), (2 * width, "float32")
 
     def pack(
-        self, workload: Workload, constants: Sequence[Array], product: Product, params: Params
+        self, workload: Workload, constants: Sequence[Array], product: GemmProduct, params: Params
     ) -> tuple[Array, ...]:
         cut = self.cut(product, params)
         bias = bias_of(workload, constants, product.columns).astype(np.float32)
@@ -105,7 +107,7 @@ class _Int8Weights(NarrowWeights):
         b = panels(workload, constants, product, self.order(product))
         return cut.packed(b), np.concatenate([cut.by_column(scales), cut.by_column(bias)])
 
-    def begin(self, call: Call[Params, Product], cut: PanelTiling) -> BeginTask:
+    def begin(self, call: Call[Params, GemmProduct], cut: PanelTiling) -> BeginTask:
         (b, columns), depth = call.packed, call.product.rows.depth
 
         def begin_task(column: ir.Expr, width: int) -> Multiply:

@@ -207,7 +207,7 @@ class _Task:
         first, _, count, length = depth.run
         b, panel = self.emit.panel(place)
         vectors = int(acc.shape[0]) // rows // LANES
-        tile = fmla_tile.Tile(self.data, b, acc, vectors, constant=True)
+        tile = fmla_tile.TileBuffers(self.data, b, acc, vectors, constant=True)
         before = i64(k) if isinstance(k, int) else k
         pitch = depth.parts * trips * LANES
         data = [T.Bind((own + row) * pitch) for row in range(rows)]
@@ -216,7 +216,7 @@ class _Task:
         with T.serial(i64(0), i64(trips)) as trip:
             tile.iteration(data, trips, part, depth.parts, trip)
         if count == 1 and isinstance(k, int) and k == depth.blocks - 1:
-            tile = fmla_tile.Tile(self.emit.a, b, acc, vectors)
+            tile = fmla_tile.TileBuffers(self.emit.a, b, acc, vectors)
             left = [self.emit.row(place.group, place.row + row) + first for row in range(rows)]
             tile.rest(left, panel, length)
 

@@ -23,7 +23,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import batch_axes, threads, tiling
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, taken
 from schedules.kernels.epilogues import activation_f32, epilogue_f32
 from schedules.kernels.gemm import packed_panels_f32
 from schedules.kernels.gemm.gemm_f32 import TILES
@@ -67,13 +67,13 @@ class BatchedProduct:
         return self.rows > params.rows or self.b.column != 1 or columns % LANES > 0
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept float32 products of two run-time tensors."""
     product = _parsed(workload)
     if isinstance(product, Diagnostic):
         return product
     sizes = f"{product.rows} x {product.b.depth} x {product.b.columns}"
-    return Match(f"{math.prod(product.lead)} float32 products {sizes} of run time")
+    return KernelMatch(f"{math.prod(product.lead)} float32 products {sizes} of run time")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -124,7 +124,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments.append((workload.output_shape, workload.output_dtype))
     name = "_".join((workload.composite.replace(".", "_"), *(step.name for step in workload.epilogue)))
     with kernel_function(name, arguments) as function, sve.functions(params.sve):
-        emitter = _Emitter(workload, params, function.buffers)
+        emitter = _FloatMatmulEmitter(workload, params, function.buffers)
         count, parts = math.prod(product.lead), emitter.parts
         if emitter.panel_size:
             threads.each_packed(count, parts, params.parallel, emitter.pack, emitter.work)
@@ -135,7 +135,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     return function.prim_func
 
 
-class _Emitter:
+class _FloatMatmulEmitter:
     """Emits the packing and the computation of a batch of products."""
 
     def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:

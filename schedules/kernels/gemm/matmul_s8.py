@@ -27,7 +27,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import threads, tiling
-from schedules.kernels.common.contract import Array, Match, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
@@ -83,14 +83,14 @@ class Params:
         return self.column_vectors * UNITS[self.unit].lines
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept products of two 8-bit run-time tensors, on cores with NEON."""
     product = run_time_product_s8.product_of(workload, NAME)
     if isinstance(product, Diagnostic):
         return product
     if not units_of(core):
         return lacking(NAME, " or ".join(u.feature for u in UNITS.values()), core)
-    return Match(
+    return KernelMatch(
         f"{math.prod(product.lead)} products {product.rows} x {product.a.depth} x {product.columns} of run time"
     )
 
@@ -154,13 +154,13 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
             constants[held.index(operand)] if operand.kind == "constant" else inputs[operand.index]
             for operand in workload.operands
         )
-        emitter = _Emitter(product, params, (a, b), zeros, m, output)
+        emitter = _Int8MatmulEmitter(product, params, (a, b), zeros, m, output)
         count = math.prod(product.lead)
         threads.each_packed(count, emitter.parts, params.parallel, emitter.pack, emitter.work)
     return function.prim_func
 
 
-class _Emitter:
+class _Int8MatmulEmitter:
     """Emits part of a product of matrices, from the outside inwards."""
 
     def __init__(

@@ -11,7 +11,7 @@ from schedules.cores import Core
 from schedules.kernels.common.cost_model import TIE, again
 from schedules.kernels.common.threads import PARALLEL_CYCLES, block_tiles
 from schedules.kernels.gemm.panel_tiling import PanelTiling
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 
 MODEL_ERROR = 0.03
 """Estimates this close are taken as equal: where the FMLA pipes are the limit, fewer instructions leave room for what
@@ -72,7 +72,7 @@ def fetching(cut: PanelTiling, data: int, dtype: str, core: Core) -> float:
     return (by_panel + again(weights, cut.blocks - 1, weights + block, core)) * groups
 
 
-def rows_in_l2(product: Product, tile_rows: int, dtype: str, core: Core) -> int:
+def rows_in_l2(product: GemmProduct, tile_rows: int, dtype: str, core: Core) -> int:
     """Return the number of rows, in whole tiles, of the largest block that takes half of L2 at most."""
     row_bytes = product.rows.depth * np.dtype(dtype).itemsize
     tiles = min(core.l2.size // 2 // row_bytes // tile_rows, -(-product.rows.count // tile_rows))
@@ -93,7 +93,7 @@ def rows_for_threads(cut: PanelTiling, cycles: float) -> int | None:
     return block_tiles(cut.rows, cut.tile_rows, widths, cut.row_block // cut.tile_rows) * cut.tile_rows
 
 
-def finding(product: Product) -> int:
+def finding(product: GemmProduct) -> int:
     """Count the instructions that compute the offset of a row of a tile."""
     (_, _, pixels), (_, line, pixel) = product.rows.shape, product.rows.strides
     return 0 if product.rows.shape[:2] == (1, 1) or line == pixels * pixel else ROW_OVERHEAD

@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.threads import each
-from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product import GemmProduct
 from schedules.tir.emit import i64
 
 Tile = Callable[["PanelTilePosition", int, int, int], None]
@@ -52,7 +52,7 @@ class PanelTiling:
         lanes: The width of a group's last panel is a multiple of this.
     """
 
-    product: Product
+    product: GemmProduct
     tile_rows: int
     width: int
     row_block: int

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.transposed_convolution import Geometry
-from schedules.composites.workload import Pad, Workload
+from schedules.composites.workload import OperandPadding, Workload
 from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm import implicit_rows as implicit
 from schedules.kernels.gemm import transposed_phases
@@ -28,7 +28,7 @@ Misfit = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Product:
+class GemmProduct:
     """A matrix product for each group of a convolution or linear layer.
 
     Attributes:
@@ -45,7 +45,7 @@ class Product:
     columns: int
     groups: int
     group_step: int
-    pad: Pad | None
+    pad: OperandPadding | None
     output: ImplicitRows | None = None
     kernels: Kernels = ()
 
@@ -63,17 +63,17 @@ class Product:
         return self.rows.count * self.columns * self.rows.depth * self.groups
 
 
-def linear(workload: Workload) -> Product:
+def linear(workload: Workload) -> GemmProduct:
     """Return the product of a linear layer, whose rows are all leading dimensions of the data."""
     depth, columns = workload.operands[-1].shape
     rows = math.prod(workload.operands[0].shape) // depth
-    return Product(implicit.linear(rows, depth), columns, 1, 0, None)
+    return GemmProduct(implicit.linear(rows, depth), columns, 1, 0, None)
 
 
-def convolution(workload: Workload, pad: Pad | None) -> Product:
+def convolution(workload: Workload, pad: OperandPadding | None) -> GemmProduct:
     """Return the products of a convolution of data with a border `pad`, one per group."""
     x, w = workload.operands[0], workload.operands[-1]
-    window = Convolution.of(workload)
+    window = ConvolutionAttributes.of(workload)
     images, height, width, channels = pad.padded(x.shape) if pad else x.shape
     rows = implicit.convolution(
         (images, height, width, channels),
@@ -82,10 +82,10 @@ def convolution(workload: Workload, pad: Pad | None) -> Product:
         window.dilation,
         window.groups,
     )
-    return Product(rows, w.shape[0] // window.groups, window.groups, channels // window.groups, pad)
+    return GemmProduct(rows, w.shape[0] // window.groups, window.groups, channels // window.groups, pad)
 
 
-def transposed_convolution(workload: Workload, zero: int) -> tuple[Product, ...] | Misfit:
+def transposed_convolution(workload: Workload, zero: int) -> tuple[GemmProduct, ...] | Misfit:
     """Return the products of a transposed convolution, one per phase; the border's value is `zero`."""
     x, w = workload.operands
     geometry = Geometry.read(x.shape, w.shape, dict(workload.attributes))
@@ -94,20 +94,20 @@ def transposed_convolution(workload: Workload, zero: int) -> tuple[Product, ...]
         return problem
     pad = transposed_phases.pad_of(geometry, zero)
     return tuple(
-        Product(part.rows, len(part.kernels) * w.shape[0], 1, 0, pad, part.output, part.kernels)
+        GemmProduct(part.rows, len(part.kernels) * w.shape[0], 1, 0, pad, part.output, part.kernels)
         for part in transposed_phases.parts(geometry)
     )
 
 
 def layout_misfit(workload: Workload) -> Misfit | None:
     """Return why a convolution's layouts are not supported, or None for NHWC and OHWI."""
-    layouts = Convolution.of(workload).layouts
+    layouts = ConvolutionAttributes.of(workload).layouts
     if layouts not in (("NHWC", "OHWI", "NHWC"), ("NHWC", "OHWI", "")):
         return "layout is not channels-last", "NHWC, OHWI", ", ".join(layouts)
     return None
 
 
-def weights_by_column(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
+def weights_by_column(workload: Workload, constants: Sequence[Array], product: GemmProduct) -> Array:
     """Return the weights as [groups, columns, depth], with k in the order of the rows' segments."""
     w = constants[workload.operands[-1].index]
     if w.ndim == 2:  # of a linear layer, [depth, columns]

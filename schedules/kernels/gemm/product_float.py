@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedules.composites.attributes import Convolution
-from schedules.composites.workload import Pad, Workload
+from schedules.composites.attributes import ConvolutionAttributes
+from schedules.composites.workload import OperandPadding, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product import (
+    GemmProduct,
     Misfit,
-    Product,
     convolution,
     layout_misfit,
     linear,
@@ -44,7 +44,7 @@ SCALE = "scale"
 """Name of the step that multiplies by the weights' scale."""
 
 
-def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Diagnostic:
+def products_of(workload: Workload, kernel: str) -> tuple[GemmProduct, ...] | Diagnostic:
     """Parse a float32 workload of `COMPOSITES`, or a transposed convolution, which is several products.
 
     Args:
@@ -58,10 +58,10 @@ def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Diagno
     if misfit is not None:
         return declined(kernel, *misfit)
     found = transposed_convolution(workload, 0)
-    return found if isinstance(found[0], Product) else declined(kernel, *found)
+    return found if isinstance(found[0], GemmProduct) else declined(kernel, *found)
 
 
-def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
+def product_of(workload: Workload, kernel: str) -> GemmProduct | Diagnostic:
     """Parse a float32 workload of `COMPOSITES`.
 
     Args:
@@ -76,15 +76,15 @@ def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
     if misfit is not None:
         return declined(kernel, *misfit)
     if workload.composite == CONV2D:
-        border = Convolution.of(workload).padding
-        return convolution(workload, Pad.spatial(border, 0) if any(border) else None)
+        border = ConvolutionAttributes.of(workload).padding
+        return convolution(workload, OperandPadding.spatial(border, 0) if any(border) else None)
     rank = len(workload.operands[1].shape)
     if rank != 2:
         return declined(kernel, "B is batched", "2 dimensions", f"{rank} dimensions")
     return linear(workload)
 
 
-def half_products_of(workload: Workload, kernel: str, half: str) -> tuple[Product, ...] | Diagnostic:
+def half_products_of(workload: Workload, kernel: str, half: str) -> tuple[GemmProduct, ...] | Diagnostic:
     """Parse what `half_product_of` does, or a transposed convolution, which is several products."""
     if workload.composite != TRANSPOSED + SUFFIXES[half]:
         product = half_product_of(workload, kernel, half)
@@ -92,7 +92,7 @@ def half_products_of(workload: Workload, kernel: str, half: str) -> tuple[Produc
     return _half_misfit(workload, kernel, half) or products_of(in_full(workload), kernel)
 
 
-def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Diagnostic:
+def half_product_of(workload: Workload, kernel: str, half: str) -> GemmProduct | Diagnostic:
     """Parse a linear layer or convolution with constant weights, whose operands have one 16-bit dtype.
 
     Args:
@@ -106,7 +106,7 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Dia
             kernel, f"composite is no {half} product", " or ".join(composites), workload.composite, unfit=True
         )
     product = _half_misfit(workload, kernel, half) or product_of(in_full(workload), kernel)
-    if isinstance(product, Product) and product.groups > 1 and product.columns < LEAST_COLUMNS:
+    if isinstance(product, GemmProduct) and product.groups > 1 and product.columns < LEAST_COLUMNS:
         reason = "a group has fewer columns than a vector has lanes"
         return declined(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
     return product
@@ -124,7 +124,7 @@ def _half_misfit(workload: Workload, kernel: str, half: str) -> Diagnostic | Non
     return None
 
 
-def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Product | Diagnostic:
+def weight_only_product_of(workload: Workload, kernel: str, data: str) -> GemmProduct | Diagnostic:
     """Parse a linear layer of int8 weights and data of the given dtype."""
     if workload.composite != WEIGHT_ONLY:
         return declined(

@@ -23,8 +23,8 @@ from functools import lru_cache
 import numpy as np
 from tvm import ir, tirx
 
-from schedules.composites.attributes import Convolution, encoded
-from schedules.composites.workload import Pad, Workload
+from schedules.composites.attributes import ConvolutionAttributes, encoded
+from schedules.composites.workload import OperandPadding, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import copies
@@ -36,8 +36,8 @@ from schedules.kernels.epilogues.requantize import MAGIC_BITS, NOT_REQUANTIZED, 
 from schedules.kernels.epilogues.residual_s8 import Residual
 from schedules.kernels.epilogues.row_scales import DYNAMIC, RowScales
 from schedules.kernels.gemm.product import (
+    GemmProduct,
     Misfit,
-    Product,
     convolution,
     layout_misfit,
     linear,
@@ -87,7 +87,7 @@ def misfit_of(workload: Workload, *, wide: bool = False) -> Misfit | None:
     misfit = layout_misfit(workload)
     if misfit is not None:
         return misfit
-    border = Convolution.of(workload).padding
+    border = ConvolutionAttributes.of(workload).padding
     if workload.pad and any(border):
         return "data is padded twice", "once", encoded(border)
     return None
@@ -133,7 +133,7 @@ FLIP = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntegerProduct(Product):
+class IntegerProduct(GemmProduct):
     """A product of 8-bit data, or of int16 data in two planes, by int8 weights, with its requantisation.
 
     Attributes:
@@ -189,7 +189,7 @@ def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] |
         return declined(kernel, *misfit)
     # With the border that stands for 0, the zero point's share is the same for all outputs of a phase.
     found = transposed_convolution(workload, int(dict(workload.attributes)["x_zero"]))
-    if not isinstance(found[0], Product):
+    if not isinstance(found[0], GemmProduct):
         return declined(kernel, *found)
     return tuple(_requantized(workload, each) for each in found)
 
@@ -226,13 +226,13 @@ def product_of(workload: Workload, kernel: str, *, wide: bool = False) -> Intege
     return _requantized(workload, _convolution(workload))
 
 
-def _convolution(workload: Workload) -> Product:
-    border = Convolution.of(workload).padding
-    pad = workload.pad or (Pad.spatial(border, 0) if any(border) else None)
+def _convolution(workload: Workload) -> GemmProduct:
+    border = ConvolutionAttributes.of(workload).padding
+    pad = workload.pad or (OperandPadding.spatial(border, 0) if any(border) else None)
     return convolution(workload, pad)
 
 
-def _requantized(workload: Workload, product: Product) -> IntegerProduct:
+def _requantized(workload: Workload, product: GemmProduct) -> IntegerProduct:
     """Return a product with the workload's requantisation."""
     to, form = requantize_step.quantization(workload)
     fused = form == "biased" and workload.magnitude is not None and workload.magnitude.fused
@@ -250,7 +250,7 @@ def _dynamic(workload: Workload, kernel: str, *, wide: bool) -> IntegerProduct |
 
 
 def _of_data(
-    workload: Workload, product: Product, to: Requantization, form: Form, *, fused: bool = False
+    workload: Workload, product: GemmProduct, to: Requantization, form: Form, *, fused: bool = False
 ) -> IntegerProduct:
     """Return the integer product for a product and the requantisation of its sums."""
     x, w = workload.operands[0], workload.operands[-1]

@@ -52,7 +52,7 @@ def _as_it_is(value: ir.Expr) -> ir.Expr:
 
 
 @dataclass(frozen=True)
-class Sums:
+class LineSums:
     """How an instruction sums the lines of a packed matrix, which zero points of run-time matrices need.
 
     Attributes:
@@ -70,10 +70,10 @@ class Sums:
     extra: int = 0
 
 
-SUMS: Mapping[Instruction, Sums] = {
-    SMMLA: Sums(smmla, lambda total, b, weights: smmla(total, weights, b), lambda total, _: total),
-    SDOT: Sums(sdot, sdot, lambda total, which: tirx.Broadcast(tirx.Shuffle([total], [which]), LANES)),
-    SMLSL: Sums(
+SUMS: Mapping[Instruction, LineSums] = {
+    SMMLA: LineSums(smmla, lambda total, b, weights: smmla(total, weights, b), lambda total, _: total),
+    SDOT: LineSums(sdot, sdot, lambda total, which: tirx.Broadcast(tirx.Shuffle([total], [which]), LANES)),
+    SMLSL: LineSums(
         lambda total, a, weights: _pairs(total, a, _inverted(weights)),
         lambda total, b, weights: _pairs(total, weights, b),
         lambda total, _: total,

@@ -29,11 +29,11 @@ from schedules.intrinsics.fmla import fmla_lane
 from schedules.intrinsics.interleave import interleaved
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import packed_panels_f32
 from schedules.kernels.gemm.packed_panels_f32 import Matrix
-from schedules.kernels.gemm.product import Product, weights_by_column
+from schedules.kernels.gemm.product import GemmProduct, weights_by_column
 from schedules.kernels.gemm.product_float import bias_of, product_of
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import i64, kernel_function, load, store
@@ -59,7 +59,7 @@ class Params:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _SparseLayer:
     """A product with sparse weights.
 
     Attributes:
@@ -67,7 +67,7 @@ class _Layer:
         nonzeros: Number of nonzero weights.
     """
 
-    product: Product
+    product: GemmProduct
     nonzeros: int
 
     @property
@@ -92,7 +92,7 @@ def _fours(count: int) -> int:
     return -(-count // LANES) * LANES
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept float32 products of contiguous rows by constant weights, half or more of them 0, on out-of-order cores."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
@@ -104,7 +104,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
             NAME, "each product waits for a load on a core with one vector pipe", "2 vector pipes", core.name
         )
     share = layer.nonzeros / (layer.product.rows.depth * layer.product.columns)
-    return Match(f"float32 product {layer.product}, {share:.0%} of its weights not 0")
+    return KernelMatch(f"float32 product {layer.product}, {share:.0%} of its weights not 0")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -188,15 +188,17 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     with kernel_function(symbol, arguments) as function:
         for first, rows, count in layer.tiles:
             with threads.each_of(count, params.parallel and count > 1) as tile:
-                _Tile(workload, layer, function.buffers, rows).emit(first + tile * rows)
+                _SparseTile(workload, layer, function.buffers, rows).emit(first + tile * rows)
     assert function.prim_func is not None
     return function.prim_func
 
 
-class _Tile:
+class _SparseTile:
     """Emits the code of a tile of rows."""
 
-    def __init__(self, workload: Workload, layer: _Layer, buffers: Sequence[tirx.Buffer], rows: int) -> None:
+    def __init__(
+        self, workload: Workload, layer: _SparseLayer, buffers: Sequence[tirx.Buffer], rows: int
+    ) -> None:
         inputs = len(workload.inputs)
         self._workload, self._layer, self._rows = workload, layer, rows
         self._inputs, self._output = buffers[:inputs], buffers[-1]
@@ -260,11 +262,11 @@ class _Tile:
             store(sums, load(acc, i64(vector * LANES), LANES), at + vector * LANES, LANES)
 
 
-def _layer(workload: Workload) -> _Layer:
+def _layer(workload: Workload) -> _SparseLayer:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> _Layer | Diagnostic:
+def _read(workload: Workload) -> _SparseLayer | Diagnostic:
     product = product_of(workload, NAME)
     if isinstance(product, Diagnostic):
         return product
@@ -280,4 +282,4 @@ def _read(workload: Workload) -> _Layer | Diagnostic:
     (images, height, width), (image, line, pixel) = rows.shape, rows.strides
     if (height > 1 and line != width * pixel) or (images > 1 and image != height * line):
         return declined(NAME, "its rows are strided", "1", "more")
-    return _Layer(product, workload.nonzeros)
+    return _SparseLayer(product, workload.nonzeros)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schedules.composites.transposed_convolution import Geometry, Phase
-from schedules.composites.workload import Pad
+from schedules.composites.transposed_convolution import Geometry, OutputPhase
+from schedules.composites.workload import OperandPadding
 from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm import implicit_rows as implicit
 from schedules.kernels.gemm.implicit_rows import ImplicitRows
@@ -49,11 +49,11 @@ def problem(geometry: Geometry) -> tuple[str, str, str] | None:
     return ("too many phases", str(MOST), str(count)) if count > MOST else None
 
 
-def pad_of(geometry: Geometry, value: float) -> Pad | None:
+def pad_of(geometry: Geometry, value: float) -> OperandPadding | None:
     """Return the border that the ordinary convolutions read around the data; None if they read none."""
     (top, bottom), (left, right) = (axis.border() for axis in geometry.axes)
     border = (top, left, bottom, right)
-    return Pad.spatial(border, value) if any(border) else None
+    return OperandPadding.spatial(border, value) if any(border) else None
 
 
 def parts(geometry: Geometry) -> tuple[PhaseConvolution, ...]:
@@ -87,9 +87,9 @@ def weights_of(w: Array, kernels: Kernels) -> Array:
     return np.concatenate(chosen)
 
 
-def _runs(phases: tuple[Phase, ...]) -> Iterator[list[Phase]]:
+def _runs(phases: tuple[OutputPhase, ...]) -> Iterator[list[OutputPhase]]:
     """Yield runs of consecutive phases that meet the same inputs."""
-    run: list[Phase] = []
+    run: list[OutputPhase] = []
     for phase in phases:
         if run and _inputs(phase) != _inputs(run[0]):
             yield run
@@ -98,5 +98,5 @@ def _runs(phases: tuple[Phase, ...]) -> Iterator[list[Phase]]:
     yield run
 
 
-def _inputs(phase: Phase) -> tuple[int, int, int, int]:
+def _inputs(phase: OutputPhase) -> tuple[int, int, int, int]:
     return phase.count, len(phase.taps), phase.start, phase.step

@@ -103,7 +103,7 @@ class Params:
 
 
 @dataclass(frozen=True)
-class NormRows:
+class QuantizedNormRows:
     """The rows that are normalised, and the norm's parameters.
 
     Attributes:
@@ -125,7 +125,7 @@ class NormRows:
     zero_point: int
 
 
-def _cycles(workload: Workload, rows: NormRows, params: Params, core: Core) -> float:
+def _cycles(workload: Workload, rows: QuantizedNormRows, params: Params, core: Core) -> float:
     # Loads of the row, twice, and of g and h.
     vector = arithmetic(SUMS[params.dot] + RESULT) + scalar(2 + VECTOR / LANES)
     return (vector * len(_starts(rows)) + scalar(BETWEEN)).cycles(core) * rows.count
@@ -159,16 +159,16 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     return function.prim_func
 
 
-def _starts(rows: NormRows) -> tuple[int, ...]:
+def _starts(rows: QuantizedNormRows) -> tuple[int, ...]:
     return row_vectors.starts(rows.length, VECTOR)
 
 
-def _middle(rows: NormRows) -> int:
+def _middle(rows: QuantizedNormRows) -> int:
     """Return the number that is subtracted from values so that int8 holds them."""
     return 128 if rows.dtype == "uint8" else 0
 
 
-def _statistics(rows: NormRows, total: ir.Expr, squares: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+def _statistics(rows: QuantizedNormRows, total: ir.Expr, squares: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
     """Return (m, r) of a row, float32: m is subtracted from q as a float, and the difference is multiplied by r."""
     n = i64(rows.length)
     wide, wide_squares = T.Bind(tirx.Cast("int64", total)), T.Bind(tirx.Cast("int64", squares))
@@ -189,7 +189,7 @@ def _statistics(rows: NormRows, total: ir.Expr, squares: ir.Expr) -> tuple[ir.Ex
 def _results(
     source: tirx.Buffer,
     start: ir.Expr,
-    rows: NormRows,
+    rows: QuantizedNormRows,
     statistics: tuple[ir.Expr, ir.Expr],
     factor: tirx.Buffer,
     output: tirx.Buffer,
@@ -211,7 +211,7 @@ def _results(
     row_vectors.each(rows.length, VECTOR, 1, step)
 
 
-def _narrowed(words: Sequence[ir.Expr], rows: NormRows, dtype: str) -> ir.Expr:
+def _narrowed(words: Sequence[ir.Expr], rows: QuantizedNormRows, dtype: str) -> ir.Expr:
     """Emit four int16x4, with the zero point added, narrowed to 16 values."""
     halves = [combine(words[0], words[1]), combine(words[2], words[3])]
     if rows.zero_point:
@@ -220,7 +220,7 @@ def _narrowed(words: Sequence[ir.Expr], rows: NormRows, dtype: str) -> ir.Expr:
     return T.Bind(combine(*(narrow8(half, dtype) for half in halves)))
 
 
-def _read(workload: Workload) -> NormRows | Diagnostic:
+def _read(workload: Workload) -> QuantizedNormRows | Diagnostic:
     refusal = refused(workload, NAME, "norm of integers", COMPOSITES, RANGES)
     if refusal is not None:
         return refusal
@@ -229,7 +229,7 @@ def _read(workload: Workload) -> NormRows | Diagnostic:
     length = math.prod(x.shape[inner:])
     if length > LONGEST:
         return declined(NAME, "rows are too long for sums of 32 bits", f"at most {LONGEST}", str(length))
-    return NormRows(
+    return QuantizedNormRows(
         count=math.prod(x.shape[:inner]),
         length=length,
         dtype=x.dtype,

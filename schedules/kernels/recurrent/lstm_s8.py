@@ -23,7 +23,7 @@ from schedules.intrinsics.narrow import sqrdmulh, sqshl, sqxtn16, srshr
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, Match, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
 from schedules.kernels.recurrent.products_s8 import (
     Params as Params,
 )
@@ -36,7 +36,14 @@ from schedules.kernels.recurrent.products_s8 import (
     pitch_of,
     reading_of,
 )
-from schedules.kernels.recurrent.steps import Emitter, Layer, arguments_of, buffers_of, packed, width_of
+from schedules.kernels.recurrent.steps import (
+    RecurrentLayer,
+    StepEmitter,
+    arguments_of,
+    buffers_of,
+    packed,
+    width_of,
+)
 from schedules.numerics.recurrent import Activation, Cell
 from schedules.numerics.recurrent_integer import (
     FORGET,
@@ -70,14 +77,14 @@ HEADROOM = 30
 _CELL = Cell("lstm", (Activation("sigmoid"), Activation("tanh"), Activation("tanh")))
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept LSTMs with an input gate of their own, and without peepholes and projection."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
     if not core.neon:
         return lacking(NAME, "neon", core)
-    return Match(f"integer LSTM of {layer.steps} steps, {layer.batch} x {layer.hidden}")
+    return KernelMatch(f"integer LSTM of {layer.steps} steps, {layer.batch} x {layer.hidden}")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -115,17 +122,17 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments = arguments_of(workload, FIRST, held)
     with kernel_function("arm_lstm_s8", arguments) as function, pins():
         buffers, constants, output = buffers_of(workload, FIRST, function.buffers)
-        emitter = _Emitter(layer, _lstm(workload), params, buffers, constants, output)
+        emitter = _LstmEmitter(layer, _lstm(workload), params, buffers, constants, output)
         emitter.all_steps(params.rows, emitter.narrow)
     return function.prim_func
 
 
-class _Emitter(Emitter):
+class _LstmEmitter(StepEmitter):
     """Emits all steps of all rows."""
 
     def __init__(
         self,
-        layer: Layer,
+        layer: RecurrentLayer,
         lstm: IntegerLstm,
         params: Params,
         buffers: Sequence[tirx.Buffer],
@@ -254,11 +261,11 @@ def _lstm(workload: Workload) -> IntegerLstm:
     return IntegerLstm.of(dict(workload.attributes))
 
 
-def _layer(workload: Workload) -> Layer:
+def _layer(workload: Workload) -> RecurrentLayer:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> Layer | Diagnostic:
+def _read(workload: Workload) -> RecurrentLayer | Diagnostic:
     if workload.composite != COMPOSITE:
         return declined(NAME, "composite is no LSTM of integers", COMPOSITE, workload.composite, unfit=True)
     lstm, (steps, batch, width) = _lstm(workload), workload.operands[0].shape
@@ -267,7 +274,7 @@ def _read(workload: Workload) -> Layer | Diagnostic:
         return declined(NAME, "the cell has a form that the kernel lacks", "four gates", found)
     if 0 in workload.operands[0].shape or not width:
         return declined(NAME, "a dimension is 0", "1 or more", str(workload.operands[0].shape))
-    layer = Layer(_CELL, steps, batch, width // _CELL.gates, lengths=False)
+    layer = RecurrentLayer(_CELL, steps, batch, width // _CELL.gates, lengths=False)
     # Of |h - z| < 2^8 and |w| <= 2^7, offsets included.
     left = max(0, *(scale.shift for scale in lstm.products))
     bits = 15 + layer.hidden.bit_length() + left

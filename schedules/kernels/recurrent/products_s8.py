@@ -16,7 +16,7 @@ from schedules.kernels.common.cost_model import Cost, again, arithmetic
 from schedules.kernels.gemm import implicit_rows
 from schedules.kernels.gemm.k_chunks_s8 import Reading
 from schedules.kernels.gemm.product import reordered
-from schedules.kernels.recurrent.steps import Layer, columns_of, packed, width_of
+from schedules.kernels.recurrent.steps import RecurrentLayer, columns_of, packed, width_of
 from schedules.kernels.tiles import mlal_tile, sdot_tile
 from schedules.kernels.tiles.tile_stores import HALF, Accumulator
 from schedules.tir.emit import i64
@@ -52,19 +52,19 @@ class Params:
             mlal_tile.check_registers(self.rows, self.vectors * LANES)
 
 
-def pitch_of(layer: Layer) -> int:
+def pitch_of(layer: RecurrentLayer) -> int:
     """Return the distance between int8 rows of the state in bytes, a multiple of a vector."""
     return -(-layer.hidden // VECTOR) * VECTOR
 
 
-def reading_of(layer: Layer, params: Params) -> Reading:
+def reading_of(layer: RecurrentLayer, params: Params) -> Reading:
     """Return how the int8 rows are read."""
     unit = K_STEP if params.dot else HALF
     depth = -(-layer.hidden // unit) * unit
     return Reading.in_vectors(implicit_rows.linear(layer.batch, depth), unit)
 
 
-def candidates_of(layer: Layer, core: Core) -> tuple[Params, ...]:
+def candidates_of(layer: RecurrentLayer, core: Core) -> tuple[Params, ...]:
     """Return every register tile that fits a layer."""
     dot = FEATURE in core.features
     return tuple(
@@ -74,7 +74,7 @@ def candidates_of(layer: Layer, core: Core) -> tuple[Params, ...]:
     )
 
 
-def cycles_of(layer: Layer, params: Params, core: Core, after: Callable[[int, int], float]) -> float:
+def cycles_of(layer: RecurrentLayer, params: Params, core: Core, after: Callable[[int, int], float]) -> float:
     """Return the cycles of all steps on one core, with weights in L2.
 
     Args:
@@ -99,7 +99,7 @@ def cycles_of(layer: Layer, params: Params, core: Core, after: Callable[[int, in
     return total * layer.steps
 
 
-def _sums_cost(layer: Layer, rows: int, vectors: int, params: Params, core: Core) -> Cost:
+def _sums_cost(layer: RecurrentLayer, rows: int, vectors: int, params: Params, core: Core) -> Cost:
     """Return the cost of the sums of a tile."""
     reading = reading_of(layer, params)
     if params.dot:
@@ -107,7 +107,7 @@ def _sums_cost(layer: Layer, rows: int, vectors: int, params: Params, core: Core
     return mlal_tile.cost(rows, vectors * LANES, reading.chunks(), CHAIN)
 
 
-def panels_of(layer: Layer, params: Params, weights: Array) -> Array:
+def panels_of(layer: RecurrentLayer, params: Params, weights: Array) -> Array:
     """Return int8 weights [hidden, gates * hidden] as panels, one behind the other."""
     columns, reading = packed(layer, params.vectors, weights).T, reading_of(layer, params)
     # Zeros up to the depth that is read.
@@ -125,14 +125,14 @@ def panels_of(layer: Layer, params: Params, weights: Array) -> Array:
     return np.concatenate(panels)
 
 
-def alloc_rows(layer: Layer) -> tirx.Buffer:
+def alloc_rows(layer: RecurrentLayer) -> tirx.Buffer:
     """Allocate the int8 rows of a state."""
     # Longer by one vector, since vectors may be read past the end of the last row.
     return T.alloc_buffer((layer.batch * pitch_of(layer) + VECTOR,), "int8", layout=None)
 
 
 def multiply(
-    layer: Layer,
+    layer: RecurrentLayer,
     params: Params,
     buffers: tuple[tirx.Buffer, tirx.Buffer],
     rows: Sequence[ir.Expr],

@@ -20,11 +20,11 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import barrier, pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match, taken
+from schedules.kernels.common.contract import Array, KernelMatch, taken
 from schedules.kernels.common.cost_model import again, scalar
 from schedules.kernels.recurrent.steps import (
-    Emitter,
-    Layer,
+    RecurrentLayer,
+    StepEmitter,
     activation_instructions,
     arguments_of,
     buffers_of,
@@ -84,13 +84,13 @@ class Params:
         fmla_tile.check_registers(self.rows, self.vectors)
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept float32 LSTM, GRU and RNN with constant weights."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
     kind = layer.cell.kind.upper()
-    return Match(f"float32 {kind} of {layer.steps} steps, {layer.batch} x {layer.hidden}")
+    return KernelMatch(f"float32 {kind} of {layer.steps} steps, {layer.batch} x {layer.hidden}")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -127,7 +127,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     return total * layer.steps
 
 
-def _step_cycles(layer: Layer, rows: int, params: Params, core: Core) -> float:
+def _step_cycles(layer: RecurrentLayer, rows: int, params: Params, core: Core) -> float:
     """Return the cycles of a step of a tile of rows."""
     total, segments = 0.0, ((0, layer.hidden),)
     activations = activation_instructions(layer.cell)
@@ -160,17 +160,17 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments = arguments_of(workload, FIRST, [((size,), "float32")])
     with kernel_function(f"arm_{layer.cell.kind}_f32", arguments) as function, pins():
         buffers, (panels,), output = buffers_of(workload, FIRST, function.buffers)
-        emitter = _Emitter(layer, params.vectors, buffers, output, panels)
+        emitter = _FloatStepEmitter(layer, params.vectors, buffers, output, panels)
         threads.each_tile(layer.batch, params.rows, params.parallel, emitter.tile)
     return function.prim_func
 
 
-class _Emitter(Emitter):
+class _FloatStepEmitter(StepEmitter):
     """Emits the steps of a tile of rows."""
 
     def __init__(
         self,
-        layer: Layer,
+        layer: RecurrentLayer,
         most: int,
         buffers: Sequence[tirx.Buffer],
         output: tirx.Buffer,
@@ -203,7 +203,7 @@ class _Emitter(Emitter):
         if gates[0]:
             source, starts = self.reset[1], [i64(r * hidden) for r in range(self.rows)]
         panel = T.Bind(column * hidden)
-        self.sums(fmla_tile.Tile(source, self.panels, acc, columns), starts, panel)
+        self.sums(fmla_tile.TileBuffers(source, self.panels, acc, columns), starts, panel)
 
         def total(r: int, g: int, at: int, lanes: int, begin: tuple[int, ir.Expr]) -> ir.Expr:
             v, inside = divmod(at, LANES)
@@ -215,7 +215,7 @@ class _Emitter(Emitter):
 
         self.finish(gates, unit, units, total)
 
-    def sums(self, tile: fmla_tile.Tile, starts: Sequence[ir.Expr], panel: ir.Expr) -> None:
+    def sums(self, tile: fmla_tile.TileBuffers, starts: Sequence[ir.Expr], panel: ir.Expr) -> None:
         """Emit the sums over k, four per iteration, so that one LDP can load each pair of vectors of the panel.
 
         A barrier keeps LLVM from unrolling the loop for in-order cores and loading far ahead.
@@ -230,9 +230,9 @@ class _Emitter(Emitter):
             tile.step([load(tile.a, start + k, 1) for start in starts], 0, panel + k * tile.row_step)
 
 
-def _layer(workload: Workload) -> Layer:
+def _layer(workload: Workload) -> RecurrentLayer:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> Layer | Diagnostic:
+def _read(workload: Workload) -> RecurrentLayer | Diagnostic:
     return layer_of(workload, NAME, COMPOSITES, FIRST)

@@ -28,7 +28,7 @@ from schedules.intrinsics.smull import sadalp, smull
 from schedules.intrinsics.vector import combine, high, low
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, Match, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
 from schedules.kernels.common.cost_model import arithmetic
 from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
 from schedules.kernels.recurrent.products_s8 import (
@@ -44,8 +44,8 @@ from schedules.kernels.recurrent.products_s8 import (
     reading_of,
 )
 from schedules.kernels.recurrent.steps import (
-    Emitter,
-    Layer,
+    RecurrentLayer,
+    StepEmitter,
     activation_instructions,
     arguments_of,
     buffers_of,
@@ -84,12 +84,12 @@ class _Integers:
         shifted: Whether weights have nine bits.
     """
 
-    layer: Layer
+    layer: RecurrentLayer
     symmetric: bool
     shifted: bool
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept recurrent layers with constant integer weights."""
     integers = _read(workload)
     if isinstance(integers, Diagnostic):
@@ -97,7 +97,9 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     if not core.neon:
         return lacking(NAME, "neon", core)
     layer = integers.layer
-    return Match(f"int8 {layer.cell.kind.upper()} of {layer.steps} steps, {layer.batch} x {layer.hidden}")
+    return KernelMatch(
+        f"int8 {layer.cell.kind.upper()} of {layer.steps} steps, {layer.batch} x {layer.hidden}"
+    )
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -145,12 +147,12 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     ]
     arguments = arguments_of(workload, FIRST, by_column)
     with kernel_function(f"arm_{integers.layer.cell.kind}_s8", arguments) as function, pins():
-        emitter = _Emitter(integers, params, *buffers_of(workload, FIRST, function.buffers))
+        emitter = _Int8StepEmitter(integers, params, *buffers_of(workload, FIRST, function.buffers))
         emitter.all_steps(params.rows, emitter.quantize)
     return function.prim_func
 
 
-class _Emitter(Emitter):
+class _Int8StepEmitter(StepEmitter):
     """Emits all steps of all rows."""
 
     def __init__(

@@ -35,7 +35,7 @@ number of lanes, and (gate, unit) of the start value.
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """A recurrent layer.
 
     Attributes:
@@ -97,7 +97,7 @@ class UnitBlocks:
         return -(-self.units // LANES)
 
 
-def columns_of(layer: Layer, most: int) -> list[tuple[Sequence[int], UnitBlocks, int]]:
+def columns_of(layer: RecurrentLayer, most: int) -> list[tuple[Sequence[int], UnitBlocks, int]]:
     """Return, for each panel in order, the gates of its pass, its block, and its first unit."""
     return [
         (gates, block, block.first + index * block.units)
@@ -107,12 +107,12 @@ def columns_of(layer: Layer, most: int) -> list[tuple[Sequence[int], UnitBlocks,
     ]
 
 
-def packed(layer: Layer, most: int, columns: Array) -> Array:
+def packed(layer: RecurrentLayer, most: int, columns: Array) -> Array:
     """Reorder values per column from gate by gate to the order of panels, padding vectors with zeros.
 
     Args:
         layer: The layer.
-        most: Largest number of vectors of columns in a block, as for `Layer.blocks`.
+        most: Largest number of vectors of columns in a block, as for `RecurrentLayer.blocks`.
         columns: Values, [..., gates * hidden].
     """
     lead = columns.shape[:-1]
@@ -124,12 +124,14 @@ def packed(layer: Layer, most: int, columns: Array) -> Array:
     return np.concatenate(panels, -1)
 
 
-def width_of(layer: Layer, most: int) -> int:
+def width_of(layer: RecurrentLayer, most: int) -> int:
     """Return the number of columns after `packed`, padding included."""
     return sum(len(gates) * block.vectors * LANES for gates, block, _ in columns_of(layer, most))
 
 
-def layer_of(workload: Workload, name: str, composites: Sequence[str], first: int) -> Layer | Diagnostic:
+def layer_of(
+    workload: Workload, name: str, composites: Sequence[str], first: int
+) -> RecurrentLayer | Diagnostic:
     """Parse a workload as a recurrent layer.
 
     Args:
@@ -149,7 +151,7 @@ def layer_of(workload: Workload, name: str, composites: Sequence[str], first: in
     kind = workload.composite.removeprefix("arm.").removesuffix("_dynamic")
     cell = Cell.of(kind, dict(workload.attributes))
     lengths = len(workload.operands) - first > cell.states + cell.linear_before_reset + cell.peepholes
-    return Layer(cell, x.shape[0], x.shape[1], r.shape[0], lengths)
+    return RecurrentLayer(cell, x.shape[0], x.shape[1], r.shape[0], lengths)
 
 
 def constants_of(workload: Workload, first: int) -> list[Operand]:
@@ -197,15 +199,17 @@ def activation_instructions(cell: Cell) -> float:
     return total * cell.gates / len(cell.activations)
 
 
-class Emitter(ABC):
+class StepEmitter(ABC):
     """Emits the steps of a tile of rows; subclasses emit the sums."""
 
-    def __init__(self, layer: Layer, most: int, buffers: Sequence[tirx.Buffer], output: tirx.Buffer) -> None:
+    def __init__(
+        self, layer: RecurrentLayer, most: int, buffers: Sequence[tirx.Buffer], output: tirx.Buffer
+    ) -> None:
         """Store the layer and its buffers.
 
         Args:
             layer: The layer.
-            most: Largest number of vectors of columns in a block, as for `Layer.blocks`.
+            most: Largest number of vectors of columns in a block, as for `RecurrentLayer.blocks`.
             buffers: Flat buffers of the data, the states and the operands after them.
             output: Flat buffer of the output.
         """
@@ -320,7 +324,7 @@ class Emitter(ABC):
 class _Gates:
     """Emits the gates of one vector of units."""
 
-    def __init__(self, emitter: Emitter, row: int, unit: ir.Expr, lanes: int) -> None:
+    def __init__(self, emitter: StepEmitter, row: int, unit: ir.Expr, lanes: int) -> None:
         """Set up `lanes` units from `unit` of a row of the tile."""
         self.of, self.cell, self.row, self.unit, self.lanes = emitter, emitter.cell, row, unit, lanes
         self.v = Vector(lanes)

@@ -9,7 +9,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Match, declined, lacking, taken
+from schedules.kernels.common.contract import KernelMatch, declined, lacking, taken
 
 
 class Rows(Protocol):
@@ -57,14 +57,14 @@ class RowKernel(Generic[R, P]):
     serial: Callable[[Core], P]
     cycles: Callable[[Workload, R, P, Core], float]
 
-    def matches(self, workload: Workload, core: Core) -> Match | Diagnostic:
+    def matches(self, workload: Workload, core: Core) -> KernelMatch | Diagnostic:
         """Accept the workloads that can be parsed, on cores with NEON."""
         rows = self.read(workload)
         if not core.neon:
             return lacking(self.name, "neon", core)
         if isinstance(rows, Diagnostic):
             return rows
-        return Match(f"{self.what(workload)} of {rows.count} rows of {rows.length}")
+        return KernelMatch(f"{self.what(workload)} of {rows.count} rows of {rows.length}")
 
     def rows(self, workload: Workload) -> R:
         """Return the rows of a workload that matches."""

@@ -26,7 +26,7 @@ from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sq
 from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import combine
 from schedules.kernels.epilogues.requantize import Requantization, requantize16
-from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa import RescaleFactor
 from schedules.numerics.tosa.softmax import SHARE_BITS, inverse_tir
 from schedules.tir.emit import load
 
@@ -80,7 +80,7 @@ def division(by: ir.Expr, *, exact: bool) -> Callable[[ir.Expr], ir.Expr]:
 
 
 def sixteen_tosa(
-    total: ir.Expr, reciprocals: tirx.Buffer, scale: Scale, to: Requantization
+    total: ir.Expr, reciprocals: tirx.Buffer, scale: RescaleFactor, to: Requantization
 ) -> Callable[[Sequence[ir.Expr]], ir.Expr]:
     """Emit the per-row code; return the function that emits 16 results from four int32x4 exponentials.
 

@@ -28,7 +28,7 @@ from schedules.kernels.epilogues.accumulator_bounds import RANGES
 from schedules.kernels.epilogues.requantize import Requantization
 from schedules.kernels.rowwise.row_kernel import RowKernel, refused
 from schedules.kernels.softmax import quotient_s8
-from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa import RescaleFactor
 from schedules.tir.emit import i64, kernel_function, load, store
 
 UNROLL = 8
@@ -164,7 +164,7 @@ class Params:
 
 
 @dataclass(frozen=True)
-class SoftmaxRows:
+class QuantizedSoftmaxRows:
     """The rows of a softmax along the last axis, and its output quantisation.
 
     Attributes:
@@ -178,11 +178,11 @@ class SoftmaxRows:
     count: int
     length: int
     dtype: str
-    scale: float | Scale
+    scale: float | RescaleFactor
     zero_point: int
 
 
-def _cycles(workload: Workload, rows: SoftmaxRows, params: Params, core: Core) -> float:
+def _cycles(workload: Workload, rows: QuantizedSoftmaxRows, params: Params, core: Core) -> float:
     # The greatest value: a load, SMAX; the distances: a load, SUB, a store.
     return rows.count * rows.length * (5 / VECTOR + LOOKED_UP[params.gather] + SHARED) / core.issue_width
 
@@ -223,12 +223,14 @@ Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
 """Function from four int32x4 of table entries to 16 results."""
 
 
-def _sixteen(total: ir.Expr, rows: SoftmaxRows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:
+def _sixteen(
+    total: ir.Expr, rows: QuantizedSoftmaxRows, others: Sequence[tirx.Buffer], dtype: str
+) -> Sixteen:
     """Emit the code that a row's results share; return the function that emits 16 results.
 
     `others` are the tables beside that of exponentials.
     """
-    if isinstance(rows.scale, Scale):
+    if isinstance(rows.scale, RescaleFactor):
         low, high = RANGES[dtype]
         to = Requantization(rows.zero_point, low, high, dtype, rows.scale.shift)
         return quotient_s8.sixteen_tosa(total, others[0], rows.scale, to)
@@ -236,7 +238,7 @@ def _sixteen(total: ir.Expr, rows: SoftmaxRows, others: Sequence[tirx.Buffer], d
 
 
 def _shares(
-    entries: tirx.Buffer, sixteen: Sixteen, rows: SoftmaxRows, output: tirx.Buffer, at: ir.Expr
+    entries: tirx.Buffer, sixteen: Sixteen, rows: QuantizedSoftmaxRows, output: tirx.Buffer, at: ir.Expr
 ) -> None:
     """Emit the division of a row's entries by their sum, and stores of the requantised results."""
 
@@ -252,7 +254,7 @@ def _shares(
         step(i64(whole_vectors * VECTOR), left)
 
 
-def _read(workload: Workload) -> SoftmaxRows | Diagnostic:
+def _read(workload: Workload) -> QuantizedSoftmaxRows | Diagnostic:
     composites = (COMPOSITE, RESCALED)
     refusal = refused(workload, NAME, "softmax of integers", composites, RANGES)
     if refusal is not None:
@@ -262,15 +264,15 @@ def _read(workload: Workload) -> SoftmaxRows | Diagnostic:
     axis, last = int(attributes["axis"]), len(x.shape) - 1
     if axis != last:
         return declined(NAME, "not along the last axis", str(last), str(axis))
-    scale: float | Scale
+    scale: float | RescaleFactor
     if workload.composite == RESCALED:
-        scale = Scale(int(attributes["y_multiplier"]), int(attributes["y_shift"]))
+        scale = RescaleFactor(int(attributes["y_multiplier"]), int(attributes["y_shift"]))
         if not tosa_rescale.exact(scale.shift, quotient_s8.BITS):
             least = f"{quotient_s8.BITS} or more"
             return declined(NAME, "a RESCALE of that shift may overflow", least, str(scale.shift))
     else:
         scale = float(np.float32(attributes["y_scale"]))
-    return SoftmaxRows(
+    return QuantizedSoftmaxRows(
         count=math.prod(x.shape[:-1]),
         length=x.shape[-1],
         dtype=x.dtype,

@@ -27,7 +27,7 @@ from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD, Cost, arithmetic, converting, scalar
 from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.tiles.fmla_tile import lane_step, runs
-from schedules.kernels.tiles.half_sums import Sums
+from schedules.kernels.tiles.half_sums import HalfSums
 from schedules.tir.emit import i64, load, splat, store
 
 VECTORS = 4
@@ -124,7 +124,7 @@ def multiply(
     b: tirx.Buffer,
     b_panel: ir.Expr,
     vectors: int,
-    sums: Sums,
+    sums: HalfSums,
     zero: ir.Expr,
     *,
     widening: bool,
@@ -146,7 +146,7 @@ def multiply(
     Returns:
         The sums, float32x4 [len(a_rows)][2 * vectors].
     """
-    tile = _Tile(a, b, len(a_rows), vectors, sums, zero, widening)
+    tile = _HalfTile(a, b, len(a_rows), vectors, sums, zero, widening)
     if _chunks(segments) == 1:
         ((offset, length),) = segments
         tile.chunk([row + offset for row in a_rows], b_panel, length, 0)
@@ -165,7 +165,7 @@ def multiply(
     return tile.result()
 
 
-class _Tile:
+class _HalfTile:
     """Emitter of one tile; `added` counts the binary16 sums that were added to those in binary32."""
 
     def __init__(
@@ -174,7 +174,7 @@ class _Tile:
         b: tirx.Buffer,
         rows: int,
         vectors: int,
-        sums: Sums,
+        sums: HalfSums,
         zero: ir.Expr,
         widening: bool,
     ) -> None:
@@ -212,7 +212,7 @@ class _Tile:
 
     def flush(self) -> None:
         """Add the binary16 sums to those in binary32."""
-        to = Sums.copy(self.added + 1)
+        to = HalfSums.copy(self.added + 1)
         for first in range(0, self._size, BATCH * LANES):
             batch = range(first, min(first + BATCH * LANES, self._size), LANES)
             totals = [T.Bind(total) for total in self._totals(batch, pending=True)]
@@ -229,7 +229,7 @@ class _Tile:
         """Return the binary32 sums of some vectors, plus the binary16 sums where these are `pending`."""
         halves = [(at, half) for at in places for half in range(2)]
         if self._binary32:
-            copy = Sums.copy(self.added)
+            copy = HalfSums.copy(self.added)
             totals = [self._sums.load(copy, at + half * WIDE_LANES) for at, half in halves]
         parts = {at: T.Bind(self._acc.vload([i64(at)], "float16x8")) for at in places} if pending else {}
         if not pending:

@@ -147,7 +147,7 @@ def multiply(
     for row in range(len(a_rows)):
         for column, value in enumerate(start):
             store(acc, value, i64((row * len(start) + column) * LANES), LANES)
-    tile = Tile(a, b, acc, len(start), pitch, constant)
+    tile = TileBuffers(a, b, acc, len(start), pitch, constant)
     panel = b_panel
     for first, step, count, length in runs(segments):
         size = length * tile.row_step
@@ -218,7 +218,7 @@ def lane_step(
 
 
 @dataclass(frozen=True)
-class Tile:
+class TileBuffers:
     """The buffers of one tile, `vectors` of columns wide; `pitch` and `constant` are those of `multiply`."""
 
     a: tirx.Buffer

@@ -15,7 +15,7 @@ PART = 128
 600 instructions each time, and what is not from the stack."""
 
 
-class Sums:
+class HalfSums:
     """The double-buffered binary32 sums of one tile."""
 
     def __init__(self, size: int) -> None:

@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.intrinsics.pin import barrier, pinned
-from schedules.intrinsics.quad import QUAD, Stream
+from schedules.intrinsics.quad import QUAD, VectorStream
 from schedules.intrinsics.registers import LANES, REGISTERS, STREAMING_PAIR, VECTOR, check_tile
 from schedules.intrinsics.sdot import K_STEP, sdot_lane
 from schedules.kernels.common.contract import Array
@@ -157,7 +157,7 @@ def multiply(
         for column, value in enumerate(start(row)):
             store(acc, value, i64((row * vectors + column) * LANES), LANES)
 
-    stream = Stream(b, b_panel) if by_quads else None
+    stream = VectorStream(b, b_panel) if by_quads else None
 
     def panel(first: ir.Expr | int, count: int) -> Iterator[ir.Expr]:
         """Yield B's vectors from `first` on, each loaded when it is asked for."""

@@ -37,7 +37,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.next_node import next_node, next_nodes
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies, threads
-from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, taken
 from schedules.numerics.tree_ensemble import IDENTITY, IS_NAN, NAN_IS_LARGE, VALUE, Forest, combined
 from schedules.tir.emit import i64, kernel_function, load, store
 
@@ -97,7 +97,7 @@ class Params:
 
 
 @dataclass(frozen=True)
-class Layer:
+class TreeLayer:
     """A tree ensemble applied to rows.
 
     Attributes:
@@ -129,13 +129,13 @@ class Layer:
         return self.forest.targets if self.forest.shared else 1
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept ensembles whose arrays are constants."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
     forest = layer.forest
-    return Match(f"{forest.trees} trees of depth {forest.depth}, {layer.rows} x {forest.columns}")
+    return KernelMatch(f"{forest.trees} trees of depth {forest.depth}, {layer.rows} x {forest.columns}")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -243,15 +243,15 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     ]
     scope = next_nodes() if params.fused else nullcontext()
     with kernel_function("arm_tree_ensemble", arguments) as function, scope:
-        emitter = _Emitter(layer, params, function.buffers)
+        emitter = _TreeEmitter(layer, params, function.buffers)
         threads.each_tile(layer.rows, params.rows, params.parallel, emitter.rows)
     return function.prim_func
 
 
-class _Emitter:
+class _TreeEmitter:
     """Emits the walks of all trees for a task's rows."""
 
-    def __init__(self, layer: Layer, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
+    def __init__(self, layer: TreeLayer, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
         self.layer, self.forest, self.params = layer, layer.forest, params
         self.x, self.thresholds, self.features, self.children, self.leaves, *rest = buffers
         self.roots, self.depths, self.targets, self.values, self.base, self.output = rest
@@ -382,11 +382,11 @@ def _is_number(value: ir.Expr) -> ir.Expr:
     return (T.Bind(tirx.reinterpret(integer, value)) & magnitude) <= infinity
 
 
-def _layer(workload: Workload) -> Layer:
+def _layer(workload: Workload) -> TreeLayer:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> Layer | Diagnostic:
+def _read(workload: Workload) -> TreeLayer | Diagnostic:
     if workload.composite != COMPOSITE:
         reason = "composite is no ensemble of trees"
         return declined(NAME, reason, COMPOSITE, workload.composite, unfit=True)
@@ -394,4 +394,4 @@ def _read(workload: Workload) -> Layer | Diagnostic:
     if 0 in x.shape:
         return declined(NAME, "a dimension is 0", "1 or more", str(x.shape))
     forest = Forest.of(dict(workload.attributes), x.shape[1], workload.output_shape[1])
-    return Layer(forest, x.shape[0], thresholds.shape[0], values.shape[0], x.dtype)
+    return TreeLayer(forest, x.shape[0], thresholds.shape[0], values.shape[0], x.dtype)

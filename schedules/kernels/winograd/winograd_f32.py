@@ -30,7 +30,7 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
@@ -38,7 +38,7 @@ from schedules.intrinsics.opaque import opaques
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, Match, declined
+from schedules.kernels.common.contract import Array, KernelMatch, declined
 from schedules.kernels.common.cost_model import cheapest_by
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.epilogues import epilogue_f32
@@ -46,7 +46,7 @@ from schedules.kernels.gemm import panel_selection, product_float
 from schedules.kernels.gemm.gemm_f32 import TILES
 from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.winograd.transforms import INPUT_OPERATIONS, OUTPUT_OPERATIONS, READS, TAPS
-from schedules.kernels.winograd.winograd_stages import Stages
+from schedules.kernels.winograd.winograd_stages import WinogradStages
 from schedules.kernels.winograd.winograd_tiling import TASK_PARTS, WinogradPlan
 from schedules.kernels.winograd.winograd_tiling import Params as Params
 from schedules.tir.emit import i64, kernel_function
@@ -68,7 +68,7 @@ LEAST_TILES = 8
 """Least tiles of a block: per weight, they take one cycle of two four-lane pipes, and its load half a cycle."""
 
 
-def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept `arm.conv2d` in float32 with constant weights, 3 x 3, stride 1, channels in fours."""
     product = product_float.product_of(workload, NAME)
     if isinstance(product, Diagnostic):
@@ -78,15 +78,15 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     w = workload.operands[1].shape
     for what, limit, actual in (
         ("kernel", (TAPS, TAPS), w[1:3]),
-        ("strides", (1, 1), Convolution.of(workload).strides),
-        ("dilation", (1, 1), Convolution.of(workload).dilation),
+        ("strides", (1, 1), ConvolutionAttributes.of(workload).strides),
+        ("dilation", (1, 1), ConvolutionAttributes.of(workload).dilation),
         ("groups", 1, product.groups),
     ):
         if limit != actual:
             return declined(NAME, f"{what} is not supported", str(limit), str(actual), unfit=True)
     if w[0] % LANES or w[3] % LANES:
         return declined(NAME, "channels are not in fours", f"multiples of {LANES}", f"{w[3]} to {w[0]}")
-    return Match(f"float32 3 x 3 of {w[3]} to {w[0]} channels")
+    return KernelMatch(f"float32 3 x 3 of {w[3]} to {w[0]} channels")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -205,7 +205,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         x = function.buffers[data.index]
         if cut.padded != data.shape:
             x = copies.padded(x, data.shape, cut.widths, 0)
-        emitter = Stages(cut, x, function.buffers)
+        emitter = WinogradStages(cut, x, function.buffers)
         if cut.by_blocks:
             with T.parallel(i64(0), i64(cut.blocks)) as block:
                 emitter.block(T.Bind(block * params.block), emitter.numbers(), parallel=False)

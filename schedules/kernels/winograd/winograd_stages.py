@@ -16,7 +16,7 @@ from schedules.kernels.winograd.winograd_tiling import WinogradPlan
 from schedules.tir.emit import i64, load, store
 
 
-class Stages:
+class WinogradStages:
     """Emits the stages of one kernel."""
 
     def __init__(self, cut: WinogradPlan, x: tirx.Buffer, buffers: Sequence[tirx.Buffer]) -> None:

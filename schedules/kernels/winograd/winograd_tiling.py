@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from schedules.composites.attributes import Convolution
+from schedules.composites.attributes import ConvolutionAttributes
 from schedules.composites.workload import Workload
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.tiles import fmla_tile
@@ -88,7 +88,7 @@ class WinogradPlan:
     @property
     def widths(self) -> tuple[tuple[int, int], ...]:
         """Widths of the border that pads the data to whole tiles, before and after each axis."""
-        top, left, _, _ = Convolution.of(self.workload).padding
+        top, left, _, _ = ConvolutionAttributes.of(self.workload).padding
         _, height, width, _ = self.workload.operands[0].shape
         _, down, across = self.grid
         m, more = self.params.outputs, TAPS - 1

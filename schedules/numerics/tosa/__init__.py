@@ -6,11 +6,11 @@ Each definition is what its TOSA operators give, so that a region computes the s
 
 from schedules.numerics.tosa.numerics import NUMERICS, Tosa
 from schedules.numerics.tosa.requantize import requantize
-from schedules.numerics.tosa.rescale import Scale, fits, rescale, rescale_tir, scale_of, scales_of
+from schedules.numerics.tosa.rescale import RescaleFactor, fits, rescale, rescale_tir, scale_of, scales_of
 
 __all__ = [
     "NUMERICS",
-    "Scale",
+    "RescaleFactor",
     "Tosa",
     "fits",
     "requantize",

@@ -32,7 +32,7 @@ from schedules.numerics.qdq.values import (
     quantize,
 )
 from schedules.numerics.routine import Routine, broadcast, routine
-from schedules.numerics.tosa.rescale import Scale, rescale, rescale_tir, saturate_tir, scale_of
+from schedules.numerics.tosa.rescale import RescaleFactor, rescale, rescale_tir, saturate_tir, scale_of
 
 Op = Literal["add", "subtract", "multiply", "maximum", "minimum"]
 Operand = Quantization | Floats
@@ -63,7 +63,7 @@ class Term:
     """
 
     zero_point: int
-    scale: Scale
+    scale: RescaleFactor
     constant: Array | None = None
 
 
@@ -79,7 +79,7 @@ class Terms:
 
     a: Term
     b: Term
-    y: Scale
+    y: RescaleFactor
 
 
 def terms(op: Op, operands: tuple[Operand, Operand], y: Quantization) -> Terms:
@@ -121,7 +121,7 @@ def _zero(operand: Operand) -> int:
     return 0 if isinstance(operand, np.ndarray) else operand.zero_point
 
 
-def _term(operand: Operand, scale: Scale, step: float) -> Term:
+def _term(operand: Operand, scale: RescaleFactor, step: float) -> Term:
     if isinstance(operand, np.ndarray):
         return Term(0, _ONE, np.rint(operand.astype(np.float64) / step).astype(np.int32))
     return Term(operand.zero_point, scale)

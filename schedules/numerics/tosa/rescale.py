@@ -26,7 +26,7 @@ MIN_SHIFT, MAX_SHIFT = 2, 62
 
 
 @dataclass(frozen=True)
-class Scale:
+class RescaleFactor:
     """A real scale as multiplier / 2**shift.
 
     Attributes:
@@ -44,14 +44,14 @@ class Scale:
             raise ValueError(f"shift {self.shift} is not from {MIN_SHIFT} to {MAX_SHIFT}")
 
 
-def scale_of(value: float) -> Scale:
+def scale_of(value: float) -> RescaleFactor:
     """Return the multiplier and shift nearest to a real scale; one below 2**-31 loses low bits of its multiplier.
 
     Raises:
         ValueError: The value is not positive, or 2**29 and above.
     """
     multipliers, shift = scales_of(np.array(value, np.float64))
-    return Scale(int(multipliers), shift)
+    return RescaleFactor(int(multipliers), shift)
 
 
 def scales_of(

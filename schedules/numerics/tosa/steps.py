@@ -14,7 +14,7 @@ from tvm import te, tirx
 from schedules.numerics.qdq.table import Real
 from schedules.numerics.qdq.values import Array, Bounds, Quantization, dequantize, integer_bounds, limits
 from schedules.numerics.routine import Routine, routine
-from schedules.numerics.tosa.rescale import Scale, fits, rescale, rescale_tir, saturate_tir, scale_of
+from schedules.numerics.tosa.rescale import RescaleFactor, fits, rescale, rescale_tir, saturate_tir, scale_of
 
 
 def clamp_of(function: Real, x: Quantization) -> Bounds | None:
@@ -29,7 +29,7 @@ def clamp_of(function: Real, x: Quantization) -> Bounds | None:
     return (least if least > real[0] else None, most if most < real[-1] else None)
 
 
-def steps_of(x: Quantization, y: Quantization) -> Scale:
+def steps_of(x: Quantization, y: Quantization) -> RescaleFactor:
     """Return the RESCALE from x's scale to y's.
 
     Raises:

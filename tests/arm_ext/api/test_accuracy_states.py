@@ -13,9 +13,9 @@ import arm_ext
 from arm_ext import cli
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.state import take_defaults
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.static import Quantizer
-from arm_ext.quantization.steps import Steps
+from arm_ext.quantization.steps import OnnxStates
 from arm_ext.report.accuracy.record import AccuracyReport
 from arm_ext.report.accuracy.views import text
 from tests.arm_ext.state_models import convolution
@@ -34,7 +34,7 @@ def frames() -> np.ndarray:
 
 @cache
 def quantized() -> bytes:
-    quantizer = Quantizer(convolution(), {"x": frames()}, "minmax", ({},), steps=Steps(STATE, {}))
+    quantizer = Quantizer(convolution(), {"x": frames()}, "minmax", ({},), steps=OnnxStates(STATE, {}))
     return quantizer.quantized({}).SerializeToString()
 
 
@@ -51,7 +51,7 @@ def stepped(path: str, first: np.ndarray) -> list[np.ndarray]:
     """The outputs of a model that goes on from its own states."""
     proto = onnx.load(path)
     take_defaults(proto, STATE)
-    session, buffer, found = Session(proto, path, ["y", "buffer_out"]), first, []
+    session, buffer, found = TensorSession(proto, path, ["y", "buffer_out"]), first, []
     for frame in frames():
         results = session({"x": frame, "buffer": buffer})
         buffer = results["buffer_out"]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from arm_ext.board import conditions
-from arm_ext.board.session import Session
+from arm_ext.board.session import BoardSession
 from arm_ext.common.errors import ModelError
 
 PAGE = 4096
@@ -44,7 +44,7 @@ class Files:
         return download
 
 
-def session(files: Mapping[str, str]) -> Session:
+def session(files: Mapping[str, str]) -> BoardSession:
     return Files(files)  # type: ignore[return-value]
 
 

@@ -15,7 +15,7 @@ from onnx import helper
 import arm_ext
 from arm_ext import cli
 from arm_ext.common.text import PAGE
-from arm_ext.common.trace import Dump
+from arm_ext.common.trace import TraceDump
 from arm_ext.package.writing import writing
 from arm_ext.report.profile.record import ProfileReport
 from tests.arm_ext.board.processes import eventually, processes_of
@@ -133,7 +133,7 @@ def test_what_was_measured_is_kept(
 
     def is_in_the_slow_call() -> bool:
         (dump,) = [*tmp_path.glob("tmp/*/arm-ext-board-*/dump")] or [None]
-        sections = Dump.read(dump, complete=False).sections if dump is not None else []
+        sections = TraceDump.read(dump, complete=False).sections if dump is not None else []
         # Sections of the program surround each of three calls: the input's layout, "first" and "second".
         return len([section for section in sections if section.begin]) >= 9
 

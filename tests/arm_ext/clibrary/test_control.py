@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 from arm_ext.clibrary.memory import Ends, arrange
-from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Program, TensorPlace
+from arm_ext.clibrary.program import Branch, Copy, KernelStep, Loop, Program, TensorPlace
 from tests.arm_ext import state_models
 from tests.arm_ext.clibrary.programs import Library, cc, cross, python_module, run
 from tests.arm_ext.frontends.onnx import control_models
@@ -86,13 +86,13 @@ def buffer(index: int) -> TensorPlace:
 def test_what_a_loop_takes_from_outside_is_alive_in_all_rounds() -> None:
     """The value from before the loop is read first in a round, and written over by nothing later in it."""
     steps = (
-        KernelCall("before", (TensorPlace("input"), buffer(0), buffer(1)), ()),
+        KernelStep("before", (TensorPlace("input"), buffer(0), buffer(1)), ()),
         Loop(
             buffer(1),
             (
-                KernelCall("first", (buffer(0), TensorPlace("input"), buffer(2)), ()),
-                KernelCall("second", (buffer(2), buffer(3)), ()),
-                KernelCall("third", (buffer(3), buffer(1), TensorPlace("output")), ()),
+                KernelStep("first", (buffer(0), TensorPlace("input"), buffer(2)), ()),
+                KernelStep("second", (buffer(2), buffer(3)), ()),
+                KernelStep("third", (buffer(3), buffer(1), TensorPlace("output")), ()),
             ),
         ),
     )
@@ -103,10 +103,10 @@ def test_what_a_loop_takes_from_outside_is_alive_in_all_rounds() -> None:
 
 def test_sides_of_a_branch_share_memory_with_what_neither_needs() -> None:
     steps = (
-        KernelCall("before", (TensorPlace("input"), buffer(0)), ()),
+        KernelStep("before", (TensorPlace("input"), buffer(0)), ()),
         Branch(
             TensorPlace("input", index=1),
-            (KernelCall("then", (buffer(0), buffer(1)), ()), Copy(buffer(1), TensorPlace("output"), 256)),
+            (KernelStep("then", (buffer(0), buffer(1)), ()), Copy(buffer(1), TensorPlace("output"), 256)),
             (Copy(buffer(0), TensorPlace("output"), 256),),
         ),
     )

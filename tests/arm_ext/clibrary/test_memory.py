@@ -7,7 +7,7 @@ import pytest
 
 from arm_ext.clibrary.memory import (
     ARENA,
-    Address,
+    BufferAddress,
     Ends,
     Layout,
     MemoryRegion,
@@ -15,13 +15,13 @@ from arm_ext.clibrary.memory import (
     parse_regions,
     places_of,
 )
-from arm_ext.clibrary.program import Copy, KernelCall, Program, Step, TensorPlace
+from arm_ext.clibrary.program import Copy, KernelStep, Program, Step, TensorPlace
 from arm_ext.common.errors import ModelError, UsageError
 from relay_passes.memory.plan_arena import ALIGNMENT
 
 
-def call(name: str, *places: TensorPlace) -> KernelCall:
-    return KernelCall(name, places, (name,))
+def call(name: str, *places: TensorPlace) -> KernelStep:
+    return KernelStep(name, places, (name,))
 
 
 def buffer(index: int) -> TensorPlace:
@@ -84,11 +84,11 @@ def test_an_input_that_is_an_output_too_is_alive_until_it_is_copied() -> None:
 
 def test_what_is_used_most_lies_in_fast_memory() -> None:
     layout = laid_out(CHAIN, SIZES, Ends((256,), (256,)), "fast=512,slow=8K")
-    assert layout.buffers == (Address(0, 0), Address(1, 0), Address(0, 256))
+    assert layout.buffers == (BufferAddress(0, 0), BufferAddress(1, 0), BufferAddress(0, 256))
     assert layout.bytes == (512, 4096)
     # The first call reads the input where a later one writes.
-    assert layout.inputs == (Address(0, 256),)
-    assert layout.outputs == (Address(1, 0),)
+    assert layout.inputs == (BufferAddress(0, 256),)
+    assert layout.outputs == (BufferAddress(1, 0),)
 
 
 # A small value that is alive all the time, and three wide ones that follow each other.
@@ -143,7 +143,7 @@ def test_states_are_alive_at_all_times() -> None:
     layout = laid_out(CHAIN, SIZES, Ends((256,), (256,), states=512))
     assert layout.bytes == (512 + 256 + 4096 + 256,)
     # In the last region, where other shapes have theirs.
-    assert laid_out(CHAIN, SIZES, Ends((256,), (256,), 100), "fast=1K,slow=64K").states == Address(1, 0)
+    assert laid_out(CHAIN, SIZES, Ends((256,), (256,), 100), "fast=1K,slow=64K").states == BufferAddress(1, 0)
 
 
 def test_where_there_is_no_room_there_is_no_place() -> None:

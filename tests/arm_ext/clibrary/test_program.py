@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has)
 
 from arm_ext.api.model_source import Source
-from arm_ext.clibrary.program import Copy, KernelCall, Program, TensorPlace, read_program, with_workspaces
+from arm_ext.clibrary.program import Copy, KernelStep, Program, TensorPlace, read_program, with_workspaces
 from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import buckets_of
 from arm_ext.target.profiles import resolve
@@ -26,8 +26,8 @@ def program_of(model: object) -> Program:
 def test_kernels_write_where_the_next_reads() -> None:
     program = program_of(models.mlp())
     first, second = program.steps
-    assert isinstance(first, KernelCall)
-    assert isinstance(second, KernelCall)
+    assert isinstance(first, KernelStep)
+    assert isinstance(second, KernelStep)
     assert first.arguments[0] == TensorPlace("input")
     assert first.arguments[-1] in second.arguments
     assert second.arguments[-1] == TensorPlace("output")
@@ -44,7 +44,7 @@ def test_constants_are_aligned_and_equal_ones_stored_once() -> None:
     ]
     program = program_of(models.model(nodes, {"x": [1, 7]}, ["y"], {"a": same, "b": same}))
     assert program.weights.count(same.tobytes()) == 1
-    places = [place for step in program.steps if isinstance(step, KernelCall) for place in step.arguments]
+    places = [place for step in program.steps if isinstance(step, KernelStep) for place in step.arguments]
     assert all(place.offset % ALIGNMENT == 0 for place in places)
 
 
@@ -78,7 +78,7 @@ def test_outputs_that_no_kernel_writes_are_copied(tmp_path: Path) -> None:
         ("input", 1),
         ("weights", 2),
     }
-    assert sum(isinstance(step, KernelCall) for step in program.steps) == 1
+    assert sum(isinstance(step, KernelStep) for step in program.steps) == 1
     library = Library.of(model, tmp_path / "ends", "host", name="ends")
     assert "all outputs agree" in run(cc(library.selftest, tmp_path / "selftest"))
     assert library.package.manifest.library is not None
@@ -97,7 +97,7 @@ def test_halves_are_sorted_as_integers() -> None:
         [numpy_helper.from_array(np.array([2]), "k")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    kernels = [step.kernel for step in program_of(model).steps if isinstance(step, KernelCall)]
+    kernels = [step.kernel for step in program_of(model).steps if isinstance(step, KernelStep)]
     assert [name for name in kernels if name.startswith("sort")] == ["sort_int32_int64"]
 
 
@@ -113,12 +113,12 @@ def double(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
 
 def test_each_call_has_workspaces_of_its_own() -> None:
     steps = tuple(
-        KernelCall(name, (TensorPlace("input"), TensorPlace("output")), ()) for name in ("one", "two")
+        KernelStep(name, (TensorPlace("input"), TensorPlace("output")), ()) for name in ("one", "two")
     )
     program = Program(steps, (100,), b"", {"one": double, "two": double})
     extended = with_workspaces(program)
     for number, step in enumerate(extended.steps):
-        assert isinstance(step, KernelCall)
+        assert isinstance(step, KernelStep)
         assert step.arguments == (
             TensorPlace("input"),
             TensorPlace("output"),
@@ -142,11 +142,11 @@ def shared(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
 
 
 def test_each_thread_has_a_workspace_in_parallel_parts_alone() -> None:
-    steps = (KernelCall("shared", (TensorPlace("input"), TensorPlace("output")), ()),)
+    steps = (KernelStep("shared", (TensorPlace("input"), TensorPlace("output")), ()),)
     placed = with_workspaces(Program(steps, (), b"", {"shared": shared}), threads=3)
     first, second = placed.steps
-    assert isinstance(first, KernelCall)
-    assert isinstance(second, KernelCall)
+    assert isinstance(first, KernelStep)
+    assert isinstance(second, KernelStep)
     assert (first.tasks, second.tasks) == (0, 8)
     assert [place.stride for place in first.arguments] == [0, 0, 0, 0]
     assert [place.stride for place in second.arguments] == [0, 0, 0, 512 * 4]

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from arm_ext.ethosu.payload import MemoryArea, Payload, PayloadError, Tensor
+from arm_ext.ethosu.payload import MemoryArea, Payload, PayloadError, PayloadTensor
 
 U65_256 = 0x10000008  # CONFIG: product 1, 2^8 MACs a cycle
 
@@ -14,8 +14,11 @@ def payload(**changes: object) -> Payload:
         config=U65_256,
         arch=0x10060001,
         regions=(MemoryArea(0, "weights", 37), MemoryArea(1, "scratch", 4096), MemoryArea(2, "fast", 64)),
-        inputs=(Tensor("in·1", 1, 16, "int8", (1, 7, 9, 3), 0.125, -7), Tensor("b", 1, 256, "bool", ())),
-        outputs=(Tensor("y", 1, 1024, "int32", (1, 31)),),
+        inputs=(
+            PayloadTensor("in·1", 1, 16, "int8", (1, 7, 9, 3), 0.125, -7),
+            PayloadTensor("b", 1, 256, "bool", ()),
+        ),
+        outputs=(PayloadTensor("y", 1, 1024, "int32", (1, 31)),),
         commands=b"COP1" + bytes(range(40)),
         weights=bytes(range(37)),
     )
@@ -68,8 +71,8 @@ def test_another_version_says_so() -> None:
     [
         ({"accelerator": "ethos-u65-999"}, "is none of"),
         ({"config": U65_256 + 1}, "configuration 0x10000009 does not"),
-        ({"outputs": (Tensor("y", 1, 4093, "int32", (1,)),)}, "does not fit region 1 of 4096"),
-        ({"outputs": (Tensor("y", 5, 0, "int32", (1,)),)}, "does not fit region 5 of 0"),
+        ({"outputs": (PayloadTensor("y", 1, 4093, "int32", (1,)),)}, "does not fit region 1 of 4096"),
+        ({"outputs": (PayloadTensor("y", 5, 0, "int32", (1,)),)}, "does not fit region 5 of 0"),
         ({"weights": b""}, "region 0 is 37 bytes, the weights are 0"),
     ],
 )
@@ -80,6 +83,6 @@ def test_a_payload_that_contradicts_itself_is_refused(changes: dict[str, object]
 
 def test_a_tensor_names_its_type_and_rank() -> None:
     with pytest.raises(ValueError, match="'float32' is none of"):
-        Tensor("x", 1, 0, "float32", (1,))
+        PayloadTensor("x", 1, 0, "float32", (1,))
     with pytest.raises(ValueError, match="rank 7 exceeds 6"):
-        Tensor("x", 1, 0, "int8", (1,) * 7)
+        PayloadTensor("x", 1, 0, "int8", (1,) * 7)

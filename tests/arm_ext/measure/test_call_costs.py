@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from arm_ext.common.trace import MODEL_IMAGE, Section, TranslationBlock
+from arm_ext.common.trace import MODEL_IMAGE, TraceSection, TranslationBlock
 from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs_per_cycle
 from arm_ext.measure.classify import InsnClass
 from arm_ext.measure.mca import find_mca
@@ -21,7 +21,7 @@ LOAD, STORE = words("ldr q0, [x0], #0x10", "str q0, [x0], #0x10")
 
 def cost_of(loop: Sequence[int], l1_misses: int = 0, l2_misses: int = 0, rounds: int = ROUNDS) -> CallCost:
     block = TranslationBlock(0x1000, rounds, (*loop, *LOOP_END), MODEL_IMAGE, "kernel")
-    (cost,) = call_costs([Section("kernel", (block,), 0, l1_misses, l2_misses)], CORE, find_mca())
+    (cost,) = call_costs([TraceSection("kernel", (block,), 0, l1_misses, l2_misses)], CORE, find_mca())
     return cost
 
 
@@ -72,7 +72,7 @@ def test_roofs_are_of_the_instructions_in_use() -> None:
 
 def test_sections_are_costed_as_by_themselves() -> None:
     sections = [
-        Section(
+        TraceSection(
             "kernel", (TranslationBlock(0x1000, ROUNDS, (*loop, *LOOP_END), MODEL_IMAGE, "kernel"),), 0, 0, 0
         )
         for loop in (sums(24), [FDIV])
@@ -85,7 +85,7 @@ def test_sections_are_costed_as_by_themselves() -> None:
 def test_the_hot_loop_is_the_block_with_most_cycles() -> None:
     cold = TranslationBlock(0x2000, 1, words("nop"), MODEL_IMAGE, "kernel")
     hot = TranslationBlock(0x1000, ROUNDS, (FDIV | 1 << 16, *LOOP_END), MODEL_IMAGE, "kernel")
-    (cost,) = call_costs([Section("kernel", (cold, hot), 0, 0, 0)], CORE, find_mca())
+    (cost,) = call_costs([TraceSection("kernel", (cold, hot), 0, 0, 0)], CORE, find_mca())
     assert cost.hot is not None
     assert cost.hot.count == ROUNDS
     assert cost.hot.lines[0] == "fdiv v0.4s, v0.4s, v1.4s"

@@ -7,10 +7,10 @@ import tvm
 from tvm import relax, te
 
 from arm_ext.board import open_board
-from arm_ext.common.trace import Section, Trace
+from arm_ext.common.trace import Trace, TraceSection
 from arm_ext.measure.call_costs import bound_of, call_costs
 from arm_ext.measure.mca import find_mca
-from arm_ext.target.toolchain import Linker
+from arm_ext.target.toolchain import LibraryLinker
 from schedules.cores import CORES
 
 TRIPLE = "aarch64-linux-gnu"
@@ -86,13 +86,13 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     target = tvm.target.Target({"kind": "llvm", "mtriple": TRIPLE})
     executable = relax.build(builder.get(), target, exec_mode="compiled")
     so = tmp_path_factory.mktemp("board") / "model.so"
-    executable.export_library(str(so), fcompile=Linker(TRIPLE))
+    executable.export_library(str(so), fcompile=LibraryLinker(TRIPLE))
     with open_board("virtual", counting=True, caches=(L1, L2), calls=True) as board:
         return board.load(so).count_calls([np.ones(size, "float32") for size in SIZES.values()])
 
 
 @pytest.fixture(scope="module")
-def calls(trace: Trace) -> dict[str, Section]:
+def calls(trace: Trace) -> dict[str, TraceSection]:
     return {section.symbol: section for section in trace.sections if section.symbol}
 
 
@@ -100,7 +100,7 @@ def lines(size: int) -> int:
     return 4 * size // LINE
 
 
-def test_calls_come_in_order_and_sum_up_to_the_whole(trace: Trace, calls: dict[str, Section]) -> None:
+def test_calls_come_in_order_and_sum_up_to_the_whole(trace: Trace, calls: dict[str, TraceSection]) -> None:
     assert list(calls) == ["stream", "twice", "four", "five", "first", "again", "chain"]
     assert sum(block.instructions for s in trace.sections for block in s.blocks) == trace.instructions
     assert trace.misses == (
@@ -109,7 +109,7 @@ def test_calls_come_in_order_and_sum_up_to_the_whole(trace: Trace, calls: dict[s
     )
 
 
-def test_what_streams_misses_each_line_once(calls: dict[str, Section]) -> None:
+def test_what_streams_misses_each_line_once(calls: dict[str, TraceSection]) -> None:
     read_and_written = 2 * lines(SIZES["large"])
     for misses in (calls["stream"].l1_misses, calls["stream"].l2_misses):
         assert read_and_written <= misses <= read_and_written + SLACK_LINES
@@ -117,25 +117,27 @@ def test_what_streams_misses_each_line_once(calls: dict[str, Section]) -> None:
     assert moved <= calls["stream"].bytes <= moved + SLACK_BYTES
 
 
-def test_a_second_pass_over_what_l1_cannot_hold_comes_from_l2(calls: dict[str, Section]) -> None:
+def test_a_second_pass_over_what_l1_cannot_hold_comes_from_l2(calls: dict[str, TraceSection]) -> None:
     # 64 KiB of 32: the least recently used line is always the next one that is wanted.
     once = lines(SIZES["middle"])
     assert 2 * once <= calls["twice"].l1_misses <= 2 * once + SLACK_LINES
     assert once <= calls["twice"].l2_misses <= once + SLACK_LINES
 
 
-def test_four_lines_fit_a_set_of_four_ways_and_five_do_not(calls: dict[str, Section]) -> None:
+def test_four_lines_fit_a_set_of_four_ways_and_five_do_not(calls: dict[str, TraceSection]) -> None:
     assert calls["four"].l1_misses <= 4 + SLACK_LINES
     assert 5 * PASSES <= calls["five"].l1_misses <= 5 * PASSES + SLACK_LINES
 
 
 @pytest.mark.parametrize(("name", "bound"), [("stream", "memory"), ("chain", "latency")])
-def test_a_kernel_is_bound_by_what_it_was_made_for(calls: dict[str, Section], name: str, bound: str) -> None:
+def test_a_kernel_is_bound_by_what_it_was_made_for(
+    calls: dict[str, TraceSection], name: str, bound: str
+) -> None:
     (cost,) = call_costs([calls[name]], CORES["neoverse-n2"], find_mca())
     assert bound_of(cost) == bound
 
 
-def test_what_was_just_read_is_in_l1(calls: dict[str, Section]) -> None:
+def test_what_was_just_read_is_in_l1(calls: dict[str, TraceSection]) -> None:
     # `first` fetches its input and its output; `again` only its output, of the same input.
     assert 2 * lines(SIZES["small"]) <= calls["first"].l1_misses <= 2 * lines(SIZES["small"]) + SLACK_LINES
     assert lines(SIZES["small"]) <= calls["again"].l1_misses <= lines(SIZES["small"]) + SLACK_LINES

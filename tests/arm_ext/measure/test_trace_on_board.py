@@ -6,7 +6,7 @@ from tvm import relax, te
 
 from arm_ext.board import open_board
 from arm_ext.common.trace import Trace
-from arm_ext.target.toolchain import Linker
+from arm_ext.target.toolchain import LibraryLinker
 
 TRIPLE = "aarch64-linux-gnu"
 COLUMNS = 257
@@ -38,7 +38,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
         builder.emit_func_output(value)
     executable = relax.build(builder.get(), tvm.target.Target({"kind": "llvm", "mtriple": TRIPLE}))
     so = tmp_path_factory.mktemp("board") / "model.so"
-    executable.export_library(str(so), fcompile=Linker(TRIPLE))
+    executable.export_library(str(so), fcompile=LibraryLinker(TRIPLE))
     with open_board("virtual", counting=True) as board:
         return board.load(so).count([np.ones((max(ROWS.values()), COLUMNS), "float32")])
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arm_ext.ethosu.model.stream import Stream
+from arm_ext.ethosu.model.stream import CommandStream
 from arm_ext.ethosu.payload import Payload
 from arm_ext.target.npu import ACCELERATORS
 from tests.arm_ext.native.npu_device_server import serve
@@ -178,7 +178,7 @@ class Device:
         size, flags, address, _, pad = struct.unpack_from("<IIQII", data)
         if not size or size % 4 or flags or not address or pad:
             return errno.EINVAL
-        stream = Stream(np.frombuffer(bytes(data[24:]), "<u4"), self.config, self.arch)
+        stream = CommandStream(np.frombuffer(bytes(data[24:]), "<u4"), self.config, self.arch)
         try:
             found = check(stream.words.tolist())
         except RefusedError:

@@ -10,7 +10,7 @@ import numpy as np
 
 from arm_ext.ethosu.model.interpreter import step
 from arm_ext.ethosu.model.machine import Machine
-from arm_ext.ethosu.model.stream import Stream, steps
+from arm_ext.ethosu.model.stream import CommandStream, steps
 from arm_ext.ethosu.payload import MemoryArea, Payload
 from arm_ext.target.npu import Accelerator
 from tests.arm_ext.native.npu_driver_check import Check
@@ -31,7 +31,7 @@ class Fault:
 class Buffer:
     size: int
     path: Path | None = None  # none: a command stream
-    stream: Stream | None = None
+    stream: CommandStream | None = None
     check: Check | None = None
     job: "Job | None" = None  # the last one that writes it
 
@@ -74,7 +74,7 @@ def misplaced(sizes: list[int], handles: list[int], buffers: dict[int, Buffer], 
     return 0
 
 
-def execute(npu: Accelerator, stream: Stream, sram: int, buffers: dict[int, Buffer]) -> None:
+def execute(npu: Accelerator, stream: CommandStream, sram: int, buffers: dict[int, Buffer]) -> None:
     """Runs a job on the functional model."""
     regions = [MemoryArea(i, "scratch", b.size) for i, b in buffers.items()]
     regions += [MemoryArea(SRAM, "fast", sram)] if sram else []

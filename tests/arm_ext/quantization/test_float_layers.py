@@ -9,7 +9,7 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.estimate import estimate
 from arm_ext.quantization.float_layers import units_of, with_float_nodes
 from arm_ext.quantization.layers import Matching
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.static import Quantizer
 from arm_ext.target.profiles import resolve
 from tests.arm_ext.models import model, residual_cnn
@@ -50,7 +50,7 @@ CASES = {
 
 def outputs(proto: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     name = proto.graph.output[0].name
-    return Session(proto, "model", [name])({proto.graph.input[0].name: x})[name]
+    return TensorSession(proto, "model", [name])({proto.graph.input[0].name: x})[name]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -4,7 +4,7 @@ import onnx
 from onnx import helper
 
 from arm_ext.quantization.float_operators import with_quantized_nodes
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 from tests.arm_ext.models import model
 
 X = np.random.default_rng(0).standard_normal((2, 9), dtype=np.float32)
@@ -33,8 +33,8 @@ def test_what_is_float_between_is_quantised_once() -> None:
     made = with_quantized_nodes(proto, ["tanh"], [{"x": X}])
     assert made is not None
     assert conversions(made) == conversions(proto) + 1  # of its result; what it reads is quantised
-    (found,) = Session(made, "m", ["y"])({"x": X}).values()
-    (exact,) = Session(proto, "m", ["y"])({"x": X}).values()
+    (found,) = TensorSession(made, "m", ["y"])({"x": X}).values()
+    (exact,) = TensorSession(proto, "m", ["y"])({"x": X}).values()
     # A step of the result of Tanh, 2 / 255, and one of the output.
     assert np.abs(found - exact).max() <= 0.02 + 2 / 255
     assert [node.op_type for node in made.graph.node][3:5] == ["QuantizeLinear", "DequantizeLinear"]

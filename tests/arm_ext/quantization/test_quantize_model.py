@@ -13,7 +13,7 @@ from arm_ext.cli import invoke
 from arm_ext.common.errors import UsageError
 from arm_ext.package import REPORT_JSON, REPORT_TEXT, load_package
 from arm_ext.quantization.accuracy import LEAST_SQNR_DB
-from arm_ext.quantization.quantize_model import Importer
+from arm_ext.quantization.quantize_model import QuantizingImporter
 from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES
 from tests.arm_ext.models import mlp, residual_cnn
 
@@ -27,7 +27,7 @@ def samples(tmp_path: Path) -> Path:
 
 def test_model_keeps_the_float_ones_identity_and_nodes(samples: Path):
     source = residual_cnn()
-    importer = Importer(source, samples=samples)
+    importer = QuantizingImporter(source, samples=samples)
     imported, calibration = importer({}), importer.calibration
     assert calibration is not None
     assert imported.quantized

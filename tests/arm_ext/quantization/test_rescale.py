@@ -10,7 +10,7 @@ from arm_ext.api import digits
 from arm_ext.package.manifest import Correction
 from arm_ext.quantization.error_sums import ErrorSums
 from arm_ext.quantization.rescale import rescale
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.static import Quantizer
 from tests.arm_ext.models import model
 from tests.arm_ext.quantization.uneven import WIDTH, feed_forward, training_images, uneven_digits
@@ -27,7 +27,7 @@ def sqnr(
 
 def distance(source: onnx.ModelProto, other: onnx.ModelProto, samples: np.ndarray) -> ErrorSums:
     name, output = source.graph.input[0].name, source.graph.output[0].name
-    exact, ours = (Session(each, "model", [output]) for each in (source, other))
+    exact, ours = (TensorSession(each, "model", [output]) for each in (source, other))
     sums = ErrorSums()
     for sample in samples:
         sums.add(ours({name: sample})[output], exact({name: sample})[output])

@@ -9,10 +9,10 @@ from onnx import TensorProto, helper, numpy_helper
 import arm_ext
 from arm_ext.api import digits
 from arm_ext.package.manifest import Correction
-from arm_ext.quantization.layers import Graph
+from arm_ext.quantization.layers import QdqGraph
 from arm_ext.quantization.prune import prune_two_of_four
 from arm_ext.quantization.rounding import rounded_weights, with_integers
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.static import Quantizer
 from arm_ext.quantization.weight_only import WeightOnly, quantize_weights
 from tests.arm_ext.quantization.uneven import training_images
@@ -38,13 +38,13 @@ def samples(shape: Sequence[int], count: int = 24) -> list[dict[str, np.ndarray]
 
 
 def integers_of(model: onnx.ModelProto) -> np.ndarray:
-    graph = Graph(model)
+    graph = QdqGraph(model)
     (node,) = (n for n in model.graph.node if n.name == "layer")
     return graph.constants[graph.producers[node.input[1]].input[0]].astype(np.int8)
 
 
 def dequantized(model: onnx.ModelProto) -> np.ndarray:
-    graph = Graph(model)
+    graph = QdqGraph(model)
     (node,) = (n for n in model.graph.node if n.name == "layer")
     producer = graph.producers[node.input[1]]
     quantizer = graph.quantizer(producer)
@@ -115,7 +115,7 @@ def test_no_channel_of_a_convolution_is_worse_than_nearest(name: str) -> None:
     def errors(*corrections: Correction) -> np.ndarray:
         model = Quantizer(source, given, "minmax", ({},), corrections=corrections).quantized({})
         rounded = single("Conv", shape, dequantized(model), **attributes)
-        runs = [Session(each, "single", ["y"]) for each in (source, rounded)]
+        runs = [TensorSession(each, "single", ["y"]) for each in (source, rounded)]
         difference = [np.subtract(*(run(feed)["y"] for run in runs)).astype(np.float64) for feed in feeds]
         return np.square(difference).sum(tuple(i for i in range(len(shape) + 1) if i != 2))
 
@@ -135,7 +135,7 @@ def test_inputs_that_are_always_zero_change_nothing() -> None:
 def test_pruned_weights_stay_0_and_biases_are_corrected_behind() -> None:
     source, _ = prune_two_of_four(onnx.load(digits.model_path("fp32")))
     made = Quantizer(source, {"inputs": training_images(16)}, "minmax", ({},), corrections=("round", "bias"))
-    before, after = Graph(made.float_model({})), Graph(made.quantized({}))
+    before, after = QdqGraph(made.float_model({})), QdqGraph(made.quantized({}))
     (node,) = (n for n in after.proto.graph.node if n.name == "conv3")
     integers = after.constants[after.producers[node.input[1]].input[0]]
     (twin,) = (n for n in before.proto.graph.node if n.name == "conv3")

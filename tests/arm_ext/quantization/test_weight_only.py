@@ -12,7 +12,7 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.package.manifest import WeightType
 from arm_ext.pipeline.selftest import run_on_host
-from arm_ext.quantization.layers import Graph
+from arm_ext.quantization.layers import QdqGraph
 from arm_ext.quantization.weight_only import WeightOnly, quantize_weights
 from tests.arm_ext.models import mlp, residual_cnn
 
@@ -36,7 +36,7 @@ def products(nodes: list[onnx.NodeProto], **weights: np.ndarray) -> onnx.ModelPr
 
 def dequantized(model: onnx.ModelProto, node: str) -> np.ndarray:
     """The weights of a node as DequantizeLinear computes them."""
-    graph = Graph(model)
+    graph = QdqGraph(model)
     (found,) = (n for n in model.graph.node if n.name == node)
     producer = graph.producers[found.input[1]]
     quantizer = graph.quantizer(producer)

@@ -12,7 +12,7 @@ import torch
 
 import arm_ext
 from arm_ext.api.compile import CompileResult
-from arm_ext.cli.console import Shape
+from arm_ext.cli.console import ShapeOption
 from arm_ext.common.errors import ModelError, UsageError
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.sequence_models import WIDTH, convolution, moved, recurrent, transformer
@@ -201,7 +201,7 @@ def test_what_is_made_for_one_shape_is_refused(tmp_path: Path):
 
 
 def test_command_line_takes_a_bound():
-    assert Shape().convert("a=b=1,n<=40", None, None) == ("a=b", (1, "n<=40"))
+    assert ShapeOption().convert("a=b=1,n<=40", None, None) == ("a=b", (1, "n<=40"))
 
 
 def parsed(shape: str, outputs: str, nodes: str) -> onnx.ModelProto:

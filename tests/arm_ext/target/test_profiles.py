@@ -12,7 +12,7 @@ from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.target import profiles
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import AARCH64, ISA_FEATURES, PROFILES, baseline_host, host_profile, resolve
-from arm_ext.target.toolchain import Linker
+from arm_ext.target.toolchain import LibraryLinker
 from schedules.cores import CORES
 from tests.arm_ext.target.examples import EXAMPLES, assemble
 
@@ -27,7 +27,7 @@ def saxpy(profile, folder):
     x, y = te.placeholder((1031,), "float32", "x"), te.placeholder((1031,), "float32", "y")
     z = te.compute((1031,), lambda i: x[i] * 2.0 + y[i], "z")
     module = tvm.compile(te.create_prim_func([x, y, z]), target=profile.tvm_target())
-    module.export_library(str(folder / "x.so"), fcompile=Linker(profile.triple))
+    module.export_library(str(folder / "x.so"), fcompile=LibraryLinker(profile.triple))
     return folder / "x.so"
 
 

@@ -16,7 +16,7 @@ from tvm import relax, te
 from arm_ext.common.cache import cache_folder
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.target import toolchain
-from arm_ext.target.toolchain import Linker, LinkerRecord, link_shared, zig
+from arm_ext.target.toolchain import LibraryLinker, LinkerRecord, link_shared, zig
 
 TRIPLE = "aarch64-linux-gnu"
 ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ def export(folder: Path) -> Path:
     kernel = te.create_prim_func([x, y]).with_attr("global_symbol", "exp")
     module = tvm.compile(kernel, target={"kind": "llvm", "mtriple": TRIPLE})
     folder.mkdir(exist_ok=True)
-    record = module.export_library(str(folder / "model.so"), fcompile=Linker(TRIPLE))
+    record = module.export_library(str(folder / "model.so"), fcompile=LibraryLinker(TRIPLE))
     assert record == LinkerRecord("ziglang", toolchain.ZIGLANG)
     return folder / "model.so"
 
@@ -108,7 +108,7 @@ def test_module_without_code_is_packed_for_the_target(tmp_path):
     with builder.function("main", [x]):
         builder.emit_func_output(builder.emit(relax.call_dps_packed("some.packed", [x], x.ty)))
     so = tmp_path / "model.so"
-    relax.build(builder.get()).export_library(str(so), fcompile=Linker(TRIPLE))
+    relax.build(builder.get()).export_library(str(so), fcompile=LibraryLinker(TRIPLE))
     with so.open("rb") as file:
         assert ELFFile(file).header.e_machine == "EM_AARCH64"
 

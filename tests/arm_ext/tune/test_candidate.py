@@ -12,7 +12,7 @@ from arm_ext.tune.candidate import (
     encode_workload,
     key_of,
 )
-from schedules.composites.workload import Magnitude, Operand, Pad, Step, Workload
+from schedules.composites.workload import Magnitude, Operand, OperandPadding, Step, Workload
 from schedules.cores import CORES
 from schedules.kernels.gemm import gemm_f32, gemm_s8_mmla, gemm_w8
 from schedules.lowering.lower import Lowered, lower
@@ -28,7 +28,7 @@ WORKLOAD = Workload(
     ),
     (1, 4, 5, 16),
     "int8",
-    Pad(((0, 0), (1, 1), (1, 1), (0, 0)), -3.0),
+    OperandPadding(((0, 0), (1, 1), (1, 1), (0, 0)), -3.0),
     Magnitude(1 << 18, 1 << 9),
 )
 

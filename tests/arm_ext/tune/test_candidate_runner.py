@@ -13,7 +13,7 @@ from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has ever
 
 from arm_ext.tune import candidate_runner
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.candidate_runner import CandidateRunner, FailedError, Job, Site
+from arm_ext.tune.candidate_runner import CandidateRunner, FailedError, Job, MeasurementSite
 from arm_ext.tune.reference import Sample, sample
 from schedules.select import kernel_named
 from tests.arm_ext.tune.standins import A72, A76, tasks
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def measure(folder: Path) -> Iterator[CandidateRunner]:
-    made = CandidateRunner(Site(A76, "virtual", counting=True, seconds=300, folder=folder))
+    made = CandidateRunner(MeasurementSite(A76, "virtual", counting=True, seconds=300, folder=folder))
     yield made
     made.close()
 
@@ -69,7 +69,7 @@ def test_code_above_the_target_is_found_before_it_runs(
     job: Job, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = CandidateRunner(
-        Site(replace(A76, core=replace(A76.core, features=())), "virtual", True, 300, folder)
+        MeasurementSite(replace(A76, core=replace(A76.core, features=())), "virtual", True, 300, folder)
     )
     monkeypatch.setattr(candidate_runner, "build", lambda *_: (_product(16), ()))
     monkeypatch.setattr(made, "_target", A76.tvm_target())
@@ -80,7 +80,7 @@ def test_code_above_the_target_is_found_before_it_runs(
 
 
 def test_a_board_without_the_features_is_no_fault_of_the_candidate(job: Job, folder: Path) -> None:
-    made = CandidateRunner(Site(A76, f"virtual:{A72.qemu_cpu}", True, 300, folder))
+    made = CandidateRunner(MeasurementSite(A76, f"virtual:{A72.qemu_cpu}", True, 300, folder))
     result = made(job)
     made.close()
     assert (result.failure, result.cost) == ("board", None)
@@ -168,7 +168,9 @@ def test_a_board_that_is_away_is_waited_for_no_longer_than_the_budget(
 ) -> None:
     waits: list[float] = []
     monkeypatch.setattr("arm_ext.tune.candidate_runner.sleep", waits.append)
-    site = Site(A76, "127.0.0.1:9", counting=False, seconds=300, folder=tmp_path, until=monotonic())
+    site = MeasurementSite(
+        A76, "127.0.0.1:9", counting=False, seconds=300, folder=tmp_path, until=monotonic()
+    )
     made = CandidateRunner(site)
     with pytest.raises(FailedError, match="no RPC server") as failed:
         made._connect()

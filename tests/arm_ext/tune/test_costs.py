@@ -9,7 +9,7 @@ import tvm
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.tune import candidate_runner, costs
-from arm_ext.tune.candidate_runner import CandidateRunner, Job, Site
+from arm_ext.tune.candidate_runner import CandidateRunner, Job, MeasurementSite
 from arm_ext.tune.measure import Result
 from arm_ext.tune.reference import Sample
 from tests.arm_ext.tune.standins import A76, tasks
@@ -30,7 +30,7 @@ def _copy(size: int) -> tvm.tirx.PrimFunc:
 
 @pytest.fixture(scope="module")
 def measure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CandidateRunner]:
-    made = CandidateRunner(Site(A76, "virtual", True, 300, tmp_path_factory.mktemp("costs")))
+    made = CandidateRunner(MeasurementSite(A76, "virtual", True, 300, tmp_path_factory.mktemp("costs")))
     yield made
     made.close()
 

@@ -11,7 +11,7 @@ from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.target.profiles import resolve
 from arm_ext.tune import fleet as fleet_module
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.candidate_runner import Job, Site
+from arm_ext.tune.candidate_runner import Job, MeasurementSite
 from arm_ext.tune.costs import Loaded
 from arm_ext.tune.fleet import Fleet
 from arm_ext.tune.measure import Result
@@ -82,7 +82,7 @@ def test_a_candidate_whose_board_dies_gets_another_one_once(
         return Result(kernel.seconds(repeats=1)[0])
 
     (tmp_path / "sample").write_bytes(pickle.dumps(sample(task)))
-    runner = RunnerOnEmulators(Site(A76, f"tracker-{tracker}/{_KEY}", False, 300, tmp_path), cost)
+    runner = RunnerOnEmulators(MeasurementSite(A76, f"tracker-{tracker}/{_KEY}", False, 300, tmp_path), cost)
     result = runner(Job(task.workload, task.default, tmp_path / "sample"))
     runner.close()
     boards[0].close()

@@ -14,7 +14,7 @@ from relay_passes.canonicalize.canonicalize import STEPS, canonicalize
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.rewriter import engine
 from relay_passes.rewriter.engine import explain
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Rule
 from relay_passes.rules import fold_shift_before
 from tests.relay_passes.forms import Ops, form
@@ -214,7 +214,7 @@ def test_what_does_nothing_hides_no_pattern() -> None:
         y = net.emit("conv", op.nn.conv2d(x, net.const(8, 8, 1, 1)))
         return _batch_norm(net, "bn", net.emit("same", op.reshape(y, (1, 8, 9, 7))))
 
-    record = Record()
+    record = RewriteRecord()
     after = canonicalize(net.module([x], body), record=record)
     assert operators(after["main"]) == ["nn.conv2d", "add"]
     assert record.hits()["fold_batch_norm"] == 1

@@ -16,7 +16,7 @@ from relay_passes.fusion.fuse import fuse
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from schedules.diagnostic import Diagnostic
 from tests.relay_passes.forms import Ops, form
 from tests.relay_passes.fusion.test_fuse import LINEAR
@@ -166,7 +166,7 @@ LEFT: dict[str, Write] = {
 
 def _refused(columns: tuple[int, ...], costs: Cycles) -> Diagnostic:
     mod = _module(_qkv(*columns), (512, 9))
-    record = Record()
+    record = RewriteRecord()
     tvm.ir.assert_structural_equal(combine_matmuls(mod, (LINEAR,), costs, record), mod)
     assert record.passes[NAME].applied == ()
     (why,) = record.passes[NAME].rejected
@@ -186,7 +186,7 @@ def test_whole_tiles_are_left_where_the_split_costs_more() -> None:
 
 def test_odd_widths_are_combined_at_the_same_costs() -> None:
     mod = _module(_qkv(9, 7), (512, 9))
-    record = Record()
+    record = RewriteRecord()
     assert _matmuls(combine_matmuls(mod, (LINEAR,), Cycles(copy=0.25), record)) == 1
     assert record.hits()[NAME] == 1
 

@@ -16,7 +16,7 @@ from relay_passes.fusion.fuse import fuse
 from relay_passes.ir.sources import bindings_of, function_sources, sources_of
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from schedules.diagnostic import Diagnostic
 from tests.relay_passes.graphs import GRAPHS, Net, inputs_of, operators, run, tensor, transformer_block
 
@@ -243,7 +243,7 @@ def test_the_same_input_gives_the_same_text() -> None:
 
 def explain_fuse(mod: tvm.IRModule, vocabulary: Sequence[Spec]) -> list[Diagnostic]:
     """Why each composite takes in no more, and why each other anchor is none."""
-    record = Record()
+    record = RewriteRecord()
     fuse(mod, vocabulary, record=record)
     return [why for done in record.passes.values() for why in done.rejected]
 
@@ -296,7 +296,7 @@ def test_it_is_known_why_an_anchor_is_left() -> None:
 def test_a_record_names_what_was_formed_of_each_composite() -> None:
     mods = (_linear(_bias), _linear(_bias, weight_input=True))
     for mod, applied in zip(mods, [(("mm", "bias"),), ()], strict=True):
-        record = Record()
+        record = RewriteRecord()
         fuse(_without_aliases(mod), (LINEAR, ATTENTION), record=record)
         assert {name: done.applied for name, done in record.passes.items()} == {
             "fuse:linear": applied,

@@ -16,7 +16,7 @@ from relay_passes.fusion.fuse import fuse
 from relay_passes.ir.sources import function_sources
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from tests.relay_passes.forms import Ops, form
 from tests.relay_passes.fusion.test_fuse import ATTENTION, LINEAR, Spec, Step, explain_fuse
 from tests.relay_passes.graphs import Net, inputs_of, operators, run, tensor
@@ -349,7 +349,7 @@ def test_a_step_that_is_weighed_is_taken_where_it_is_not_dearer(
 ) -> None:
     weighed = dataclasses.replace(REQUANTIZE, weighed=True, required=False)
     spec = dataclasses.replace(INTEGER, epilogue=(INTEGER.epilogue[0], weighed))
-    record = Record()
+    record = RewriteRecord()
     fused = fuse(_convolution(), (spec,), costs, record)
     assert _inside(fused) == [["nn.pad", *inside]]
     if costs is not None:

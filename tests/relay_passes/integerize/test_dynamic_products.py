@@ -12,7 +12,7 @@ from arm_ext.pipeline.selftest import run_on_host
 from relay_passes import dynamic_products, fuse
 from relay_passes.integerize.dynamic_products import NAME
 from relay_passes.ir.sources import relax_functions, sources_of
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.composites.workload import Composite
 from schedules.lowering.lower import read
@@ -63,7 +63,7 @@ def module(
     return net.module([q, zero, s], body)
 
 
-def rewritten(mod: tvm.IRModule, record: Record | None = None) -> tvm.IRModule:
+def rewritten(mod: tvm.IRModule, record: RewriteRecord | None = None) -> tvm.IRModule:
     return dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_routine, record)
 
 
@@ -143,7 +143,7 @@ def test_a_product_of_two_run_time_tensors_becomes_one_composite_of_the_same_val
 def test_zero_points_that_keep_a_product_of_two_tensors(
     zero_dtype: str, zero_shape: Sequence[int], reason: str
 ):
-    record = Record()
+    record = RewriteRecord()
     rewritten(product_of_two(zero_dtype, zero_shape), record)
     assert [each.reason for each in record.passes[NAME].rejected] == [reason]
 
@@ -185,7 +185,7 @@ def test_every_call_keeps_its_source(weights: np.ndarray | None):
 )
 def test_others_are_left_and_it_is_said_why(arguments: dict[str, object], reason: str):
     before = module(**arguments)  # type: ignore[arg-type]
-    record = Record()
+    record = RewriteRecord()
     assert rewritten(before, record) is before
     (rejected,) = record.explanation(NAME).rejected
     assert (rejected.reason, rejected.nodes) == (reason, ("node",))

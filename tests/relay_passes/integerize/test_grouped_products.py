@@ -11,7 +11,7 @@ from tvm.relax import op
 from relay_passes import canonicalize, fold_constants, fuse, grouped_products, verify
 from relay_passes.integerize.grouped_products import NAME
 from relay_passes.ir.sources import bindings_of, relax_functions
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.numerics.grouped import linear_grouped_routine
 from tests.relay_passes.graphs import Net, tensor
@@ -41,7 +41,7 @@ def product(depth: int, group: int, **limits: int) -> tvm.IRModule:
     return canonicalize(graph(build, tensor("x", 3, depth)))
 
 
-def after(mod: tvm.IRModule, record: Record | None = None) -> tvm.IRModule:
+def after(mod: tvm.IRModule, record: RewriteRecord | None = None) -> tvm.IRModule:
     out = grouped_products(mod, linear_grouped_routine, record)
     verify(out, after=NAME)
     return mod if out.same_as(mod) else fold_constants(out)
@@ -54,7 +54,7 @@ def composites(mod: tvm.IRModule) -> list[str]:
 
 @pytest.mark.parametrize(("depth", "group"), [(32, 8), (31, 8), (9, 4), (8, 8), (7, 32), (9, 9)])
 def test_product_and_its_epilogue_are_one_composite(depth: int, group: int) -> None:
-    mod, record = product(depth, group), Record()
+    mod, record = product(depth, group), RewriteRecord()
     out = after(mod, record)
     assert composites(out) == ["arm.linear_w4"]
     assert record.passes[NAME].applied == (("fc",),)
@@ -69,7 +69,7 @@ REJECTIONS: dict[str, Callable[[], tvm.IRModule]] = {
 
 @pytest.mark.parametrize("reason", REJECTIONS)
 def test_what_it_does_not_take_is_a_float_constant(reason: str) -> None:
-    mod, record = REJECTIONS[reason](), Record()
+    mod, record = REJECTIONS[reason](), RewriteRecord()
     out = after(mod, record)
     (rejected,) = record.passes[NAME].rejected
     assert str(rejected).partition(": ")[2] == reason
@@ -94,6 +94,6 @@ def test_a_scale_a_column_is_left_to_the_product_of_8_bits() -> None:
         value = net.emit("w", op.dequantize(integers, scales, relax.const(0, "int8"), axis=0))
         return net.emit("fc", op.matmul(x, net.emit("t", op.permute_dims(value, [1, 0]))))
 
-    mod, record = canonicalize(graph(build, tensor("x", 3, 8))), Record()
+    mod, record = canonicalize(graph(build, tensor("x", 3, 8))), RewriteRecord()
     assert after(mod, record).same_as(mod)
     assert record.passes[NAME].rejected == ()

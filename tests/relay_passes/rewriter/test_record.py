@@ -8,7 +8,7 @@ from tvm.relax import op
 from tvm.relax.dpl import is_const, is_op, wildcard
 
 from relay_passes.rewriter.engine import apply_rule, apply_rules
-from relay_passes.rewriter.record import Record
+from relay_passes.rewriter.record import RewriteRecord
 from relay_passes.rewriter.rule import Match, Rule
 from schedules.diagnostic import Diagnostic
 from tests.relay_passes.graphs import Net, tensor
@@ -59,8 +59,8 @@ def _abs_of(scale: str, value: float) -> tvm.IRModule:
     return net.module([x], body)
 
 
-def _record(mod: tvm.IRModule, *rules: Rule) -> Record:
-    record = Record()
+def _record(mod: tvm.IRModule, *rules: Rule) -> RewriteRecord:
+    record = RewriteRecord()
     apply_rules(mod, rules, record=record)
     return record
 

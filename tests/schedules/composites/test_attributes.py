@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from schedules.composites.attributes import Convolution, encoded, is_false, numbers
+from schedules.composites.attributes import ConvolutionAttributes, encoded, is_false, numbers
 from tests.schedules.float_cases import conv2d
 
 
@@ -11,7 +11,9 @@ def test_a_convolution_has_typed_attributes():
         (1, 9, 8, 4), 6, (3, 3), strides=(2, 1), dilation=(1, 3), padding=(0, 1, 2, 3), groups=2
     )
     layouts = ("NHWC", "OHWI", "NHWC")
-    assert Convolution.of(workload) == Convolution((2, 1), (0, 1, 2, 3), (1, 3), 2, layouts)
+    assert ConvolutionAttributes.of(workload) == ConvolutionAttributes(
+        (2, 1), (0, 1, 2, 3), (1, 3), 2, layouts
+    )
 
 
 @pytest.mark.parametrize("value", [(3,), (1, -2, 0, 4), ()])

@@ -5,7 +5,7 @@ import tvm
 from schedules.composites.specs import EpilogueStep
 from schedules.composites.vocabulary import CONV2D, LINEAR, VOCABULARY
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.kernels.gemm import gemm_f32
 from tests.schedules.float_cases import conv2d
@@ -29,10 +29,10 @@ def test_names_are_unique_and_operators_exist():
 def test_kernels_take_the_whole_epilogue_of_float_products():
     assert LINEAR.epilogue == CONV2D.epilogue
     names = [step.name for step in LINEAR.epilogue]
-    assert isinstance(gemm_f32.matches(linear(7, 9, 8, names), CORE), Match)
-    assert isinstance(gemm_f32.matches(conv2d((1, 5, 5, 8), 9, (3, 3), names), CORE), Match)
+    assert isinstance(gemm_f32.matches(linear(7, 9, 8, names), CORE), KernelMatch)
+    assert isinstance(gemm_f32.matches(conv2d((1, 5, 5, 8), 9, (3, 3), names), CORE), KernelMatch)
     depthwise = conv2d((1, 5, 5, 8), 8, (3, 3), names, groups=8)
-    assert isinstance(depthwise_f32.matches(depthwise, CORE), Match)
+    assert isinstance(depthwise_f32.matches(depthwise, CORE), KernelMatch)
 
 
 def test_operand_and_broadcast_come_together():

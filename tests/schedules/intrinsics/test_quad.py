@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.board import Board
-from schedules.intrinsics.quad import LAST, Stream, quad, quads
+from schedules.intrinsics.quad import LAST, VectorStream, quad, quads
 from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import BASELINE, assembly, loops, model_so
 
@@ -33,7 +33,7 @@ def copying(counts: tuple[int, ...]) -> tirx.PrimFunc:
     arguments = [((16 + ROWS * total * 16,), "int8"), ((ROWS * total * 16,), "int8")]
     with kernel_function(f"copying_{len(counts)}", arguments) as f, quads():
         x, y = f.buffers
-        stream = Stream(x, i64(16))
+        stream = VectorStream(x, i64(16))
         with T.serial(i64(0), i64(ROWS)) as row:
             done = 0
             for count in counts:

@@ -5,10 +5,10 @@ from tvm import ir, relax, tirx
 from tvm.relax import op
 
 from schedules.composites.vocabulary import ATTENTION, CONV2D_S8, LINEAR
-from schedules.composites.workload import Composite, Magnitude, Operand, Pad, Step
+from schedules.composites.workload import Composite, Magnitude, Operand, OperandPadding, Step
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.gemm import gemm_s8_sdot
 from schedules.lowering.parse import parse
 from schedules.numerics.qdq import NUMERICS
@@ -213,7 +213,7 @@ def test_integer_convolution_with_its_pad_and_requantisation():
     assert isinstance(parsed, Composite)
     workload = parsed.workload
     assert workload.operands[0] == Operand((1, 4, 5, 3), "int8", "input", 0)
-    assert workload.pad == Pad.spatial((1, 1, 1, 1), -7)
+    assert workload.pad == OperandPadding.spatial((1, 1, 1, 1), -7)
     offset, requantize = workload.epilogue
     assert offset == Step("offset", Operand((1, 1, 1, 2), "int32", "constant", 1))
     assert requantize.operand == Operand((1, 1, 1, 2), "float32", "constant", 2)
@@ -229,7 +229,7 @@ def test_integer_convolution_is_lowered_to_an_integer_kernel():
     function, routines = quantized()
     parsed = parse(function, CONV2D_S8, routines)
     assert isinstance(parsed, Composite)
-    assert isinstance(gemm_s8_sdot.matches(parsed.workload, CORES["cortex-a76"]), Match)
+    assert isinstance(gemm_s8_sdot.matches(parsed.workload, CORES["cortex-a76"]), KernelMatch)
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -7,13 +7,13 @@ from schedules.cores import CORES
 from schedules.kernels.epilogues import residual_s8
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm.by_rows import _tile_costs
-from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE, FLOAT, SPLIT_CALL, Costs
+from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE, FLOAT, SPLIT_CALL, RewriteCosts
 from schedules.select import _defaults, _variants
 from tests.schedules.lowering.test_parse import with_residual
 from tests.schedules.programs import linear
 
 CORE = CORES["neoverse-n2"]
-COSTS = Costs(CORE)
+COSTS = RewriteCosts(CORE)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -33,12 +33,14 @@ def test_data_beyond_the_cache_is_read_at_the_pace_of_memory():
     assert COSTS.moved((rows, 16)) == 0
     assert COSTS.moved((rows + 1, 16)) == (rows + 1) * 16 * FLOAT / BYTES_PER_CYCLE
     small = dataclasses.replace(CORE, l2=dataclasses.replace(CORE.l2, size=1))
-    apart = Costs(small).linear((31, 16), 9, bias=True)
+    apart = RewriteCosts(small).linear((31, 16), 9, bias=True)
     assert apart is not None
     assert apart - COSTS.moved((31, 16)) == pytest.approx(
         (COSTS.linear((31, 16), 9, bias=True) or 0) + 31 * 16 * FLOAT / BYTES_PER_CYCLE
     )
-    assert Costs(small).split((31, 16)) - COSTS.split((31, 16)) == 2 * Costs(small).moved((31, 16))
+    assert RewriteCosts(small).split((31, 16)) - COSTS.split((31, 16)) == 2 * RewriteCosts(small).moved(
+        (31, 16)
+    )
 
 
 # Columns of three products of this data, and whether one product and a split were counted to take fewer cycles.
@@ -66,13 +68,13 @@ def test_combining_wins_where_it_was_counted_to(data: tuple[int, int], columns: 
 
 @pytest.mark.parametrize("core", ["neoverse-n2", "cortex-a76"])
 def test_a_residual_is_added_by_the_kernel_of_its_product(core: str):
-    assert Costs(CORES[core]).dearer(*with_residual(outputs=16)) is None
+    assert RewriteCosts(CORES[core]).dearer(*with_residual(outputs=16)) is None
 
 
 # Tiles of eight columns would add eight where there are two; tiles of 16 outputs load the constants for so few.
 @pytest.mark.parametrize(("core", "outputs"), [("neoverse-n2", 2), ("cortex-a53", 16)])
 def test_a_residual_that_is_dearer_there_is_left_with_both_estimates(core: str, outputs: int):
-    reason, limit, actual = Costs(CORES[core]).dearer(*with_residual(outputs)) or ("", "", "")
+    reason, limit, actual = RewriteCosts(CORES[core]).dearer(*with_residual(outputs)) or ("", "", "")
     assert reason == "with it the kernel would spill, or wait: estimated cycles"
     assert limit.endswith(", as of two kernels")
     assert float(actual) > float(limit.removeprefix("at most ").partition(",")[0])
@@ -94,6 +96,6 @@ def test_what_spills_is_part_of_the_estimate(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_residual_that_no_kernel_adds_is_left_with_the_reason():
     host = dataclasses.replace(CORE, features=frozenset(), neon=False)
-    answer = Costs(host).dearer(*with_residual())
+    answer = RewriteCosts(host).dearer(*with_residual())
     assert answer is not None
     assert answer[0].startswith("no kernel adds it: ")

@@ -8,10 +8,10 @@ from typing import Any, Concatenate, Generic, TypeVar
 from tvm.ir import Call, Expr, Var
 
 from arm_ext.ethosu.ops.common.constraint import Constraint
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Reader, read_by, tensor_of
-from arm_ext.ethosu.ops.common.sums import Sum
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.ops.common.sums import PendingSum
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 from arm_ext.target.npu import Family
 from relay_passes.ir.sources import sources_of
 
@@ -21,7 +21,7 @@ A = TypeVar("A", bound=Attributes)
 Parser = Callable[[Var, Expr, Reader], Operator[A] | None]
 """Parses the value that a variable is bound to; None if it is not this operator."""
 
-SumParser = Callable[[Call, Reader], Sum | None]
+SumParser = Callable[[Call, Reader], PendingSum | None]
 """Parses the call that computes a sum's int32 accumulators; None if it is not this sum."""
 
 
@@ -85,7 +85,7 @@ class Operation(Generic[A]):
     """
 
     kinds: tuple[str, ...]
-    emit: Callable[Concatenate[TosaGraph, Operator[A], ...], Value]
+    emit: Callable[Concatenate[TosaGraph, Operator[A], ...], TosaTensor]
     patterns: Mapping[str, Parser[A]] = field(default_factory=dict)
     sums: Mapping[str, SumParser] = field(default_factory=dict)
     constraints: tuple[Constraint[A], ...] = ()
@@ -104,7 +104,7 @@ def operator_of(
         attributes: Attributes of the operator.
         inputs: The variables that it reads; if None, every variable among the call's arguments.
     """
-    read: list[Tensor] = [tensor_of(x) for x in (read_by(value) if inputs is None else inputs)]
+    read: list[RunTimeTensor] = [tensor_of(x) for x in (read_by(value) if inputs is None else inputs)]
     return Operator(kind, sources_of(value), tuple(read), tensor_of(var), attributes, (var,))
 
 

@@ -10,12 +10,12 @@ import tosa_serializer as ts
 from tvm.ir import Call
 
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint
-from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.sums import SumAttributes, accumulators, biases
 from arm_ext.ethosu.ops.common.windows import MAX_STRIDE, Window, Windowed, of_windows
 from arm_ext.ethosu.tosa.common import sliced, unsliced
-from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, TosaTensor
 
 MAX_ROWS, MAX_AREA = 64, 4096
 """Limits of a convolution's window on every Ethos-U: kernel height, and height * width (Vela 5.2, SUPPORTED_OPS.md)."""
@@ -36,7 +36,9 @@ class Convolved(Windowed, SumAttributes):
     groups: int
     input_zero_point: int
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return the data with its zero point, and the result with its own."""
         return (inputs[0], self.input_zero_point), (output, self.requantization.zero_point)
 
@@ -67,12 +69,12 @@ ONE_GROUP: Constraint[Convolved] = Constraint(
 def convolved(
     graph: TosaGraph,
     operator: Any,
-    data: Value,
+    data: TosaTensor,
     weight: Array,
     bias: Array,
     window: Window,
     zero_point: int = 0,
-) -> Value:
+) -> TosaTensor:
     """Emit a 2D convolution and return its accumulators [N, H, W, O], O being the number of biases.
 
     Args:
@@ -99,7 +101,9 @@ def convolved(
     return graph.add(operator, inputs, shape, dtype, padding, strides, dilation, False, DTYPES[dtype])
 
 
-def placed(graph: TosaGraph, data: Value, window: Window) -> tuple[Value, list[int], list[tuple[int, int]]]:
+def placed(
+    graph: TosaGraph, data: TosaTensor, window: Window
+) -> tuple[TosaTensor, list[int], list[tuple[int, int]]]:
     """Return the data that windows read, the output size of each axis, and the padding before and after each axis.
 
     TOSA rejects trailing rows and columns that no window reaches: padding is reduced, and a negative one sliced off.
@@ -123,7 +127,9 @@ def told_apart(graph: TosaGraph, weight: Array, bias: Array, axis: int) -> tuple
     return np.pad(weight, [(0, rows if at == axis else 0) for at in range(weight.ndim)]), rows
 
 
-def operands(graph: TosaGraph, data: Value, weight: Array, bias: Array, zero_point: int) -> list[Value]:
+def operands(
+    graph: TosaGraph, data: TosaTensor, weight: Array, bias: Array, zero_point: int
+) -> list[TosaTensor]:
     """Return the operands of TOSA's convolutions: data, weights, biases and both zero points.
 
     4-bit weights are int8, too: Vela 5.2 widens TOSA's int4, which lacks -8, and compresses weights by their values.

@@ -9,10 +9,10 @@ import tosa_serializer as ts
 from tvm.ir import Call
 
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint, dtypes
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array, Reader, constants
 from arm_ext.ethosu.tosa.common import of_rank
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 WIDE = "int32"
 
@@ -35,7 +35,7 @@ class TosaForm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Integers(Attributes):
+class IntegerOperands(Attributes):
     """Attributes of an elementwise operator on integers that are not quantised.
 
     Attributes:
@@ -44,27 +44,27 @@ class Integers(Attributes):
 
     operands: tuple[Array | None, ...] = ()
 
-    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+    def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
         """Return no tensors, since none is quantised."""
         return ()
 
 
-def attributes(call: Call, _: Reader) -> Integers:
+def attributes(call: Call, _: Reader) -> IntegerOperands:
     """Return the attributes of an elementwise Relax call."""
-    return Integers(operands=constants(list(call.args)))
+    return IntegerOperands(operands=constants(list(call.args)))
 
 
-def integer_dtypes(operator: Operator[Integers]) -> tuple[str, ...]:
+def integer_dtypes(operator: Operator[IntegerOperands]) -> tuple[str, ...]:
     """Return the dtypes of an operator's tensors and constants, sorted."""
     held = {str(operand.dtype) for operand in operator.attributes.operands if operand is not None}
     return tuple(sorted({*dtypes(operator), *held}))
 
 
-OF_ANY_WIDTH: Constraint[Integers] = Constraint(
+OF_ANY_WIDTH: Constraint[IntegerOperands] = Constraint(
     "TOSA has no such operator for integers of this width", "int8, int16 or int32", integer_dtypes,
     lambda found: set(found) <= {"int8", "int16", "int32"}, "another type", TOSA,
 )  # fmt: skip
-OF_ANY_TYPE: Constraint[Integers] = Constraint(
+OF_ANY_TYPE: Constraint[IntegerOperands] = Constraint(
     "TOSA has no such operator for this type", "bool, int8, int16 or int32", integer_dtypes,
     lambda found: set(found) <= {"bool", "int8", "int16", "int32"}, "another type", TOSA, ("u85",),
 )  # fmt: skip
@@ -73,17 +73,19 @@ OF_ANY_TYPE: Constraint[Integers] = Constraint(
 def emit_form(
     graph: TosaGraph,
     form: TosaForm,
-    operator: Operator[Integers],
-    operands: Sequence[Value],
-    further: Sequence[Value] = (),
-) -> Value:
+    operator: Operator[IntegerOperands],
+    operands: Sequence[TosaTensor],
+    further: Sequence[TosaTensor] = (),
+) -> TosaTensor:
     """Emit a TOSA operator on operands of the output's rank, followed by `further` inputs such as a shift."""
     out, given = operator.output, operands[::-1] if form.reversed else operands
     value = graph.add(form.operator, [*given, *further], out.shape, out.dtype, *form.attributes)
     return graph.add(ts.Op.LOGICAL_NOT, [value], out.shape, out.dtype) if form.negated else value
 
 
-def operands_of(graph: TosaGraph, operator: Operator[Integers], data: Sequence[Value]) -> list[Value]:
+def operands_of(
+    graph: TosaGraph, operator: Operator[IntegerOperands], data: Sequence[TosaTensor]
+) -> list[TosaTensor]:
     """Return all operands, constants included, reshaped to the output's rank."""
     runtime, rank = list(data), len(operator.output.shape)
     values = [
@@ -92,6 +94,6 @@ def operands_of(graph: TosaGraph, operator: Operator[Integers], data: Sequence[V
     return [of_rank(graph, value, rank) for value in values]
 
 
-def cast(graph: TosaGraph, x: Value, dtype: str) -> Value:
+def cast(graph: TosaGraph, x: TosaTensor, dtype: str) -> TosaTensor:
     """Emit CAST if the dtype differs."""
     return x if x.dtype == dtype else graph.add(ts.Op.CAST, [x], x.shape, dtype)

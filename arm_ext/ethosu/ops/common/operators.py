@@ -16,7 +16,7 @@ from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True, eq=False)
-class Tensor:
+class RunTimeTensor:
     """A tensor that is computed at run time, in contrast to a constant.
 
     Attributes:
@@ -45,11 +45,13 @@ class Attributes:
 
     channels_first: bool = False
 
-    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+    def data(self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor) -> Sequence[RunTimeTensor]:
         """Return the tensors that hold quantised values; others hold indices, bools or integers of the model."""
         return (*inputs, output)
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return the tensors whose zero point this operator uses, each with its zero point."""
         return ()
 
@@ -74,14 +76,14 @@ class Operator(Generic[A_co]):
 
     kind: str
     nodes: Names
-    inputs: tuple[Tensor, ...]
-    output: Tensor
+    inputs: tuple[RunTimeTensor, ...]
+    output: RunTimeTensor
     attributes: A_co
     bindings: tuple[Var, ...]
     macs: int = 0
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
+    def tensors(self) -> tuple[RunTimeTensor, ...]:
         """Inputs and output."""
         return (*self.inputs, self.output)
 
@@ -91,7 +93,7 @@ def channels_last(operator: Operator[A_co]) -> Operator[A_co]:
     if not operator.attributes.channels_first:
         return operator
 
-    def moved(tensor: Tensor) -> Tensor:
+    def moved(tensor: RunTimeTensor) -> RunTimeTensor:
         batch, channels, *sizes = tensor.shape
         return replace(tensor, shape=(batch, *sizes, channels))
 
@@ -126,7 +128,7 @@ class UnsupportedCall:
 
 
 @dataclass(frozen=True)
-class Graph:
+class NpuGraph:
     """An integer graph as NPU operators.
 
     Attributes:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tvm import ir, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 
-from arm_ext.ethosu.ops.common.operators import Tensor
+from arm_ext.ethosu.ops.common.operators import RunTimeTensor
 
 Array = npt.NDArray[Any]
 LONG = ("int64", "uint64")
@@ -36,9 +36,9 @@ def name_of(expr: Expr | None) -> str:
     return str(getattr(expr.op, "name", "")).removeprefix("relax.") if isinstance(expr, Call) else ""
 
 
-def tensor_of(var: Expr) -> Tensor:
-    """Return the `Tensor` of a variable."""
-    return Tensor(var, shape_of(var), dtype_of(var))
+def tensor_of(var: Expr) -> RunTimeTensor:
+    """Return the `RunTimeTensor` of a variable."""
+    return RunTimeTensor(var, shape_of(var), dtype_of(var))
 
 
 def dtype_of(expr: Expr) -> str:

@@ -4,12 +4,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa import RescaleFactor
 
 JOINED = "joined with what it reads, it would not saturate in between"
 """Reason for a barrier: Vela 5.2 fuses two RESCALEs, the first by 1, to one that no longer saturates in between."""
 
 
-def scale_named(attrs: Mapping[str, Any], name: str) -> Scale:
+def scale_named(attrs: Mapping[str, Any], name: str) -> RescaleFactor:
     """Return the scale that attributes of a routine hold as "name_multiplier" and "name_shift"."""
-    return Scale(int(attrs[f"{name}_multiplier"]), int(attrs[f"{name}_shift"]))
+    return RescaleFactor(int(attrs[f"{name}_multiplier"]), int(attrs[f"{name}_shift"]))

@@ -13,17 +13,17 @@ import numpy as np
 from tvm.ir import Call, Expr, Var
 
 from arm_ext.ethosu.ops.common.constraint import SUPPORTED_OPS, TOSA, Constraint, at_most
-from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, RunTimeTensor
 from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.windows import Window
 from arm_ext.ethosu.tosa.common import clamped, rescale
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 from schedules.numerics.tosa import fits
 from schedules.numerics.tosa import rescale as rescaled
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requantization:
+class AccumulatorRescale:
     """Requantisation of accumulators: bias, RESCALE and CLAMP.
 
     Attributes:
@@ -54,11 +54,13 @@ class SumAttributes(Attributes):
         requantization: Bias, scale and bounds that its accumulators are requantised with.
     """
 
-    requantization: Requantization
+    requantization: AccumulatorRescale
     wide: ClassVar[bool] = True
     """Whether TOSA accumulates 16-bit data in 48 bits."""
 
-    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+    def zero_points(
+        self, inputs: Sequence[RunTimeTensor], output: RunTimeTensor
+    ) -> Sequence[tuple[RunTimeTensor, int]]:
         """Return the result with its zero point."""
         return ((output, self.requantization.zero_point),)
 
@@ -75,7 +77,7 @@ class Weighted(SumAttributes):
 
 
 @dataclass(frozen=True)
-class Sum:
+class PendingSum:
     """The accumulators of an operator whose requantisation has not been parsed yet.
 
     Attributes:
@@ -92,7 +94,7 @@ class Sum:
 
     kind: str
     inputs: tuple[Expr, ...]
-    attributes: Callable[[Requantization], SumAttributes]
+    attributes: Callable[[AccumulatorRescale], SumAttributes]
     offset: Array
     reach: int
     macs: int
@@ -101,17 +103,19 @@ class Sum:
     window: Window | None = None
 
 
-def accumulators(data: Value) -> str:
+def accumulators(data: TosaTensor) -> str:
     """Return the dtype of TOSA's accumulators for the data's dtype."""
     return "int48" if data.dtype == "int16" else "int32"
 
 
-def biases(graph: TosaGraph, bias: Array, dtype: str) -> Value:
+def biases(graph: TosaGraph, bias: Array, dtype: str) -> TosaTensor:
     """Add biases as a constant of the accumulators' dtype."""
     return graph.constant(bias.astype(np.int64 if dtype == "int48" else np.int32), dtype)
 
 
-def requantized(graph: TosaGraph, acc: Value, given: Requantization, dtype: str, multiplier: Array) -> Value:
+def requantized(
+    graph: TosaGraph, acc: TosaTensor, given: AccumulatorRescale, dtype: str, multiplier: Array
+) -> TosaTensor:
     """Emit RESCALE of accumulators to `dtype`, and CLAMP."""
     value = rescale(graph, acc, (multiplier, given.shift), dtype, zero_point=given.zero_point)
     return clamped(graph, value, given.low, given.high)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from arm_ext.ethosu.ops.common.constraint import SUPPORTED_OPS, Constraint, at_most
 from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.tosa.common import joined, sliced
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 
 MAX_STRIDE = 3
 """Largest stride of one command on Ethos-U55 and U65 (Vela 5.2, SUPPORTED_OPS.md)."""
@@ -77,8 +77,8 @@ def of_windows(rows: int, area: int) -> tuple[Constraint[Windowed], ...]:
 
 
 def over_images(
-    graph: TosaGraph, data: Value, padding: Sequence[int], windows: Callable[[Value], Value]
-) -> Value:
+    graph: TosaGraph, data: TosaTensor, padding: Sequence[int], windows: Callable[[TosaTensor], TosaTensor]
+) -> TosaTensor:
     """Emit an operator over windows; with padding, for each image of a batch separately.
 
     Where a batch of several images is a slice of a tensor, Vela 5.2 drops the padding at the top and left.

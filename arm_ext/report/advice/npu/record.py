@@ -3,18 +3,15 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from arm_ext.common.json_record import ClosedRecord
 from arm_ext.report.advice.failure import Failure
 
 Stopped = Literal["done", "budget", "interrupted"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Price(_Record):
+class Price(ClosedRecord):
     """Estimated cost of one inference, divided between NPU and CPU."""
 
     regions: int = Field(description="Parts of the model that the NPU runs.")
@@ -47,7 +44,7 @@ class Price(_Record):
         return self.memories.get("Sram", 0)
 
 
-class NpuPrice(_Record):
+class NpuPrice(ClosedRecord):
     """An accelerator with a clock and memories, and the estimated cost of the model on it."""
 
     accelerator: str = Field(description="Accelerator, as for --npu.")
@@ -66,7 +63,7 @@ class NpuPrice(_Record):
         return self.accelerator.rsplit("-", 1)[0]
 
 
-class NpuAdvice(_Record):
+class NpuAdvice(ClosedRecord):
     """Estimates of a model on each Ethos-U with each of Vela's system configurations and memory modes."""
 
     schema_version: Literal[1] = 1

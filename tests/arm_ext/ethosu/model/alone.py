@@ -14,9 +14,9 @@ import numpy as np
 
 from arm_ext.ethosu.model import convolution, interpreter, run, window
 from arm_ext.ethosu.model.machine import Executed, Machine
-from arm_ext.ethosu.model.memory import FeatureMap, Integers, Memory, element
+from arm_ext.ethosu.model.memory import FeatureMap, Integers, PayloadMemory, element
 from arm_ext.ethosu.model.registers import Registers
-from arm_ext.ethosu.model.window import Window
+from arm_ext.ethosu.model.window import SlidingWindow
 from arm_ext.ethosu.payload import Payload
 from tests.arm_ext.ethosu.tosa.graphs import Array
 
@@ -58,14 +58,14 @@ def computed(at: Machine, payload: Payload, made: Maker) -> list[Integers]:
     constant = {region.number for region in payload.regions if region.kind == "weights"}
     kept, written = (at.accumulators, dict(at.chained)), list[Integers]()
 
-    def read(self: FeatureMap, memory: Memory) -> Integers:
+    def read(self: FeatureMap, memory: PayloadMemory) -> Integers:
         return real(self, memory) if self.region in constant else made(self.shape, self.dtype)
 
     def chained(at: Machine, registers: Registers, name: Any, shape: tuple[int, int, int]) -> Integers:
         dtype, zero_point = element(registers, name)
         return made(shape, dtype) - zero_point
 
-    def write(self: FeatureMap, memory: Memory, values: Integers) -> None:
+    def write(self: FeatureMap, memory: PayloadMemory, values: Integers) -> None:
         written.append(values.astype(self.dtype))
 
     real = FeatureMap.read
@@ -84,11 +84,11 @@ def computed(at: Machine, payload: Payload, made: Maker) -> list[Integers]:
     return written
 
 
-def window_of(at: Machine, payload: Payload) -> Window:
+def window_of(at: Machine, payload: Payload) -> SlidingWindow:
     """What the kernel of a convolution sees."""
-    seen: list[Window] = []
+    seen: list[SlidingWindow] = []
 
-    def noted(*args: Any) -> Window:
+    def noted(*args: Any) -> SlidingWindow:
         seen.append(real(*args))
         return seen[-1]
 
@@ -141,7 +141,7 @@ class Place:
         return made
 
 
-def places(at: Window, zero_point: int, lanes: Sequence[int]) -> Iterator[Place]:
+def places(at: SlidingWindow, zero_point: int, lanes: Sequence[int]) -> Iterator[Place]:
     """The places of a kernel, one of each kind.
 
     Args:

@@ -24,7 +24,7 @@ from arm_ext.ethosu.model import StreamError, run, weights
 from arm_ext.ethosu.model.bitstream import decode
 from arm_ext.ethosu.model.fast_code import decode_fast
 from arm_ext.ethosu.model.machine import Executed
-from arm_ext.ethosu.payload import Payload, Tensor
+from arm_ext.ethosu.payload import Payload, PayloadTensor
 from tests.arm_ext.ethosu.model.reach import Goal, driven, entries, sums, telling
 from tests.arm_ext.ethosu.model.told import Told, told
 from tests.arm_ext.ethosu.model.witness import alone
@@ -94,7 +94,7 @@ def inputs_for(payload: Payload, seed: int, count: int = INPUTS) -> Inputs:
     return [*sorted(drawn, key=inside, reverse=True)[: count // 2], *uniform]
 
 
-def _ends(tensor: Tensor) -> tuple[int, int]:
+def _ends(tensor: PayloadTensor) -> tuple[int, int]:
     info = np.iinfo(tensor.dtype)
     return int(info.min), int(info.max)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from arm_ext.ethosu.model import convolution, output, run
 from arm_ext.ethosu.model.machine import Executed
-from arm_ext.ethosu.model.memory import Integers, Memory
+from arm_ext.ethosu.model.memory import Integers, PayloadMemory
 from arm_ext.ethosu.model.registers import Registers, signed
 from arm_ext.ethosu.model.scaling import U55_ROUNDING, U85_OFM_ROUNDING, rescale
 from arm_ext.ethosu.model.weights import Scales
@@ -139,7 +139,9 @@ def _seen(payload: Payload, values: list[Array]) -> Seen:
         seen.accumulators.append((scales, accumulators))
         return scale_output(registers, accumulators, scales)
 
-    def looked_up(memory: Memory, registers: Registers, values: Integers, dtype: np.dtype[Any]) -> Integers:
+    def looked_up(
+        memory: PayloadMemory, registers: Registers, values: Integers, dtype: np.dtype[Any]
+    ) -> Integers:
         indexing[:] = [values + 128 if dtype.kind == "i" else values, values]
         return look_up(memory, registers, values, dtype)
 

@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.ethosu.model import StreamError
 from arm_ext.ethosu.model.dma import dma
-from arm_ext.ethosu.model.memory import Memory
+from arm_ext.ethosu.model.memory import PayloadMemory
 from arm_ext.ethosu.model.registers import Registers
 from arm_ext.ethosu.payload import MemoryArea, Payload
 from arm_ext.target.npu import Family
@@ -29,7 +29,7 @@ def machine(family: Family, **registers: int) -> SimpleNamespace:
     one_word = ("dma0_src_region", "dma0_dst_region", "dma0_idx_region", "dma0_size0", "dma0_size1")
     values = {k: v if k in one_word else v << 16 for k, v in registers.items()}
     start = {"dma0_src_region": 0, "dma0_dst_region": 1, "dma0_src": 0, "dma0_dst": 0, "dma0_len": 16 << 16}
-    return SimpleNamespace(memory=Memory(payload), registers=Registers(family, start | values))
+    return SimpleNamespace(memory=PayloadMemory(payload), registers=Registers(family, start | values))
 
 
 def written(of: SimpleNamespace) -> dict[int, int]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from arm_ext.ethosu.ops.common.operators import Graph
+from arm_ext.ethosu.ops.common.operators import NpuGraph
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.parts import claim, grow
 from arm_ext.ethosu.partition.read import read
@@ -22,20 +22,20 @@ FLIPS, INPUTS = 200, 12
 MOBILENET = "mobilenet_v2"
 
 
-def mobilenet() -> Graph:
+def mobilenet() -> NpuGraph:
     pytest.importorskip("torch", reason="the zoo is made with torch; pip install -e .[torch]")
     import zoo
 
     return read(integer_graph(zoo.quantized_model(MOBILENET, zoo.float_model(MOBILENET)))[0])
 
 
-GRAPHS: dict[str, Callable[[], Graph]] = {
+GRAPHS: dict[str, Callable[[], NpuGraph]] = {
     **{model: lambda model=model: network(model)[1] for model in SLOWER},  # type: ignore[misc]
     MOBILENET: mobilenet,
 }
 
 
-def payload_of(graph: Graph, npu: str) -> Payload:
+def payload_of(graph: NpuGraph, npu: str) -> Payload:
     """With every value as an output: a later layer rounds away much of what one bit changes."""
     claimed, refused = claim(graph, ACCELERATORS[npu])
     assert not refused

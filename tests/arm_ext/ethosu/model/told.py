@@ -10,7 +10,7 @@ from unittest.mock import patch
 from arm_ext.ethosu.model import convolution, interpreter, machine, output, run
 from arm_ext.ethosu.model.dma import dma
 from arm_ext.ethosu.model.machine import Executed
-from arm_ext.ethosu.model.memory import Bytes, Integers, Memory
+from arm_ext.ethosu.model.memory import Bytes, Integers, PayloadMemory
 from arm_ext.ethosu.payload import Payload
 from tests.arm_ext.ethosu.tosa.graphs import Array
 
@@ -53,14 +53,14 @@ def _watched(told: Told) -> Iterator[None]:
 
         return call
 
-    class Watched(Memory):
+    class Watched(PayloadMemory):
         def area(self, region: int, offset: int, size: int) -> Bytes:
             found = super().area(region, offset, size)
             if not apart:
                 told.data.append((len(told.operations), found.tobytes()))
             return found
 
-        writable = unwatched(Memory.writable)
+        writable = unwatched(PayloadMemory.writable)
 
     def entries(*args: Any) -> Integers:
         found = look_up(*args)
@@ -69,7 +69,7 @@ def _watched(told: Told) -> Iterator[None]:
 
     look_up = output._entries
     with (
-        patch.object(machine, "Memory", Watched),
+        patch.object(machine, "PayloadMemory", Watched),
         patch.object(convolution, "read_weights", unwatched(convolution.read_weights)),
         patch.object(convolution, "read_scales", unwatched(convolution.read_scales)),
         patch.object(output, "_entries", entries),

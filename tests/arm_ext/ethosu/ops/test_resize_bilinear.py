@@ -9,11 +9,11 @@ import onnx
 import pytest
 
 from arm_ext.ethosu.model import run
-from arm_ext.ethosu.ops.common.operators import Graph, Operator
+from arm_ext.ethosu.ops.common.operators import NpuGraph, Operator
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.parts import claim, grow
 from arm_ext.ethosu.partition.read import read
-from arm_ext.ethosu.vela.compiler import Compiled, compile_network
+from arm_ext.ethosu.vela.compiler import CompiledPayload, compile_network
 from arm_ext.target.npu import ACCELERATORS
 from tests.arm_ext.ethosu.ops.one_operator import SCALE, ZERO, OneOperator, random_inputs, weights
 from tests.arm_ext.ethosu.ops.resize_models import again, decoder, resized
@@ -99,13 +99,13 @@ def test_a_decoder_is_one_exact_region(npu: str) -> None:
 
 
 @cache
-def alone(mode: str, factors: Sequence[int]) -> tuple[Graph, Operator]:
+def alone(mode: str, factors: Sequence[int]) -> tuple[NpuGraph, Operator]:
     size = (9 * factors[0], 8 * factors[1])
     graph = read(integer_graph(resized((1, 17, 9, 8), size, mode))[0])
     return graph, next(op for op in graph.operators if op.kind == "resize")
 
 
-def compiled(mode: str, factors: Sequence[int], npu: str, family: str | None = None) -> Compiled:
+def compiled(mode: str, factors: Sequence[int], npu: str, family: str | None = None) -> CompiledPayload:
     graph, operator = alone(mode, factors)
     (part,) = grow(graph, [operator])
     network = emit(part.operators, part.inputs, part.outputs, family or ACCELERATORS[npu].family)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from functools import cache, cached_property
 
 import onnx
 
-from arm_ext.ethosu.ops.common.operators import Graph, Operator
+from arm_ext.ethosu.ops.common.operators import NpuGraph, Operator
 from arm_ext.ethosu.partition.divider import Divider, Offloaded
 from arm_ext.ethosu.partition.read import read
 from arm_ext.frontends.common.imported import ImportedModel
@@ -29,7 +29,7 @@ class Prepared:
     lowered: PhaseResult
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> NpuGraph:
         return read(self.integer.mod)
 
     def divide(self, divider: Divider) -> Offloaded:
@@ -49,6 +49,6 @@ def prepare(proto: onnx.ModelProto) -> Prepared:
     return Prepared(model, count_macs(model.mod), options, results["integerize"], results["lower"])
 
 
-def named(graph: Graph, node: str) -> Operator:
+def named(graph: NpuGraph, node: str) -> Operator:
     """Return the operator that contains a source node."""
     return next(operator for operator in graph.operators if node in operator.nodes)

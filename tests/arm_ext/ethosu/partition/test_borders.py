@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from arm_ext import NpuOptions
-from arm_ext.ethosu.ops.common.operators import Graph, Operator
+from arm_ext.ethosu.ops.common.operators import NpuGraph, Operator
 from arm_ext.ethosu.partition import offload
 from arm_ext.ethosu.partition.borders import borders
 from arm_ext.ethosu.partition.divider import Divider
@@ -69,7 +69,7 @@ def test_the_report_shows_why_regions_are_not_one():
     assert all(border.reason in " ".join(said.split()) for border in between)
 
 
-def divided(graph: Graph, wishes: Wishes) -> offload.Offload:
+def divided(graph: NpuGraph, wishes: Wishes) -> offload.Offload:
     """Divide a graph with as many operators as possible on the NPU."""
     npu, options = resolve_npu("ethos-u85-512"), VelaOptions()
     return offload.Offloader(npu, options, wishes, Clocks(1, 1), _free, weigh=False).divide(graph)

@@ -9,7 +9,7 @@ import pytest
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.parts import NpuPart, claim, grow
 from arm_ext.ethosu.partition.read import read
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import TosaGraph, TosaTensor
 from arm_ext.target.npu import ACCELERATORS, Family
 from tests.arm_ext.ethosu.ops.one_operator import OneOperator, random_inputs
 from tests.fuzz.graphs import Case
@@ -36,7 +36,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     found: Recorded = []
     add = TosaGraph.add
 
-    def recording(graph: TosaGraph, operator: object, *rest: object) -> Value:
+    def recording(graph: TosaGraph, operator: object, *rest: object) -> TosaTensor:
         value = add(graph, operator, *rest)  # type: ignore[arg-type]
         found.append((operator.name, value.name))  # type: ignore[attr-defined]
         return value

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.layers import cycles_by_operator, layer_sources, owned
 from arm_ext.ethosu.partition.parts import grow
-from arm_ext.ethosu.vela.compiler import LayerCost, compile_network
+from arm_ext.ethosu.vela.compiler import OperationEstimate, compile_network
 from arm_ext.target.npu import resolve_npu
 from relay_passes.ir.sources import union
 from tests.arm_ext.ethosu.partition.divided import named, prepared
@@ -24,8 +24,8 @@ def test_each_of_velas_layers_is_an_operators():
     assert min(cycles.values()) > 0
 
 
-def layer(name: str, source: int) -> LayerCost:
-    return LayerCost("Add", name, 7, 7, 0, 0, source)
+def layer(name: str, source: int) -> OperationEstimate:
+    return OperationEstimate("Add", name, 7, 7, 0, 0, source)
 
 
 def test_a_layer_under_a_name_of_velas_own_goes_with_the_others_of_its_source():

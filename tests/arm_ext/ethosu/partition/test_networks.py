@@ -10,7 +10,7 @@ import tvm
 from tvm.ir import Var
 
 from arm_ext.ethosu.model import run as run_model
-from arm_ext.ethosu.ops.common.operators import Graph
+from arm_ext.ethosu.ops.common.operators import NpuGraph
 from arm_ext.ethosu.partition.emit import emit
 from arm_ext.ethosu.partition.parts import NpuPart, claim, grow
 from arm_ext.ethosu.partition.read import read
@@ -29,7 +29,7 @@ NPUS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-512")
 
 
 @cache
-def network(model: str) -> tuple[Path, Graph, tvm.IRModule, dict[Var, np.ndarray]]:
+def network(model: str) -> tuple[Path, NpuGraph, tvm.IRModule, dict[Var, np.ndarray]]:
     path = MODELS / f"{model}.tflite"
     if not path.is_file():
         pytest.skip(f"{path} is not there")
@@ -40,7 +40,7 @@ def network(model: str) -> tuple[Path, Graph, tvm.IRModule, dict[Var, np.ndarray
     return path, graph, mod, values_of(mod, graph, options, [part], random_inputs(imported.inputs))
 
 
-def whole(graph: Graph, npu: str = NPUS[0]) -> NpuPart:
+def whole(graph: NpuGraph, npu: str = NPUS[0]) -> NpuPart:
     claimed, refused = claim(graph, ACCELERATORS[npu])
     assert not refused
     assert not graph.unsupported

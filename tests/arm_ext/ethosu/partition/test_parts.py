@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tvm import relax
 from tvm.ir import Var
 
-from arm_ext.ethosu.ops.common.operators import Attributes, Graph, Operator, Tensor
+from arm_ext.ethosu.ops.common.operators import Attributes, NpuGraph, Operator, RunTimeTensor
 from arm_ext.ethosu.partition.parts import NpuPart, Wishes, claim, grow
 from arm_ext.target.npu import ACCELERATORS
 
@@ -25,26 +25,26 @@ def dags(draw: st.DrawFn) -> Dag:
     return [(read, draw(st.booleans())) for read in reads]
 
 
-def graph_of(dag: Dag, kind: str = "table") -> Graph:
+def graph_of(dag: Dag, kind: str = "table") -> NpuGraph:
     tensors = [_tensor(f"v{at}") for at in range(len(dag) + 1)]
     operators = tuple(
         Operator(kind, (f"node{at}",), tuple(tensors[i] for i in read), out, Attributes(), (out.var,))
         for at, ((read, _), out) in enumerate(zip(dag, tensors[1:], strict=True))
     )
     reads = {op.output.var: tuple(tensor.var for tensor in op.inputs) for op in operators}
-    return Graph(operators, (), (tensors[0].var,), (tensors[-1].var,), reads)
+    return NpuGraph(operators, (), (tensors[0].var,), (tensors[-1].var,), reads)
 
 
-def _tensor(name: str) -> Tensor:
-    return Tensor(relax.Var(name, relax.TensorType((1, 4), "int8")), (1, 4), "int8")
+def _tensor(name: str) -> RunTimeTensor:
+    return RunTimeTensor(relax.Var(name, relax.TensorType((1, 4), "int8")), (1, 4), "int8")
 
 
-def parts_of(dag: Dag) -> tuple[Graph, tuple[NpuPart, ...]]:
+def parts_of(dag: Dag) -> tuple[NpuGraph, tuple[NpuPart, ...]]:
     graph = graph_of(dag)
     return graph, grow(graph, [op for op, (_, npu) in zip(graph.operators, dag, strict=True) if npu])
 
 
-def positions(graph: Graph, operators: Sequence[Operator]) -> list[int]:
+def positions(graph: NpuGraph, operators: Sequence[Operator]) -> list[int]:
     return [graph.operators.index(operator) for operator in operators]
 
 

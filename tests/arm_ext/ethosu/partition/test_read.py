@@ -4,7 +4,7 @@
 import numpy as np
 import onnx
 
-from arm_ext.ethosu.ops.common.operators import Graph
+from arm_ext.ethosu.ops.common.operators import NpuGraph
 from arm_ext.ethosu.ops.common.windows import Window
 from arm_ext.ethosu.ops.convolution import Convolution
 from arm_ext.ethosu.partition.read import read
@@ -12,15 +12,15 @@ from tests.arm_ext.ethosu.ops.one_operator import SCALE, ZERO, OneOperator, weig
 from tests.fuzz.npu import integer_graph
 
 
-def graph_of(model: onnx.ModelProto) -> Graph:
+def graph_of(model: onnx.ModelProto) -> NpuGraph:
     return read(integer_graph(model)[0])
 
 
-def kinds(graph: Graph) -> list[str]:
+def kinds(graph: NpuGraph) -> list[str]:
     return [operator.kind for operator in graph.operators]
 
 
-def convolution(**attributes: object) -> Graph:
+def convolution(**attributes: object) -> NpuGraph:
     one = OneOperator()
     w = one.weight(weights((7, 3, 3, 3)))
     y = one.node("Conv", one.data(1, 3, 9, 8), w, one.constant(np.arange(7) * 0.5), **attributes)
@@ -56,7 +56,7 @@ def test_a_pad_that_others_read_stays_an_operator():
 
 
 def test_an_average_that_keeps_its_scale_is_a_pool_and_any_other_a_convolution():
-    def pooled(scale: float) -> Graph:
+    def pooled(scale: float) -> NpuGraph:
         one = OneOperator()
         conv = one.quantized(one.node("Conv", one.data(1, 7, 9, 8), one.weight(weights((7, 7, 1, 1)))))
         y = one.node("AveragePool", one.dequantized(conv, SCALE, ZERO, "int8"), kernel_shape=[3, 2])

@@ -5,13 +5,19 @@ import pytest
 
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.model.stream import unwrap
-from arm_ext.ethosu.vela.compiler import Compiled, VelaError, VelaOptions, compile_network, vela_version
+from arm_ext.ethosu.vela.compiler import (
+    CompiledPayload,
+    VelaError,
+    VelaOptions,
+    compile_network,
+    vela_version,
+)
 from arm_ext.target.npu import ACCELERATORS
 from tests.arm_ext.ethosu.tosa.cases import CASES
 from tests.arm_ext.ethosu.tosa.graphs import Graph
 
 
-def compiled(case: str = "residual", npu: str = "ethos-u55-128", **options: object) -> Compiled:
+def compiled(case: str = "residual", npu: str = "ethos-u55-128", **options: object) -> CompiledPayload:
     graph = Graph()
     CASES[case].build(graph)
     return compile_network(

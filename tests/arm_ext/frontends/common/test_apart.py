@@ -16,7 +16,7 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.apart import Apart, DiedError, call_apart
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.weights import Serialised
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import TensorSession
 
 
 def counting() -> Callable[[int], int]:
@@ -120,4 +120,4 @@ def test_a_model_that_ends_onnxruntime():
         return
     assert why.endswith(" does not survive it: it ended its process with SIGSEGV")
     with pytest.raises(ModelError, match="m: onnxruntime cannot run it: it ended its process with SIGSEGV"):
-        Session(fatal(), "m", ["y"])({"x": x})
+        TensorSession(fatal(), "m", ["y"])({"x": x})

@@ -3,13 +3,13 @@
 
 import pytest
 
-from arm_ext.measure.peers.comparison import Counts, Row, row
+from arm_ext.measure.peers.comparison import InferenceCounts, Row, row
 
 MACS = 2_656_768
-OURS = Counts(
+OURS = InferenceCounts(
     libraries={"model.so": 309_291, "libtvm_runtime": 36_075, "libc": 7_006}, estimated_cycles=138_818
 )
-THEIRS = Counts(
+THEIRS = InferenceCounts(
     libraries={"onnxruntime_pybind11_state": 797_427, "libc": 60_593, "python3.11": 12_481},
     estimated_cycles=326_830,
 )

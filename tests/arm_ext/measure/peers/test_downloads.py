@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from arm_ext.common.errors import EnvError
-from arm_ext.measure.peers import debian
 from arm_ext.measure.peers.catalog import PEERS
-from arm_ext.measure.peers.wheels import wheels
+from arm_ext.measure.peers.downloads import debian_root, wheels
 
 
 @pytest.fixture(autouse=True)
@@ -37,12 +36,12 @@ def test_another_distribution_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     release = {"ID": "ubuntu", "PRETTY_NAME": "Ubuntu 24.04"}
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
     with pytest.raises(EnvError, match=r"this is Ubuntu 24\.04"):
-        debian.debian_root()
+        debian_root()
 
 
 def test_a_machine_without_apt(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian"})
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvError, match="cannot be downloaded: apt-config: No such file"):
-        debian.debian_root()
+        debian_root()
     assert left(cache) == []

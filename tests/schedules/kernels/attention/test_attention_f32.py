@@ -11,7 +11,7 @@ from schedules.composites.workload import Operand, Step, Workload
 from schedules.intrinsics.exp_f32 import ERROR
 from schedules.kernels.attention import attention_f32 as kernel
 from schedules.kernels.attention.attention_f32 import TILES, Params
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from tests.schedules.float_data import FULL, HALF, rounded
 from tests.schedules.kernels.refusals import refusals_of
 from tests.schedules.programs import (
@@ -206,7 +206,7 @@ def test_loops_of_exponentials_have_no_stack_access(target: dict[str, object]):
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(CASES["tails"].workload, NEON_CORE) == Match(
+    assert kernel.matches(CASES["tails"].workload, NEON_CORE) == KernelMatch(
         "float32 attention of 2 heads 7 x 31, depth 9 and 5"
     )
 

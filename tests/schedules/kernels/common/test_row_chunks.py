@@ -7,7 +7,7 @@ import tvm
 from tvm import target, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.kernels.common.row_chunks import Argument, in_chunks
+from schedules.kernels.common.row_chunks import RowArgument, in_chunks
 from schedules.tir.emit import i64, in_root_block, kernel_function, load, store
 
 CHUNK, WIDTH = 8, 4
@@ -27,7 +27,11 @@ def row_sums() -> tirx.PrimFunc:
 @pytest.mark.parametrize("parallel", [False, True])
 def test_every_row_is_computed(parallel: bool):
     rows = tirx.Var("n", "int64")
-    arguments = [Argument((rows, WIDTH), WIDTH), Argument((WIDTH,), 0), Argument((rows, WIDTH), WIDTH)]
+    arguments = [
+        RowArgument((rows, WIDTH), WIDTH),
+        RowArgument((WIDTH,), 0),
+        RowArgument((rows, WIDTH), WIDTH),
+    ]
     func = in_chunks(row_sums(), arguments, rows, CHUNK, parallel=parallel)
     built = tvm.tirx.build(tvm.IRModule({"row_sums": func}), target=target.Target("llvm"))
     w = np.arange(WIDTH, dtype=np.float32)

@@ -12,7 +12,7 @@ from arm_ext.board import Board
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.kernels.depthwise.depthwise_f32 import PATCHES, Params
 from schedules.select import Choice, select
@@ -150,7 +150,7 @@ def test_estimated_instructions_are_those_of_the_main_loop():
 
 def test_matches_says_what_it_saw_and_is_chosen():
     workload = CASES["5x5"]
-    assert depthwise_f32.matches(workload, CORE) == Match("float32 depthwise 5 x 5 of 7 channels")
+    assert depthwise_f32.matches(workload, CORE) == KernelMatch("float32 depthwise 5 x 5 of 7 channels")
     choice = select(workload, CORE)
     assert isinstance(choice, Choice)
     assert choice.kernel == "depthwise_f32"

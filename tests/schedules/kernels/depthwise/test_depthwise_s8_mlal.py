@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match, lacking
+from schedules.kernels.common.contract import KernelMatch, lacking
 from schedules.kernels.depthwise import depthwise_s8_mlal as kernel
 from schedules.kernels.depthwise.depthwise_s8_mlal import Params
 from tests.schedules.products import (
@@ -100,7 +100,7 @@ def test_int16_keeps_weights_and_columns_in_registers():
 
 def test_sums_that_int32_may_not_hold_are_declined():
     workload = SIXTEEN_BITS[0].workload
-    assert kernel.matches(workload, CORE) == Match("int16 by int8 depthwise 3 x 3 of 8 channels")
+    assert kernel.matches(workload, CORE) == KernelMatch("int16 by int8 depthwise 3 x 3 of 8 channels")
     answer = kernel.matches(dataclasses.replace(workload, magnitude=None), CORE)
     assert isinstance(answer, Diagnostic)
     assert answer.reason == "accumulators may exceed int32"
@@ -161,6 +161,6 @@ def test_what_it_does_not_take(case: Case, reason: str):
 
 def test_cores():
     workload = CASES[0].workload
-    assert isinstance(kernel.matches(workload, CORE), Match)
+    assert isinstance(kernel.matches(workload, CORE), KernelMatch)
     host = dataclasses.replace(CORE, name="x86-64", neon=False)
     assert kernel.matches(workload, host) == lacking("depthwise_s8_mlal", "neon", host)

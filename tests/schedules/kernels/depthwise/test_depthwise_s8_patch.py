@@ -9,7 +9,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.depthwise import depthwise_s8_patch as kernel
 from schedules.kernels.depthwise.depthwise_s8_patch import PATCHES, Params
 from schedules.select import Choice, select
@@ -116,7 +116,7 @@ def test_it_is_chosen_where_kernels_are_large_or_channels_few(core: Any):
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(CASES[0].workload, N2) == Match("int8 depthwise 5 x 5 of 9 channels")
+    assert kernel.matches(CASES[0].workload, N2) == KernelMatch("int8 depthwise 5 x 5 of 9 channels")
 
 
 @pytest.mark.parametrize(

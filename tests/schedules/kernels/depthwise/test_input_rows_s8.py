@@ -4,10 +4,10 @@ import itertools
 import numpy as np
 import pytest
 
-from schedules.kernels.depthwise.input_rows_s8 import GROUP, Window
+from schedules.kernels.depthwise.input_rows_s8 import GROUP, DepthwiseWindow
 
 WINDOWS = [
-    Window((1, height, width, 8), (kernel, columns), strides, pads)
+    DepthwiseWindow((1, height, width, 8), (kernel, columns), strides, pads)
     for (height, width), (kernel, columns), strides, pads in itertools.product(
         [(5, 4), (9, 31), (12, 7)],
         [(1, 1), (3, 3), (2, 3), (4, 2), (5, 5), (3, 1)],
@@ -19,7 +19,7 @@ WINDOWS = [
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda w: f"{w.data[1:3]} {w.kernel} {w.strides} {w.pads}")
-def test_products_of_a_band_are_the_convolution(window: Window):
+def test_products_of_a_band_are_the_convolution(window: DepthwiseWindow):
     """Each SDOT takes four input rows; their sums are those of the definition, row by row of the output."""
     _, height, width, _ = window.data
     rng = np.random.default_rng(8)
@@ -48,7 +48,7 @@ def test_products_of_a_band_are_the_convolution(window: Window):
 @pytest.mark.parametrize(
     "window", WINDOWS[::5], ids=lambda w: f"{w.data[1:3]} {w.kernel} {w.strides} {w.pads}"
 )
-def test_runs_cover_all_bands_and_know_the_border(window: Window):
+def test_runs_cover_all_bands_and_know_the_border(window: DepthwiseWindow):
     bands = [(first + i, kind) for first, count, kind in window.runs() for i in range(count)]
     assert [band for band, _ in bands] == list(range(-(-window.output[0] // window.band)))
     assert sum(rows for _, (rows, _) in bands) == window.output[0]
@@ -58,13 +58,13 @@ def test_runs_cover_all_bands_and_know_the_border(window: Window):
 
 
 def test_inner_columns_are_those_without_a_border():
-    window = Window((1, 9, 10, 8), (3, 3), (2, 2), (1, 1, 1, 1))
+    window = DepthwiseWindow((1, 9, 10, 8), (3, 3), (2, 2), (1, 1, 1, 1))
     first, last = window.inner_columns()
     inside = [x for x in range(window.output[1]) if 2 * x - 1 >= 0 and 2 * x + 1 < 10]
     assert list(range(first, last)) == inside
 
 
 def test_two_rows_of_3_x_3_share_one_group():
-    window = Window((1, 112, 112, 96), (3, 3), (1, 1), (1, 1, 1, 1))
+    window = DepthwiseWindow((1, 112, 112, 96), (3, 3), (1, 1), (1, 1, 1, 1))
     assert (window.band, window.groups.firsts) == (2, (0,))
     assert len(list(window.products())) == 6

@@ -3,7 +3,15 @@ import numpy as np
 import pytest
 
 from schedules.kernels.elementwise import binary_forms
-from schedules.kernels.elementwise.binary_forms import Binary, Exact, Linear, Op, Per, Scaled, form_of
+from schedules.kernels.elementwise.binary_forms import (
+    Exact,
+    Linear,
+    Op,
+    Per,
+    QuantizedBinary,
+    Scaled,
+    form_of,
+)
 from schedules.kernels.epilogues.requantize import Requantization
 from tests.schedules.kernels.epilogues.test_requantize_fused import narrowed
 
@@ -23,7 +31,7 @@ def values(per: Per) -> np.ndarray:
     return np.arange(info.min, info.max + 1)
 
 
-def of_linear(form: Linear, what: Binary) -> np.ndarray:
+def of_linear(form: Linear, what: QuantizedBinary) -> np.ndarray:
     """Words as the instructions compute them."""
     k, ma, mb = form.constants()
     with np.errstate(over="ignore"):
@@ -32,7 +40,7 @@ def of_linear(form: Linear, what: Binary) -> np.ndarray:
     return np.clip(word >> form.shift, what.low, what.high)
 
 
-def of_scaled(form: Scaled, what: Binary) -> np.ndarray:
+def of_scaled(form: Scaled, what: QuantizedBinary) -> np.ndarray:
     """One exact sum, in integers, rounded half to even once."""
     a, b = (values(p).astype(np.int64) - p.zero_point for p in (what.a, what.b))
     acc = (np.int64(form.base) + a[:, None] * b[None, :]).astype(np.int32)
@@ -48,7 +56,7 @@ def of_scaled(form: Scaled, what: Binary) -> np.ndarray:
 def test_form_equals_the_definition_for_every_pair(a: Per, b: Per, y: Per, op: Op, limits: tuple):
     info = np.iinfo(y.dtype)
     low, high = (int(info.min), int(info.max)) if limits[0] is None else (max(limits[0], info.min), limits[1])
-    what = Binary(op, a, b, y, low, high)
+    what = QuantizedBinary(op, a, b, y, low, high)
     form = form_of(what)
     assert isinstance(form, Scaled if op == "multiply" else Linear)
     actual = of_scaled(form, what) if isinstance(form, Scaled) else of_linear(form, what)
@@ -61,7 +69,7 @@ def test_cheap_forms_are_nearly_always_found():
     for _ in range(60):
         scales, points = rng.uniform(0.01, 0.06, 3), rng.integers(-20, 20, 3)
         a, b, y = (per(s, int(z)) for s, z in zip(scales, points, strict=True))
-        what = Binary("add", a, b, y, -128, 127)
+        what = QuantizedBinary("add", a, b, y, -128, 127)
         forms.append(form_of(what))
         if isinstance(forms[-1], Linear):
             np.testing.assert_array_equal(of_linear(forms[-1], what), what.definition())
@@ -70,7 +78,7 @@ def test_cheap_forms_are_nearly_always_found():
 
 @pytest.mark.parametrize("zero_point", [0, 3, -128])
 def test_products_with_ties_are_scaled(zero_point: int):
-    what = Binary("multiply", per(2.0**-4, 3), per(2.0**-3, -7), per(2.0**-1, zero_point), -128, 127)
+    what = QuantizedBinary("multiply", per(2.0**-4, 3), per(2.0**-3, -7), per(2.0**-1, zero_point), -128, 127)
     form = form_of(what)
     assert isinstance(form, Scaled)
     np.testing.assert_array_equal(of_scaled(form, what), what.definition())
@@ -81,26 +89,32 @@ def test_both_ends_of_the_interval_hold(shift: int, monkeypatch: pytest.MonkeyPa
     # With few bits the interval is a few units wide, so that its middle is near an end.
     monkeypatch.setattr(binary_forms, "SHIFTS", [shift])
     for scale in np.linspace(0.2, 0.5, 40):
-        what = Binary("add", per(scale * 0.0731, 0), per(scale * 0.0317, 0), per(scale, 3), -128, 127)
+        what = QuantizedBinary(
+            "add", per(scale * 0.0731, 0), per(scale * 0.0317, 0), per(scale, 3), -128, 127
+        )
         form = form_of.__wrapped__(what)
         if isinstance(form, Linear):
             np.testing.assert_array_equal(of_linear(form, what), what.definition())
 
 
 def test_ties_take_the_exact_form_with_a_reciprocal():
-    what = Binary("add", per(2.0**-4, 3), per(2.0**-5, -7), per(2.0**-4, 1), -128, 127)
+    what = QuantizedBinary("add", per(2.0**-4, 3), per(2.0**-5, -7), per(2.0**-4, 1), -128, 127)
     assert form_of(what) == Exact(16.0)
 
 
 def test_ratios_beyond_a_word_take_the_exact_form():
-    assert isinstance(form_of(Binary("add", per(1e9, 0), per(1.0, 0), per(1.0, 0), -128, 127)), Exact)
-    assert isinstance(form_of(Binary("multiply", per(1e3, 0), per(1e3, 0), per(1.0, 0), -128, 127)), Exact)
+    assert isinstance(
+        form_of(QuantizedBinary("add", per(1e9, 0), per(1.0, 0), per(1.0, 0), -128, 127)), Exact
+    )
+    assert isinstance(
+        form_of(QuantizedBinary("multiply", per(1e3, 0), per(1e3, 0), per(1.0, 0), -128, 127)), Exact
+    )
 
 
 def test_reciprocal_that_differs_somewhere_is_not_taken():
     # Every other sum is a tie, which the division finds and a product with fl(1 / s) misses.
     half = per(0.05, 0)
-    what = Binary("add", half, half, per(0.1, 0), -128, 127)
+    what = QuantizedBinary("add", half, half, per(0.1, 0), -128, 127)
     assert form_of(what) == Exact(None)
     real = values(half).astype(np.float32) * np.float32(half.scale)
     scaled = np.rint((real[:, None] + real[None, :]) * (np.float32(1) / np.float32(0.1)))
@@ -114,7 +128,7 @@ DECIMAL = (per(0.05, -3), per(0.03, 5), per(0.08, -1))
 def test_pairs_that_are_tried_first_decide_nothing(
     abc: tuple[Per, Per, Per], form: type, monkeypatch: pytest.MonkeyPatch
 ):
-    what, sizes, terms = Binary("add", *abc, -128, 127), [], binary_forms._terms
+    what, sizes, terms = QuantizedBinary("add", *abc, -128, 127), [], binary_forms._terms
     monkeypatch.setattr(binary_forms, "_terms", lambda *args: sizes.append(args[0].size) or terms(*args))
     found = form_of.__wrapped__(what)
     assert isinstance(found, form)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schedules.composites.workload import Operand, Workload
-from schedules.kernels.elementwise.binary_forms import Binary, Op, Per, Rescaled
+from schedules.kernels.elementwise.binary_forms import Op, Per, QuantizedBinary, Rescaled
 from schedules.kernels.elementwise.binary_workload import binary_of, is_rescaled, scale_of
 from schedules.numerics.qdq.values import every_value
 from schedules.numerics.tosa.binary import binary, binary_routine
@@ -56,7 +56,7 @@ def test_a_function_of_qdq_is_none_of_rescales():
     operands = tuple(Operand((3,), "int8", "input", i) for i in range(2))
     workload = Workload("arm.add_s8", operands, tuple(sorted(attributes.items())), (), (3,), "int8")
     assert not is_rescaled(workload)
-    assert binary_of(workload) == Binary("add", A, B, Y, -128, 127)
+    assert binary_of(workload) == QuantizedBinary("add", A, B, Y, -128, 127)
 
 
 def test_scales_are_read_by_name():

@@ -10,7 +10,7 @@ from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.elementwise import broadcast_s8
 from schedules.kernels.elementwise.binary_forms import Per
 from schedules.kernels.elementwise.broadcast_plan import affine_form
@@ -159,7 +159,7 @@ def test_rescaled_operands_on_a_board(op: str, tmp_path: Path, board: Board):
         Case(op, last[::-1], (None, U, Y), numerics="tosa"),
         Case(op, both, (TIES[0], None, TIES[2]), Params(parallel=True), steps=2.0**-5, numerics="tosa"),
     ]
-    assert all(isinstance(broadcast_s8.matches(case.workload, CORE), Match) for case in cases)
+    assert all(isinstance(broadcast_s8.matches(case.workload, CORE), KernelMatch) for case in cases)
     check(board, tmp_path, cases)
 
 
@@ -167,7 +167,7 @@ def test_rescaled_operands_on_a_board(op: str, tmp_path: Path, board: Board):
 @pytest.mark.parametrize("pers", [TIES, (A, B, Y), (A, None, Y)], ids=str)
 def test_rescaled_operands_have_an_affine_form_even_with_ties(op: str, pers: Pers):
     taken = Case(op, ((5, 9), (9,)), pers, numerics="tosa").workload
-    assert broadcast_s8.matches(taken, CORE) == Match(f"{op}, 5 times a run of 9, form affine")
+    assert broadcast_s8.matches(taken, CORE) == KernelMatch(f"{op}, 5 times a run of 9, form affine")
 
 
 @pytest.mark.parametrize("pers", [(A, B, Y), WIDE, TIES], ids=str)
@@ -205,8 +205,8 @@ def test_instructions_of_a_broadcast_product():
 
 def test_matches_says_what_it_saw():
     taken = workload("multiply", ((1, 7, 7, 24), (1, 1, 1, 24)), WIDE)
-    assert broadcast_s8.matches(taken, CORE) == Match("multiply, 49 times a run of 24, form affine")
-    assert broadcast_s8.matches(workload("add", ((5, 9), (9,)), TIES), CORE) == Match(
+    assert broadcast_s8.matches(taken, CORE) == KernelMatch("multiply, 49 times a run of 24, form affine")
+    assert broadcast_s8.matches(workload("add", ((5, 9), (9,)), TIES), CORE) == KernelMatch(
         "add, 5 times a run of 9, form exact"
     )
 

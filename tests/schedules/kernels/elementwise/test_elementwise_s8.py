@@ -11,7 +11,7 @@ from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.elementwise import binary_tile, elementwise_s8
 from schedules.kernels.elementwise.binary_forms import Linear, Product, Steps, form_of
 from schedules.kernels.elementwise.binary_workload import BINARY, binary_of
@@ -105,7 +105,7 @@ def test_every_pair_of_rescaled_values_on_a_board(tmp_path: Path, board: Board):
     for op, pers, low in RESCALED:
         case, inputs = rescaled(op, pers, (256, 257), low), every_pair(pers)
         expected = tosa.binary.binary(op, tuple(inputs), pers[:2], pers[2])
-        assert isinstance(elementwise_s8.matches(case, CORE), Match)
+        assert isinstance(elementwise_s8.matches(case, CORE), KernelMatch)
         calls.append(call(case, Params(2), inputs))
         results.append(expected if low is None else np.maximum(expected, low))
     check(board, tmp_path, calls, results)
@@ -213,8 +213,8 @@ def test_only_large_calls_are_parallel():
 
 def test_matches_says_what_it_saw():
     answer = elementwise_s8.matches(workload("add", (A, B, Y), (2, 9)), CORE)
-    assert answer == Match("add of 18 bytes, form linear")
-    assert elementwise_s8.matches(table((3,), "int8", "uint8"), CORE) == Match(
+    assert answer == KernelMatch("add of 18 bytes, form linear")
+    assert elementwise_s8.matches(table((3,), "int8", "uint8"), CORE) == KernelMatch(
         "look-up of 3 bytes in a table of 256"
     )
 

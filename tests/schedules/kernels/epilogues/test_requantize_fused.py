@@ -9,7 +9,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from arm_ext.board import Board
 from schedules.kernels.epilogues import requantize_fused
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, MAGIC_LIMIT, Requantization, requantize16
-from schedules.kernels.epilogues.requantize_fused import Fused, fused_constants
+from schedules.kernels.epilogues.requantize_fused import FusedRequantization, fused_constants
 from schedules.numerics.qdq.requantize import requantize
 from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so
@@ -36,7 +36,7 @@ def everything(bound: int, m: np.float32) -> Array:
     return np.arange(1 - bound, bound, dtype=np.int64)
 
 
-def from_first_principles(fused: Fused, channel: int, acc: Array, to: Requantization) -> Array:
+def from_first_principles(fused: FusedRequantization, channel: int, acc: Array, to: Requantization) -> Array:
     """What the fused form gives, in integers: the exact sum in units of 2**-e, rounded half to even once."""
     numerator, denominator = float(fused.m[channel]).as_integer_ratio()
     base = int(fused.base[channel]) - BASE_BITS + LEAST_BASE

@@ -11,7 +11,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.elementwise.binary_forms import Exact, Linear, Per, Steps
 from schedules.kernels.epilogues.residual_s8 import separate
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
@@ -85,7 +85,7 @@ def test_every_value_is_that_of_two_kernels(
     own = cases()
     forms = {type(found.form) for case in own if (found := product(case.workload).residual)}
     assert forms == {Linear, Exact, Steps}
-    assert all(isinstance(kernel.matches(case.workload, NEON_CORES[core]), Match) for case in own)
+    assert all(isinstance(kernel.matches(case.workload, NEON_CORES[core]), KernelMatch) for case in own)
     check(
         kernel,
         [

@@ -11,7 +11,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 from schedules.select import Choice, select
 from tests.schedules.dynamic_cases import STEPS, Case, Window
@@ -59,7 +59,7 @@ def test_is_chosen():
 
 
 def test_matches_says_what_it_saw():
-    assert gemm_s8_sdot.matches(CASES[0].workload, CORE) == Match("int8 product 1 x 1 x 1")
+    assert gemm_s8_sdot.matches(CASES[0].workload, CORE) == KernelMatch("int8 product 1 x 1 x 1")
     x, zero, w = CASES[1].workload.operands
     answer = gemm_s8_sdot.matches(
         replace(CASES[1].workload, operands=(x, replace(zero, shape=(3, 1)), w)), CORE

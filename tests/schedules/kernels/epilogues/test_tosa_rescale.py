@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from schedules.kernels.common.contract import Kernel, Match
+from schedules.kernels.common.contract import Kernel, KernelMatch
 from schedules.kernels.depthwise import depthwise_s8, depthwise_s8_mlal, depthwise_s8_patch
 from schedules.kernels.epilogues import tosa_rescale
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, Requantization
@@ -110,7 +110,9 @@ def test_products_are_the_definitions(
     cases = DEPTHWISE if "depthwise" in kernel.NAME else PRODUCTS
     # Products differ in how they multiply, not in how they rescale: each has a half of the cases.
     cases = cases if "depthwise" in kernel.NAME else cases[kernel is gemm_s8_sdot :: 2]
-    taken = [case for case in cases if isinstance(kernel.matches(case.workload, NEON_CORES[core]), Match)]
+    taken = [
+        case for case in cases if isinstance(kernel.matches(case.workload, NEON_CORES[core]), KernelMatch)
+    ]
     assert len(taken) >= 3
     shifts = [int(dict(case.workload.epilogue[-1].parameters)["shift"]) for case in taken]
     assert min(shifts) < 32 < max(shifts)

@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match, lacking
+from schedules.kernels.common.contract import KernelMatch, lacking
 from schedules.kernels.gemm import gemm_bf16 as kernel
 from schedules.kernels.gemm.gemm_bf16 import TILES, Params
 from tests.schedules.float_cases import conv2d
@@ -91,7 +91,7 @@ def test_estimate_is_at_most_what_the_pipes_allow():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(LINEAR[1], CORE) == Match("bfloat16 product 7 x 9 x 31")
+    assert kernel.matches(LINEAR[1], CORE) == KernelMatch("bfloat16 product 7 x 9 x 31")
 
 
 def _rejected(workload, core=CORE) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match, lacking
+from schedules.kernels.common.contract import KernelMatch, lacking
 from schedules.kernels.gemm import gemm_f16 as kernel
 from schedules.kernels.gemm.gemm_f16 import TILES, Params
 from tests.schedules.float_cases import conv2d
@@ -130,8 +130,8 @@ def test_estimate_is_at_most_what_the_pipes_allow(core):
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(LINEAR[1], CORE) == Match("float16 product 7 x 9 x 31")
-    assert kernel.matches(WEIGHT_ONLY[0], CORE) == Match("float16 product of int8 weights 1 x 7 x 9")
+    assert kernel.matches(LINEAR[1], CORE) == KernelMatch("float16 product 7 x 9 x 31")
+    assert kernel.matches(WEIGHT_ONLY[0], CORE) == KernelMatch("float16 product of int8 weights 1 x 7 x 9")
 
 
 def _rejected(workload, core=CORE) -> tuple[str, str]:

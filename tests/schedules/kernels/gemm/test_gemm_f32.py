@@ -10,7 +10,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, declined
+from schedules.kernels.common.contract import KernelMatch, declined
 from schedules.kernels.gemm import gemm_f32, panel_selection
 from schedules.kernels.gemm.gemm_f32 import TILES, Params
 from schedules.kernels.tiles import fmla_tile
@@ -223,9 +223,9 @@ def test_nan_stays_nan_through_relu_and_clip():
 
 
 def test_matches_says_what_it_saw():
-    assert gemm_f32.matches(linear(2, 5, 4), NEON_CORE) == Match("float32 product 2 x 4 x 5")
+    assert gemm_f32.matches(linear(2, 5, 4), NEON_CORE) == KernelMatch("float32 product 2 x 4 x 5")
     grouped = conv2d((1, 7, 7, 8), 6, (3, 3), groups=2)
-    assert gemm_f32.matches(grouped, NEON_CORE) == Match("float32 product 2 x 25 x 36 x 3")
+    assert gemm_f32.matches(grouped, NEON_CORE) == KernelMatch("float32 product 2 x 25 x 36 x 3")
 
 
 def test_near_miss_names_limit_and_actual():

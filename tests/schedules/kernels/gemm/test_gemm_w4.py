@@ -7,7 +7,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm import gemm_w4 as kernel
 from schedules.kernels.gemm.gemm_w8 import Params
@@ -74,7 +74,7 @@ def test_weights_stay_4_bits_and_are_widened_once_a_panel():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(grouped(7, 31, 9, 4), CORE) == Match(
+    assert kernel.matches(grouped(7, 31, 9, 4), CORE) == KernelMatch(
         "float32 product of weights of 4 bits 7 x 9 x 31"
     )
     answer = kernel.matches(linear(7, 31, 9), CORE)

@@ -7,7 +7,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm import gemm_w8 as kernel
 from schedules.kernels.gemm.gemm_w8 import Params
@@ -72,7 +72,7 @@ def test_weights_stay_int8_and_are_widened_once_a_panel():
 
 def test_matches_says_what_it_saw():
     workload = weight_only(linear(7, 31, 9), "float32")
-    assert kernel.matches(workload, CORE) == Match("float32 product of int8 weights 7 x 9 x 31")
+    assert kernel.matches(workload, CORE) == KernelMatch("float32 product of int8 weights 7 x 9 x 31")
     for other, limit in (
         (linear(7, 31, 9), "arm.linear_w8"),
         (weight_only(linear(2, 5, 4), "float16"), "float32, int8"),

@@ -13,7 +13,7 @@ import arm_ext
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES, Core
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm import matmul_f32 as kernel
 from schedules.kernels.gemm.matmul_f32 import TILES, Params
@@ -173,7 +173,7 @@ def test_the_estimate_is_above_the_multiplications_and_the_default_the_least():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(Case((2, 3), (5, 7, 9)).workload, CORE) == Match(
+    assert kernel.matches(Case((2, 3), (5, 7, 9)).workload, CORE) == KernelMatch(
         "6 float32 products 5 x 7 x 9 of run time"
     )
 

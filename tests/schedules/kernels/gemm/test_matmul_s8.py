@@ -10,7 +10,7 @@ from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match, lacking
+from schedules.kernels.common.contract import KernelMatch, lacking
 from schedules.kernels.epilogues.accumulator_bounds import magnitude_of_run_time
 from schedules.kernels.gemm import matmul_s8 as kernel
 from schedules.kernels.gemm.matmul_s8 import TILES, Params
@@ -184,7 +184,9 @@ def test_a_product_is_estimated_above_its_multiplications():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(case((2, 3), (5, 7, 9)).workload, CORE) == Match("6 products 5 x 7 x 9 of run time")
+    assert kernel.matches(case((2, 3), (5, 7, 9)).workload, CORE) == KernelMatch(
+        "6 products 5 x 7 x 9 of run time"
+    )
 
 
 def test_near_misses_name_limit_and_actual():

@@ -4,10 +4,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from schedules.composites.workload import Operand, Pad, Step, Workload
+from schedules.composites.workload import Operand, OperandPadding, Step, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.gemm.implicit_rows import ImplicitRows
-from schedules.kernels.gemm.product import Product, weights_by_column
+from schedules.kernels.gemm.product import GemmProduct, weights_by_column
 from schedules.kernels.gemm.product_float import product_of
 from tests.schedules.float_cases import conv2d
 from tests.schedules.programs import linear
@@ -15,14 +15,14 @@ from tests.schedules.programs import linear
 
 def test_linear_layer():
     product = product_of(linear(3, 5, 4, lead=(2,)), "k")
-    assert product == Product(ImplicitRows((1, 1, 6), (0, 0, 4), ((0, 4),)), 5, 1, 0, None)
+    assert product == GemmProduct(ImplicitRows((1, 1, 6), (0, 0, 4), ((0, 4),)), 5, 1, 0, None)
 
 
 def test_convolution_lies_in_its_padded_data():
     product = product_of(conv2d((2, 5, 6, 8), 6, (3, 1), groups=2, padding=(1, 0, 0, 2)), "k")
-    assert isinstance(product, Product)
+    assert isinstance(product, GemmProduct)
     assert (product.columns, product.groups, product.group_step) == (3, 2, 4)
-    assert product.pad == Pad(((0, 0), (1, 0), (0, 2), (0, 0)), 0)
+    assert product.pad == OperandPadding(((0, 0), (1, 0), (0, 2), (0, 0)), 0)
     assert product.rows.shape == (2, 4, 8)
     assert product.rows.strides == (6 * 8 * 8, 8 * 8, 8)
     assert product.rows.segments == ((0, 4), (64, 4), (128, 4))
@@ -31,7 +31,7 @@ def test_convolution_lies_in_its_padded_data():
 def test_weights_have_the_order_of_the_segments():
     workload = conv2d((1, 3, 3, 4), 4, (2, 1), groups=2)
     product = product_of(workload, "k")
-    assert isinstance(product, Product)
+    assert isinstance(product, GemmProduct)
     w = np.arange(16, dtype=np.float32).reshape(4, 2, 1, 2)
     columns = weights_by_column(workload, [w], product)
     np.testing.assert_array_equal(columns[1], [[8, 9, 10, 11], [12, 13, 14, 15]])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedules.composites.workload import Magnitude, Operand, Pad, Step, Workload
+from schedules.composites.workload import Magnitude, Operand, OperandPadding, Step, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.epilogues.requantize import MAGIC_BITS
 from schedules.kernels.gemm.product_s8 import (
@@ -126,4 +126,4 @@ def test_near_misses_name_what_they_have(name: str):
 def test_padding_of_the_convolution_itself_is_zero():
     workload = dataclasses.replace(CONV.workload, pad=None)
     workload = dataclasses.replace(workload, attributes=(*workload.attributes, ("padding", "[1, 2, 3, 4]")))
-    assert _product(workload).pad == Pad.spatial((1, 2, 3, 4), 0)
+    assert _product(workload).pad == OperandPadding.spatial((1, 2, 3, 4), 0)

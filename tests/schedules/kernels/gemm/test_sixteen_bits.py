@@ -11,7 +11,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES, Core
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Kernel, Match
+from schedules.kernels.common.contract import Kernel, KernelMatch
 from schedules.kernels.depthwise import depthwise_s8
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 from tests.schedules.products import I8MM, SIXTEEN_BITS, SIXTEEN_BITS_SHIFTED, Case, check, conv, linear
@@ -67,7 +67,7 @@ def largest() -> Case:
 def test_sums_that_int32_may_not_hold_are_declined():
     workload = linear((3,), 520, 9, quant=SIXTEEN_BITS_SHIFTED).workload
     core = CORES["cortex-a76"]
-    assert gemm_s8_sdot.matches(workload, core) == Match("int16 by int8 product 3 x 520 x 9")
+    assert gemm_s8_sdot.matches(workload, core) == KernelMatch("int16 by int8 product 3 x 520 x 9")
     assert workload.magnitude is not None
     wider = replace(workload, magnitude=replace(workload.magnitude, accumulator=32))
     answer = gemm_s8_sdot.matches(wider, core)

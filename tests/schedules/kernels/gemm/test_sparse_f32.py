@@ -13,7 +13,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import CORES, Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import LANES
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.gemm import sparse_f32
 from schedules.kernels.gemm.sparse_f32 import VECTORS, Params
 from schedules.select import Choice, select
@@ -25,7 +25,7 @@ N2, A55 = CORES["neoverse-n2"], CORES["cortex-a55"]
 
 def check(workload: Workload, share: float = 0.8, params: Params | None = None) -> None:
     case = Case(workload, share)
-    assert isinstance(sparse_f32.matches(case.workload, N2), Match)
+    assert isinstance(sparse_f32.matches(case.workload, N2), KernelMatch)
     case.check(case.on_host(sparse_f32, params or Params()))
 
 

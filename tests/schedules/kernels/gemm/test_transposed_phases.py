@@ -11,7 +11,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.transposed_convolution import Geometry
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.gemm import (
     gemm_f16,
     gemm_f32,
@@ -99,7 +99,7 @@ def test_columns_that_meet_the_same_inputs_are_one_product():
     assert [len(part.kernels) for part in transposed_phases.parts(GEOMETRIES["2 by 2"])] == [2, 2]
     assert [len(part.kernels) for part in transposed_phases.parts(GEOMETRIES["4 by 4"])] == [1, 1, 1, 1]
     workload = float_case(GEOMETRIES["2 by 2"])[0]
-    assert gemm_f32.matches(workload, NEON_CORE) == Match("float32 product 35 x 24 x 24, 35 x 24 x 24")
+    assert gemm_f32.matches(workload, NEON_CORE) == KernelMatch("float32 product 35 x 24 x 24, 35 x 24 x 24")
 
 
 def test_nothing_is_multiplied_that_is_not_needed():

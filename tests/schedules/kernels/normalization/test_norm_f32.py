@@ -13,7 +13,7 @@ from arm_ext.board import Board
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, lacking
+from schedules.kernels.common.contract import KernelMatch, lacking
 from schedules.kernels.normalization import norm_f32 as kernel
 from schedules.kernels.normalization.norm_f32 import Params
 from schedules.lowering.parse import parse
@@ -128,9 +128,9 @@ def test_only_long_calls_are_spread_over_threads():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(CASES[7].workload, CORE) == Match("float32 layer norm of 4 rows of 51")
-    assert kernel.matches(CASES[4].workload, CORE) == Match("float32 RMS norm of 40 rows of 9")
-    assert kernel.matches(CASES[16].workload, CORE) == Match("float16 RMS norm of 3 rows of 768")
+    assert kernel.matches(CASES[7].workload, CORE) == KernelMatch("float32 layer norm of 4 rows of 51")
+    assert kernel.matches(CASES[4].workload, CORE) == KernelMatch("float32 RMS norm of 40 rows of 9")
+    assert kernel.matches(CASES[16].workload, CORE) == KernelMatch("float16 RMS norm of 3 rows of 768")
 
 
 def test_conversions_are_part_of_the_estimate():

@@ -9,7 +9,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, lacking
+from schedules.kernels.common.contract import KernelMatch, lacking
 from schedules.kernels.normalization import norm_s8 as kernel
 from schedules.kernels.normalization.norm_s8 import Params
 from schedules.numerics.qdq.norm import Norm, factors, norm
@@ -95,8 +95,8 @@ def test_sums_follow_the_core():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(CASES[6].workload, CORE) == Match("layer norm of 4 rows of 51")
-    assert kernel.matches(CASES[3].workload, CORE) == Match("RMS norm of 40 rows of 9")
+    assert kernel.matches(CASES[6].workload, CORE) == KernelMatch("layer norm of 4 rows of 51")
+    assert kernel.matches(CASES[3].workload, CORE) == KernelMatch("RMS norm of 40 rows of 9")
 
 
 def test_near_misses_name_limit_and_actual():

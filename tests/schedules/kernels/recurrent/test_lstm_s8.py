@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.recurrent import lstm_s8 as kernel
 from schedules.numerics.recurrent_integer import Scale
 from tests.schedules.numerics.test_recurrent_integer import CASES, LSTM, Case
@@ -68,4 +68,4 @@ def test_sums_that_may_overflow_are_declined():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(TAKEN[3].workload, CORE) == Match("integer LSTM of 4 steps, 1 x 31")
+    assert kernel.matches(TAKEN[3].workload, CORE) == KernelMatch("integer LSTM of 4 steps, 1 x 31")

@@ -8,7 +8,7 @@ from arm_ext.board import Board
 from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.recurrent import recurrent_f32 as kernel
 from schedules.kernels.recurrent.recurrent_f32 import Params
 from schedules.numerics.recurrent import Activation, Cell, sequence
@@ -127,7 +127,7 @@ def test_the_code_does_not_grow_with_the_steps():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(CASES[2].workload, CORE) == Match("float32 LSTM of 33 steps, 1 x 31")
+    assert kernel.matches(CASES[2].workload, CORE) == KernelMatch("float32 LSTM of 33 steps, 1 x 31")
 
 
 def test_only_several_tiles_are_spread_over_threads():

@@ -10,7 +10,7 @@ from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.recurrent import recurrent_s8 as kernel
 from schedules.kernels.recurrent.recurrent_s8 import Params
 from schedules.numerics.recurrent import Cell
@@ -154,4 +154,4 @@ def test_a_gru_that_quantises_twice_is_declined():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(CASES[2].workload, CORE) == Match("int8 LSTM of 9 steps, 1 x 31")
+    assert kernel.matches(CASES[2].workload, CORE) == KernelMatch("int8 LSTM of 9 steps, 1 x 31")

@@ -7,7 +7,7 @@ import numpy as np
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.softmax import softmax_s8 as kernel
 from schedules.kernels.softmax.softmax_s8 import Params
 from schedules.numerics.tosa.softmax import exponentials, reciprocals, softmax, softmax_routine
@@ -70,7 +70,7 @@ def test_inner_loops_leave_the_stack_alone():
 
 def test_matches_says_what_it_saw_or_lacks():
     good = CASES[1].workload
-    assert kernel.matches(good, NEON_CORE) == Match("softmax of 3 rows of 7")
+    assert kernel.matches(good, NEON_CORE) == KernelMatch("softmax of 3 rows of 7")
     small = tuple((name, "16" if name == "y_shift" else value) for name, value in good.attributes)
     answer = kernel.matches(
         Workload(good.composite, good.operands, small, (), good.output_shape, "int8"), NEON_CORE

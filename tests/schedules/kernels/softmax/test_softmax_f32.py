@@ -12,7 +12,7 @@ from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite
 from schedules.cores import CORES
 from schedules.intrinsics.exp_f32 import ERROR
-from schedules.kernels.common.contract import Match, lacking
+from schedules.kernels.common.contract import KernelMatch, lacking
 from schedules.kernels.softmax import softmax_f32 as kernel
 from schedules.kernels.softmax.softmax_f32 import Params
 from schedules.lowering.parse import parse
@@ -98,9 +98,11 @@ def test_only_long_calls_are_spread_over_threads():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(CASES[3].workload, CORE) == Match("float32 softmax of 10 rows of 8")
-    assert kernel.matches(CASES[9].workload, CORE) == Match("float16 softmax of 3 rows of 1")
-    assert kernel.matches(CASES[15].workload, CORE) == Match("float16 to float32 softmax of 3 rows of 197")
+    assert kernel.matches(CASES[3].workload, CORE) == KernelMatch("float32 softmax of 10 rows of 8")
+    assert kernel.matches(CASES[9].workload, CORE) == KernelMatch("float16 softmax of 3 rows of 1")
+    assert kernel.matches(CASES[15].workload, CORE) == KernelMatch(
+        "float16 to float32 softmax of 3 rows of 197"
+    )
 
 
 def test_conversions_are_part_of_the_estimate():

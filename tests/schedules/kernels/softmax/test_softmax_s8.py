@@ -8,7 +8,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
-from schedules.kernels.common.contract import Match, lacking
+from schedules.kernels.common.contract import KernelMatch, lacking
 from schedules.kernels.softmax import quotient_s8
 from schedules.kernels.softmax import softmax_s8 as kernel
 from schedules.kernels.softmax.softmax_s8 import Params
@@ -111,7 +111,7 @@ def test_only_long_calls_are_spread_over_threads():
 
 def test_matches_says_what_it_saw():
     answer = kernel.matches(CASES[7].workload, NEON_CORE)
-    assert answer == Match("softmax of 6 rows of 16")
+    assert answer == KernelMatch("softmax of 6 rows of 16")
 
 
 def test_near_misses_name_limit_and_actual():

@@ -9,7 +9,7 @@ from arm_ext.board import Board
 from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.trees import tree_ensemble as kernel
 from schedules.kernels.trees.tree_ensemble import Params
 from schedules.numerics.tree_ensemble import IDENTITY, Forest, Trees, tree_ensemble, tree_ensemble_routine
@@ -147,7 +147,7 @@ def test_the_code_does_not_grow_with_the_trees():
 
 
 def test_matches_says_what_it_saw():
-    assert kernel.matches(CASES[4].workload, CORE) == Match("13 trees of depth 5, 31 x 5")
+    assert kernel.matches(CASES[4].workload, CORE) == KernelMatch("13 trees of depth 5, 31 x 5")
 
 
 def test_as_many_trees_as_fill_the_time_of_a_step_walk_side_by_side():

@@ -9,7 +9,7 @@ from arm_ext.board import Board
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import Match
+from schedules.kernels.common.contract import KernelMatch
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.winograd import winograd_f32, winograd_tiling
 from schedules.kernels.winograd.transforms import TAPS, Transform
@@ -173,7 +173,9 @@ def test_a_task_has_room_for_its_data_and_one_more_product():
 
 
 def test_matches_says_what_it_saw():
-    assert winograd_f32.matches(same((1, 8, 8, 4), 8), CORE) == Match("float32 3 x 3 of 4 to 8 channels")
+    assert winograd_f32.matches(same((1, 8, 8, 4), 8), CORE) == KernelMatch(
+        "float32 3 x 3 of 4 to 8 channels"
+    )
 
 
 @pytest.mark.parametrize(

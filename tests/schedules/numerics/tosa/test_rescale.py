@@ -8,7 +8,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.numerics.tosa.rescale import (
     WIDE_MULTIPLIER_BITS,
-    Scale,
+    RescaleFactor,
     fits,
     rescale,
     rescale_tir,
@@ -113,7 +113,7 @@ def accumulators(scale: float) -> np.ndarray:
     return np.clip(np.concatenate([ties - 1, ties, ties + 1, spread]), -bound, bound - 1)
 
 
-def by_integers(value: int, scale: Scale, zero_point: int, dtype: str) -> int:
+def by_integers(value: int, scale: RescaleFactor, zero_point: int, dtype: str) -> int:
     """TOSA 1.0, apply_scale_32 and RESCALE, in Python's integers."""
     info = np.iinfo(dtype)
     rounded = value * scale.multiplier + (1 << (scale.shift - 1)) >> scale.shift
@@ -173,7 +173,7 @@ def test_scales_share_the_shift_of_the_greatest():
 
 
 def test_tiny_scale_keeps_the_largest_shift():
-    assert scale_of(2.0**-34) == Scale(1 << 28, 62)
+    assert scale_of(2.0**-34) == RescaleFactor(1 << 28, 62)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
@@ -186,9 +186,9 @@ def test_scale_beyond_the_range():
     with pytest.raises(ValueError, match=r"not below 2\*\*29"):
         scale_of(2.0**29)
     with pytest.raises(ValueError, match="shift 1 is not from 2 to 62"):
-        Scale(1, 1)
+        RescaleFactor(1, 1)
     with pytest.raises(ValueError, match="multiplier"):
-        Scale(1 << 31, 40)
+        RescaleFactor(1 << 31, 40)
 
 
 def test_which_values_the_shift_allows():

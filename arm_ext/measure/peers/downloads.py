@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm64 Python of this Debian release, unpacked into the cache folder.
+"""What a peer needs to run on the emulator, unpacked into the cache folder: an arm64 Python and the peer's wheels.
 
-apt fetches it into a private state folder, so that dpkg's architectures and package lists stay as they are.
+The Python is that of this Debian release. apt fetches it into a private state folder, so that dpkg's architectures and
+package lists stay as they are.
 """
 
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from arm_ext.common.errors import EnvError
+from arm_ext.measure.peers.catalog import Peer
 from arm_ext.native.build import cached
 
 # The peers' wheels link to libstdc++; all dependencies follow.
 PACKAGES = ("python3", "libstdc++6")
 _ARCHIVE_WITH_ARM64 = "debian"
+# The platforms that the wheels of PEERS and of numpy are tagged with.
+_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64")
 
 
 def debian_root() -> Path:
@@ -45,6 +50,46 @@ def debian_root() -> Path:
 def python_version(root: Path) -> str:
     """Return the version of the Python in a file tree, such as "3.11"."""
     return (root / "usr/bin/python3").readlink().name.removeprefix("python")
+
+
+def wheels(peer: Peer, python: str) -> Path:
+    """Return a folder for PYTHONPATH with a peer's own aarch64 wheel and numpy.
+
+    Args:
+        peer: The runtime whose wheel is wanted.
+        python: Version of the interpreter, such as "3.11".
+
+    Raises:
+        EnvError: The wheels cannot be downloaded.
+    """
+
+    def fill(folder: Path) -> None:
+        tags = [f"--platform={platform}" for platform in _PLATFORMS]
+        # Without dependencies: what an inference imports is pinned, and nothing else comes along.
+        options = ["--quiet", "--no-deps", "--only-binary=:all:", f"--python-version={python}", *tags]
+        # -P: nothing of the working folder is imported.
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "pip",
+            "install",
+            *options,
+            "--target",
+            str(folder),
+            *peer.pins,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+            raise EnvError(
+                f"the aarch64 wheels of {peer.name} ({', '.join(peer.pins)}, Python {python}) cannot be downloaded: "
+                f"{reason}\n"
+                "This needs the network once, or a folder with the wheels in PIP_FIND_LINKS; the result is kept in "
+                "the cache folder."
+            )
+
+    return cached(f"{peer.name}-aarch64", [*peer.pins, python, *_PLATFORMS], fill)
 
 
 def _download(apt: Path) -> list[Path]:

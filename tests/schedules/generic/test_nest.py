@@ -5,7 +5,7 @@ from tvm import sym, tirx
 from tvm.relax import op
 
 from schedules import generic
-from schedules.generic.decreasing_indices import truncated
+from schedules.generic.nest import _truncated
 from schedules.generic.stages import Axis
 from tests.schedules.generic.operators import lowered, run
 from tests.schedules.programs import host
@@ -34,7 +34,7 @@ def test_a_choice_keeps_its_quotients():
     """Of a mirrored border; it has no bounds that tell how many divisors make it positive."""
     i = tirx.Var("i", "int64")
     mirrored = tirx.if_then_else(i < 4, i, 7 - i) % 3
-    assert truncated(mirrored, [Axis(i, 8)], sym.Analyzer()).same_as(mirrored)
+    assert _truncated(mirrored, [Axis(i, 8)], sym.Analyzer()).same_as(mirrored)
 
 
 def _holds(function, x, expected):
