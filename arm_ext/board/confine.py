@@ -99,7 +99,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "time": (201, None),
     "times": (100, 153),
     "getrusage": (98, 165),
-    # what the process and the system are
+    # facts about the process and the system
     "getpid": (39, 172),
     "getppid": (110, 173),
     "getuid": (102, 174),
@@ -194,8 +194,9 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
 }
 # Calls that give a way out of the board, and that models do not need: the supervisor lets only the server do them.
 _OF_THE_SERVER = ("clone", "fork", "vfork", "execve", "socket", "bind", "listen", "connect")
-# What this program itself calls before, and memfd_create, which the filter reports as missing: QEMU then writes what it
-# shows as /proc/self/maps to a file in the board's folder, and not to memory that no limit counts.
+# Calls by which this program confines itself, and memfd_create. The filter reports memfd_create as missing, so that
+# QEMU writes the text that it shows as /proc/self/maps to a file in the board's folder, not to memory that no limit
+# counts.
 _OTHER_CALLS = {
     "memfd_create": (319, 279),
     "capset": (126, 91),
@@ -207,7 +208,7 @@ _OTHER_CALLS = {
 _MEMFD_CREATE, _CAPSET, _SECCOMP, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = (
     numbers[0 if _X86 else 1] for numbers in _OTHER_CALLS.values()
 )
-# From here on numbers are equal on all machines, and C libraries do without those calls where they are missing.
+# System calls from this number on have the same number on all machines, and C libraries do without those missing.
 _OPTIONAL = 424
 
 _CLONE_THREAD, _MSG_FASTOPEN, _SIGN = 0x10000, 0x20000000, 0x80000000
@@ -250,7 +251,8 @@ _FILE_BYTES = 16 << 30
 _OPEN_FILES = 4096
 # Address space that the emulator and the runtime reserve and do not use.
 _RESERVED_BYTES = 8 << 30
-# What others of this user may start meanwhile; the kernel counts them together, and not at all for root.
+# Processes that the same user's other programs may start meanwhile; the kernel counts all processes of a user together,
+# and does not count root's.
 _SPARE_PROCESSES = 4096
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -365,12 +367,12 @@ def _main(port: int, paths: Sequence[str], command: list[str]) -> int:
             )
         os._exit(1)
     theirs.close()
-    _, ancillary, *_ = ours.recvmsg(1, socket.CMSG_SPACE(4))  # nothing where it ended before
+    _, ancillary, *_ = ours.recvmsg(1, socket.CMSG_SPACE(4))  # no data if the child ended before it sent any
     for _level, _kind, data in ancillary:
         _answer(array.array("i", data)[0], child)
     _, status = os.waitpid(child, 0)
     for path in paths:
-        # Its own folder, which it has emptied and has no right to remove.
+        # The board's folder: the child has emptied it, but has no right to remove it.
         with contextlib.suppress(OSError):
             if path[0] == "w":
                 Path(path[1:]).rmdir()
@@ -378,7 +380,7 @@ def _main(port: int, paths: Sequence[str], command: list[str]) -> int:
 
 
 def _answer(listener: int, server: int) -> None:
-    """Let the server do what a filter asks about, and nobody else, until none of its processes is left."""
+    """Allow the system calls that the filter reports if the server makes them, until none of its processes is left."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     while True:

@@ -258,7 +258,7 @@ class LoadedModel:
 
     def _upload(self, inputs: Sequence[npt.NDArray[Any]]) -> list[tvm.runtime.Tensor]:
         device = self.session.device()
-        # Not ascontiguousarray, which makes a vector of a scalar.
+        # np.ascontiguousarray would turn a scalar into a vector.
         return [tvm.runtime.tensor(np.asarray(value, order="C"), device) for value in inputs]
 
 
