@@ -300,7 +300,7 @@ class _Uses:
         self._loops: list[tuple[int, int]] = []
         self._read(steps)
         for (memory, _), times in self._times.items():
-            for first, last in self._loops:  # inner ones before those that they are in
+            for first, last in self._loops:  # inner loops come before the loops around them
                 is_inner = memory == "buffer" and all(first <= time <= last for time in times)
                 if not is_inner and any(first <= time <= last for time in times):
                     times += [first, last]
@@ -342,7 +342,7 @@ class _Uses:
 
 
 def places_of(step: KernelCall | Copy) -> tuple[TensorPlace, ...]:
-    """Return the places that a call or copy reads and writes."""
+    """Return the locations of the tensors that a call or copy reads and writes."""
     return step.arguments if isinstance(step, KernelCall) else (step.source, step.target)
 
 
