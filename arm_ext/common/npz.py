@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from arm_ext.common.errors import UsageError
 
-# What numbers of sensors and networks compress to is far above a hundredth. A small archive may be all zeros.
+# Data of sensors and networks compresses to far more than a hundredth of its size. A small archive may be all zeros.
 _GROWTH, _SMALL_BYTES = 100, 1 << 28
 _FORMAT: Any = np.lib.format  # which has no types
 _MAGIC = b"\x93NUMPY"

@@ -156,7 +156,7 @@ def remove_own() -> None:
 def _remove(folder: Path) -> None:
     old = folder / OLD
     if (folder / NEW).exists() and old.is_dir():
-        # It ended between the two renames that replace a folder where they are not one step.
+        # The folder's process ended between the two renames that replace an output folder on systems without exchange.
         for each in old.iterdir():
             if os.path.lexists(folder.parent / each.name):
                 return
@@ -191,9 +191,9 @@ def _make(folder: Path) -> int | None:
         if isinstance(error, FileExistsError):
             return None
         raise
-    # Another process may take it for a dead one's, lock and remove it, before it is locked here.
+    # Before this process locks the folder, another one may take it for a dead process's folder, lock and remove it.
     with suppress(FileNotFoundError):
-        folder.chmod(_OURS_ALONE)  # whatever the umask leaves of it
+        folder.chmod(_OURS_ALONE)  # the umask may have removed permissions
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         if _lock(lock) and _is_at(folder, lock):
             return lock

@@ -116,7 +116,7 @@ class _Worker(Generic[Job, Answer]):
         self.pipe, theirs = _START.Pipe()
         self.deadline = float("inf")
         self.alive = True
-        # Not a daemon: those may have no children, such as an emulated board.
+        # Not a daemon: a daemon process may have no children, such as the process of an emulated board.
         self._process = _START.Process(target=_serve, args=(theirs, pickle.dumps(make)))
         self._process.start()
         theirs.close()
@@ -130,7 +130,7 @@ class _Worker(Generic[Job, Answer]):
             return
 
     def answer(self) -> Answer | Lost:
-        """Return the worker's answer, or what became of it; then its process is ended."""
+        """Return the worker's answer; if there is none, end the worker's process and return why."""
         try:
             if self.pipe.poll():
                 answer: Answer = self.pipe.recv()
