@@ -13,7 +13,7 @@ from arm_ext.ethosu.model.bits import Bits
 from arm_ext.ethosu.model.errors import StreamError
 from arm_ext.ethosu.model.registers import signed
 
-_HEADER = 256  # bits; also what the end is padded to
+_HEADER = 256  # bits of the header; the stream is padded to a multiple of this
 _ADJUST = 104  # where what was added is
 
 

@@ -16,7 +16,7 @@ Integers = NDArray[np.int64]
 
 _BRICK = 16  # channels of one brick of layout NHCWB16
 NHWC, NHCWB16 = 0, 1
-_FILL = 0xA5  # of memory that nothing has written; a read of it shows in the result
+_FILL = 0xA5  # byte that fills memory not written yet, so that a read of such memory shows in the result
 
 
 class Memory:
