@@ -19,7 +19,7 @@ _NO_RANDOM = "a package draws no random numbers: choose by `compile --random see
 _NO_TEXT = "texts are no tensors of numbers: run it before the package"
 _SEARCH = "a search around a decoder: compile the decoder alone, and search in the program that calls it"
 
-# (domain, operator) → how it can be written, or what keeps it from that.
+# (domain, operator) → supported operators that can replace it, or why none can.
 _OPERATORS = {
     ("", "BitCast"): "no decomposition: write Cast, if the value is what is meant",
     ("", "DeformConv"): "decomposition: GridSample and MatMul",

@@ -17,7 +17,7 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack
 from arm_ext.frontends.onnx.quantized import matmul_integer
 
-# Added to a score that is not to count, where the node does not say what.
+# Added to a masked score if the node gives no value of its own.
 _MASKED = -10000.0
 
 

@@ -53,7 +53,7 @@ def group_query(e: Expansion) -> None:
     heads = [split_heads(e, v, batch, steps, n) for v, n in ((query, count), (key, groups), (value, groups))]
     held = e.dims(past_key)[2] if past_key else 0
     given = e.value(total_name)
-    # Where the run tells, the past is the buffer of all steps, and what lies beyond the last is hidden.
+    # If the total length is known only at run time, the past is the buffer of all steps, and unused steps are masked.
     total = int(given.reshape(-1)[0]) if given is not None else held or steps
     # Number of earlier steps of each batch, [batch, 1].
     before = _before(e, lengths, batch, steps, total_name if given is None and held else total)

@@ -208,7 +208,7 @@ def body_of(node: NodeProto, name: str) -> GraphProto:
 
 
 def _may_end(e: Expansion, body: GraphProto) -> bool:
-    """Whether an iteration returns another condition than the one it gets, or than a constant true one."""
+    """Whether an iteration may end the loop: its condition is neither the one it gets nor constantly true."""
     outer = {name: e.value(name) for name in captures(body)}
     lasting = {body.input[1].name, *(t.name for t in body.initializer if numpy_helper.to_array(t).all())}
     lasting.update(name for name, value in outer.items() if value is not None and value.all())

@@ -57,7 +57,8 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     inline_model_functions(proto)
     origin = SourceGraph.of(proto)
     draw_random(proto, origin)
-    check_required(proto)  # a function's call may leave out what its body requires
+    # Again after inlining: a call may leave out an input that the function's body requires.
+    check_required(proto)
     check_attributes(proto.graph)
     name_nodes(proto.graph)
     source = serialise(proto)

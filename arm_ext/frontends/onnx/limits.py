@@ -31,7 +31,7 @@ from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 from arm_ext.frontends.onnx.nested import name_of, nodes_within
 from arm_ext.frontends.onnx.sequences import of_integers
 
-# Attribute → what it can be, in whatever operator it stands.
+# Attribute of any operator → the limit of its values.
 _ATTRIBUTES: dict[str, Limit] = {
     **dict.fromkeys(("strides", "dilations", "kernel_shape", "group", "num_groups", "num_outputs"), COUNT),
     **dict.fromkeys(("hidden_size", "num_heads", "q_num_heads", "kv_num_heads", "size"), COUNT),
@@ -50,7 +50,7 @@ _OF_OPERATORS: dict[tuple[str, str], Limit] = {
     ("SplitToSequence", "num_outputs"): SIZE,
     ("TopK", "k"): SIZE,
 }
-# (Operator, what its schema calls an input) → what that can be, where it is constant.
+# (Operator, name of an input in the operator's schema) → the limit of its values, checked if the input is constant.
 _INPUTS: dict[tuple[str, str], Limit] = {
     ("AffineGrid", "size"): COUNT,
     ("BlackmanWindow", "size"): SIZE,
@@ -181,7 +181,7 @@ def check_inferred(model: onnx.ModelProto) -> None:
             _check_booleans(site, node, opset, kinds)
         for name in node.output:
             if name in shapes and name in types:
-                # What is negative may be of a shape that nobody needs.
+                # A negative size counts as 1: it may be in a shape that nothing uses.
                 least_shape = [max(size, 1) for size in shapes[name]]
                 check_tensor(site, "its result", least_shape, _item_bytes(types[name].elem_type))
 
@@ -211,7 +211,7 @@ def _item_bytes(kind: int) -> int:
 def _constant_inputs(
     node: NodeProto, opset: int, constants: Mapping[str, TensorProto]
 ) -> Iterator[tuple[str, list[float]]]:
-    """Return a node's constant inputs, by the schema's names, and their elements; long ones are left out."""
+    """Yield the schema's name and the elements of each constant input of a node that has a limit."""
     if not defs.has(node.op_type, opset):
         return
     for formal, actual in zip(defs.get_schema(node.op_type, opset).inputs, node.input, strict=False):

@@ -21,7 +21,7 @@ from arm_ext.frontends.onnx.cut import reads
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 from arm_ext.frontends.onnx.nested import name_of, nodes_inside
 
-# What schemas call inputs that TVM's importer takes as constants: axes, and what a shape follows from.
+# Schemas' names of inputs that TVM's importer requires to be constants: axes, and inputs that decide a shape.
 _CONSTANTS = frozenset(
     {"axes", "axis", "ends", "k", "output_shape", "pads", "repeats", "scales", "shape", "size", "sizes"}
     | {"split", "starts", "steps"}
@@ -149,7 +149,7 @@ class SourceGraph:
         return frozenset(fixed)
 
     def needed(self, values: Iterable[str], goes_on: Callable[[str], bool] = lambda name: True) -> set[str]:
-        """Return values and what they are computed from, behind those for which `goes_on` says so."""
+        """Return values and all values that they are computed from; stop at a value if `goes_on` is false for it."""
         waiting, found = list(values), set[str]()
         while waiting:
             name = waiting.pop()
@@ -194,7 +194,7 @@ class _Shapes:
         self.constants = {name: list(tensor.dims) for name, tensor in tensors.items()}
 
     def dims(self, name: str) -> list[int | None]:
-        """Return a value's dimensions, None for those that are not known; one of these if not even the rank is."""
+        """Return a value's dimensions, None for each unknown one; [None] if the rank is unknown."""
         if name in self.constants:
             return [int(size) for size in self.constants[name]]
         ty = self._types.get(name)

@@ -31,7 +31,7 @@ def rounds_of(e: Expansion, body: GraphProto, limit: int | None) -> int | None:
     step = _deciding(e, body)
     if step is None:
         return None
-    # Not above: few models have such loops, and it takes long.
+    # Not imported above: the import takes long, and few models have such loops.
     from onnx.reference import ReferenceEvaluator
 
     model, states = step

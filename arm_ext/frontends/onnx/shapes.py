@@ -40,7 +40,7 @@ _ARITHMETIC = frozenset({
 })
 # fmt: on
 
-# A value of these would be the same at every run.
+# Random operators are not folded: their values would be the same at every run.
 _RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
@@ -59,7 +59,7 @@ _SCORES = {
 
 
 def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
-    """Give the model the shapes of all its values, and Constant nodes for what follows from shapes.
+    """Infer the shapes of all values of a model, and replace values that shapes determine by Constant nodes.
 
     If the condition of an If follows from that, the branch that is never taken is replaced by the other one: its
     shapes may contradict those that decided.
@@ -78,7 +78,7 @@ def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
         # A size that has become known may make the shapes known that depend on it.
         if folding.run(proto.graph) or (fault is not None and folding.decide(proto.graph)):
             continue
-        # What is decided is replaced by its branch, inside which may be more to decide.
+        # An If whose condition is known is replaced by its branch, which may contain further such nodes.
         if fault is not None and not any(folding.decided(node) for node in proto.graph.node):
             raise _contradiction(fault, name)
         return
@@ -278,7 +278,7 @@ def _declare_scores(graph: onnx.GraphProto) -> None:
 
 
 def _replace_uninferred(graph: onnx.GraphProto) -> dict[int, NodeProto]:
-    """Put an Identity for nodes whose type onnx does not infer and is their input's; return index → node."""
+    """Replace nodes that onnx cannot infer but that keep their input's type by Identity; return index → node."""
     replaced = {}
     for index, node in enumerate(graph.node):
         if (domain_of(node), node.op_type) in _TYPED_AS_INPUT:

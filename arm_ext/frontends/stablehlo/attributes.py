@@ -32,7 +32,7 @@ _DTYPES = {
 # !quant.uniform<i8<-127:127>:f32:1, {0.5:3,0.1}>: the stored type and its range, the expressed type, the axis, and
 # scales with zero points.
 _UNIFORM = re.compile(r"!quant\.uniform<(\w+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?, ?\{?([^}>]*)\}?>")
-# Attributes of what stands for an operator of another dialect.
+# Attributes of a composite or custom_call that carry the attributes of the operator that it represents.
 _CARRIED = ("composite_attributes", "mhlo.attributes")
 
 
@@ -117,7 +117,7 @@ def type_text(shape: tuple[int, ...], ty: Any) -> str:
 
 
 def attribute(op: Any, name: str) -> Any:
-    """Return an operator's attribute, or one of the operator that it stands for; None if it has none of the name."""
+    """Return an attribute of an operator, or of the other dialect's operator that it represents; None if absent."""
     if name in op.attributes:
         return op.attributes[name]
     for carrier in _CARRIED:

@@ -149,7 +149,7 @@ def _transformed(t: Translator, x: Both, axis: int, length: int, inverse: bool, 
     return part(0) if transform.half else Complex(part(0), part(1))
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "stablehlo.complex": _complex,
     "stablehlo.fft": _fft,

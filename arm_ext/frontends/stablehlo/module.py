@@ -19,7 +19,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-# Registers the dialect of quantised types, for which there is no function of its own.
+# Parsing this pass registers the dialect of quantised types; jaxlib has no function that registers it.
 _LOADS_QUANT = "vhlo-legalize-to-stablehlo"
 _REFINE = (
     "stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism),"
@@ -63,7 +63,7 @@ def read_module(data: bytes) -> Any:
 
 
 def _text_of(bytecode: bytes) -> bytes:
-    # -P: beside this file are modules with the names of packages.
+    # With -P, Python does not search this file's folder, which has modules with the names of packages.
     command, seconds = [sys.executable, "-P", __file__], _SECONDS + len(bytecode) / _BYTES_A_SECOND
     try:
         done = subprocess.run(command, input=bytecode, capture_output=True, check=False, timeout=seconds)
@@ -149,7 +149,7 @@ def _told(context: Any) -> Iterator[None]:
     try:
         yield
     except (ir.MLIRError, ValueError, RuntimeError) as err:
-        # Otherwise it is in the exception, behind a line of what failed.
+        # If MLIR printed no message, it is in the exception, after a line with the failed operation.
         *_, first = said[:1] or str(err).strip().splitlines()[:2] or [type(err).__name__]
         # The text has no name, which MLIR writes as "-".
         raise UnreadableError(

@@ -99,7 +99,7 @@ def _multiplied(t: Translator, a: _Side, b: _Side, dtype: str) -> Expr:
     return t.reshaped(y, [*lead, *rows, *columns])
 
 
-# Batch, channels (of weights: those of the output, and of the input), and the spatial axes.
+# Axes of batch, channels and space; of weights: of output channels, input channels and space.
 Axes = tuple[int, int, list[int]]
 
 
@@ -167,7 +167,7 @@ def _direct_convolution(
     """Emit a convolution of data whose channels come last or first."""
     source, kernel = axes
     rank, low, high = len(c.strides), c.low, c.high
-    # What the window's own padding cannot be: elements between the data's, and fewer of them.
+    # The window's padding can neither insert elements between the data's nor be negative, so that is done before.
     if max(c.gaps) > 1 or min(*low, *high) < 0:
         before, behind, between = ([0] * (rank + 2) for _ in range(3))
         for k, axis in enumerate(source[2]):
@@ -235,7 +235,7 @@ def _ordered(t: Translator, y: Expr, order: Axes, target: Axes, shape: Sequence[
     return Value(t, t.permuted(y, axes), tuple(shape))
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "stablehlo.convolution": _convolution,
     "stablehlo.dot": _dot,

@@ -166,7 +166,7 @@ def _bitcast(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
         return operands
     if constant is not None:
         whole = np.broadcast_to(constant, x.shape).tobytes()
-        # Booleans are a byte here, and what is quantised is the float that it stands for.
+        # Sizes may differ: a Boolean is one byte here, and a quantised value is held as the float that it represents.
         if len(whole) != math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize:
             raise ModelError(
                 f"it takes the bits of {op.operands[0].type} as {op.results[0].type}, which has another number of them"
@@ -193,7 +193,7 @@ def _set_dimension_size(t: Translator, op: Any, operands: list[Value]) -> list[V
     return [x]
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "stablehlo.bitcast_convert": _bitcast,
     "stablehlo.broadcast": _broadcast,

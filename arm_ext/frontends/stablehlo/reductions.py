@@ -166,5 +166,5 @@ def counts(indices: Value, axis: int) -> bool:
     )
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {"stablehlo.reduce": _reduce}

@@ -87,7 +87,8 @@ class Translator(Graph):
             with self.builder.dataflow():
                 try:
                     results = [result.full for result in convert()]
-                # Kept until the function is whole: a builder that is left in the middle of one complains on stderr.
+                # The error is raised after the function is complete: a builder with an unfinished function complains on
+                # stderr.
                 except Exception as err:
                     failure, results = err, []
                 output = self.builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))

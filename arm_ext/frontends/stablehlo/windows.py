@@ -152,5 +152,5 @@ def _tapped(
     return total
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {"stablehlo.reduce_window": _reduce_window}

@@ -41,7 +41,7 @@ def _identity(c: Any, op: Any) -> relax.Expr:
 
 def _dequantize(c: Any, op: Any) -> relax.Expr:
     (data,) = c.get_input_tensors(op)
-    # Upstream's is for weights in half precision; what is quantised is dequantised wherever it is used.
+    # Upstream's converter handles binary16 weights; quantised values are dequantised by each operator that reads them.
     return c.convert_dequantize(op) if data.tensor.Type() == tflite.TensorType.FLOAT16 else _identity(c, op)
 
 

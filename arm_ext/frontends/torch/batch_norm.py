@@ -17,7 +17,7 @@ from arm_ext.frontends.ops.arithmetic import cast
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-_MOMENTUM = 5  # its place among the arguments of the operator that does not train
+_MOMENTUM = 5  # index of this argument in the operator for inference
 
 
 def with_known_statistics(
@@ -35,7 +35,7 @@ def with_known_statistics(
         None if a[name] is None else cast(graph.hold(a[name]), "float32")
         for name in ("input", "running_mean", "running_var", "weight", "bias")
     )
-    assert x is not None  # torch has no such call without data and statistics
+    assert x is not None  # in torch's operator, data and statistics are mandatory
     assert mean is not None
     assert variance is not None
     return norm.normalize(x, mean, norm.inverse_deviation(variance, a["eps"]), weight, bias).full

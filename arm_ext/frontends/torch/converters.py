@@ -170,7 +170,7 @@ def _dtype(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "scaled_dot_product_attention.default": _with_arguments(_attention),
     "quantize_per_tensor.default": _quantize,

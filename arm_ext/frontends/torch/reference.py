@@ -144,7 +144,7 @@ class NodeValues:
                 if node.op == "output":
                     break
                 values[node] = self._value(node, values, given, replaced)
-                # At once: an operator that changes its argument may follow.
+                # Copied at once, since a later operator may change the tensor in place.
                 if node.name in wanted:
                     found[node.name] = values[node].detach().numpy().copy()
         by_name = {node.name: value for node, value in values.items()}

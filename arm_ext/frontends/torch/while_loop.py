@@ -116,5 +116,5 @@ def _loop(
     choice = relax.If(go, again.end(repeat), block.end(done))
     relax.expr._update_type(choice, done.ty)
     result = outer.bind("results", choice)
-    # No dataflow: what is called there would be compiled with its caller.
+    # Not in a dataflow block: functions called there would be compiled as a part of their caller.
     return relax.Function([go, *own, *beside], outer.end(result), result.ty, is_pure=False)
