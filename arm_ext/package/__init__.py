@@ -95,7 +95,7 @@ class Selftest:
 
     @staticmethod
     def from_bytes(data: bytes, most: int | None = None) -> "Selftest":
-        """Return what `to_bytes` wrote; refuse it if it takes more than `most` bytes unpacked."""
+        """Return the self-test that `to_bytes` wrote; refuse data of more than `most` bytes when unpacked."""
         return Selftest._of(unpacked(io.BytesIO(data), most))
 
     @staticmethod
