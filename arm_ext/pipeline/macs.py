@@ -32,7 +32,7 @@ def count_macs(mod: tvm.IRModule) -> dict[str, int]:
 def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
     name = getattr(call.op, "name", "")
     if _walks(mod, call):
-        # Each product with the data, [steps, batch, gates * hidden], goes with one of the state.
+        # For each product with the data, [steps, batch, gates * hidden], there is a product with the state.
         products, weights = call.args[1].fields[:2]
         return math.prod(_shape(products)) * _shape(weights)[0]
     if name == "relax.matmul":
