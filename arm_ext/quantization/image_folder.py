@@ -38,9 +38,9 @@ LABELS_CSV, CLASSES_TXT = "labels.csv", "classes.txt"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 # Share of the machine's memory that samples may take: there are two copies while they are put together.
 _SHARE_OF_MEMORY = 0.3
-# Pillow's modes of one channel with more than 8 bits, which its conversion would clip.
+# Pillow's modes of one channel with more than 8 bits, which converting to 8 bits would clip.
 _WIDE_MODES = ("I", "F")
-# Written as a number, and one that a class can have.
+# A folder's name is a class number if it has at most this many digits.
 _MOST_DIGITS = 9
 
 
@@ -160,7 +160,7 @@ def _pixels(file: Path, size: tuple[int, int], mode: str) -> Array:
             wide, pixels = image.mode.startswith(_WIDE_MODES), image.convert(mode)
             if pixels.size != size:
                 pixels = ImageOps.fit(pixels, size, Image.Resampling.BILINEAR)
-    # What its readers of the formats raise of contents that they do not expect has no common class.
+    # The exceptions of Pillow's readers, raised for unexpected contents, have no common class.
     except Exception as err:
         raise UsageError(f"{file}: the image cannot be read ({type(err).__name__}: {err})") from err
     if wide:

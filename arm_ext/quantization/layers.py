@@ -33,11 +33,11 @@ QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 RESCALED, CORRECTED = "arm_ext.rescaled", "arm_ext.corrected"
 """Notes in a model's metadata: tensors whose channels were rescaled, and nodes whose biases were corrected."""
 
-# What a layer is named after, where it has one of them.
+# A layer is named after its operator of one of these kinds, if it has one.
 ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-# What a quantiser takes into the operator before it; the weights of such a layer are those of the source.
+# Activations that a quantiser fuses into the operator before them; such a layer has the source's weights.
 _ACTIVATIONS = ("Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh")
-# They pass values on; with equal parameters on both sides, all integers too.
+# These operators pass values on, and with equal input and output parameters the stored integers, too.
 # fmt: off
 _MOVES = frozenset({
     "DepthToSpace", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Transpose",
@@ -255,7 +255,7 @@ class Matching:
             passes = node.op_type in (QUANTIZE, DEQUANTIZE)
             for name in node.output:
                 self.roots[name] = self.roots.get(node.input[0], name) if passes else name
-        # Such values are no multiple of the source's, and such biases are not the source's on purpose.
+        # Rescaled values and corrected biases differ from the source's on purpose, which is no error.
         rescaled = noted(quantized, RESCALED) - noted(source, RESCALED)
         self._corrected = noted(quantized, CORRECTED)
         members: dict[str, list[str]] = defaultdict(list)

@@ -88,7 +88,8 @@ def rescale(
     result = onnx.ModelProto()
     result.CopyFrom(model)
     held = {tensor.name: tensor for tensor in result.graph.initializer}
-    for place in places:  # in execution order, as the weights of one are read by the next
+    # In execution order, because each pair of layers reads weights that the one before has changed.
+    for place in places:
         _apply(place, ranges[place.tensors[-1]], held)
     return result, tuple(tensor for place in places for tensor in place.tensors)
 
