@@ -27,7 +27,7 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 _MATRIX = 2
 _FLATTENS = ("Reshape", "Flatten")
-# They give each element its place without moving it, or are removed with what they do.
+# Operators that move no data, or that are removed together with the operators around them.
 _FREE = ("Reshape", "Flatten", "Identity", "Squeeze", "Unsqueeze", "Constant")
 # Operators that have channels in the second axis of four.
 _SPATIAL = (
@@ -41,7 +41,7 @@ _SPATIAL = (
     "DepthToSpace",
     "SpaceToDepth",
 )
-# Behind these, the axes of a value say nothing about those of the value before.
+# Operators whose result's axes do not correspond to the operand's axes.
 _REARRANGES = (
     "Reshape",
     "Flatten",
