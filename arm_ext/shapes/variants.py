@@ -103,7 +103,7 @@ class Variant:
         return batch_loop(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
     def _shares_phases(self) -> bool:
-        """Whether the first phases are those of the self-test, which has no rules of the user's, and one length."""
+        """Whether the self-test can share the first phases: there are no rules of the user and no bounded length."""
         return not (self.options.more_rules or self.bucket.length)
 
     def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
