@@ -47,7 +47,7 @@ def _round_half_even(x: _Array) -> _Array:
     return np.rint(x)
 
 
-# One argument, no attributes.
+# Operators with one argument and no attributes.
 _UNARY: dict[str, Callable[..., _Array]] = {
     "abs": np.abs,
     "acos": np.arccos,
@@ -217,5 +217,5 @@ def _is_immediate(arg: Expr) -> bool:
 
 
 def _immediate(arg: Expr) -> float:
-    # A clip's limits are compared with binary32 numbers.
+    # Round to binary32, since compiled code compares a clip's limits with binary32 numbers.
     return float(np.float32(arg.value))
