@@ -187,7 +187,7 @@ def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result:
     own: list[Expr] = []
     for k, (value, origin) in enumerate(zip(values, origins, strict=True)):
         if k < len(values) - states:
-            # What a branch or another function gives may be a state, or one of main's constants.
+            # The result of a branch or another function may alias a state or a constant of main.
             is_alone = _is_new(origin) and not _is_among(origin, origins[-states:])
             safe = is_alone or _is_among(origin, taken)
         else:
