@@ -178,7 +178,7 @@ class _Graph:
         self._values = get_var2val(func)
         self._bindings = {b.var: b for b in bindings}
         self._order = {var: index for index, var in enumerate(self._bindings)}
-        # Matching looks through an alias, at what is bound elsewhere.
+        # Aliases are no roots: matching looks through an alias at the value, which has a binding of its own.
         self._roots = [
             (b.var, b.value, _operator_of(b.value)) for b in bindings if not isinstance(b.value, Var)
         ]
