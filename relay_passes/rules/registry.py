@@ -51,7 +51,7 @@ from relay_passes.rules import (
     unflatten_transpose,
 )
 
-# Exact, and in the way of every pattern: what does nothing, or could be one call.
+# Exact rules that remove calls without effect or merge several calls into one; such calls would hide other patterns.
 TIDY: tuple[Rule, ...] = (
     remove_noop.RULE,
     remove_neutral.RULE,
