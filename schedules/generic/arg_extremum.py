@@ -112,7 +112,7 @@ def _both(
 
 
 def _next_worse(kind: Kind, best: ir.Expr) -> ir.Expr:
-    """Return the number that x <= it (x >= it of a minimum) holds of all elements but the best, with one comparison.
+    """Return a bound t such that x <= t (for a minimum, x >= t) holds for all elements except those equal to the best.
 
     That is the next number below; if NaN is the best, infinity, to which no NaN compares; and if -infinity is, a NaN.
     """
