@@ -238,7 +238,8 @@ class Gemm(ABC, Generic[P, Q]):
 
     def products(self, workload: Workload) -> tuple[Q, ...]:
         """Return the products of a workload that the kernel takes."""
-        # Estimates of a hundred candidates ask for those of one workload, whose hash takes as long.
+        # Cached by identity for the estimates of many candidates, since hashing the workload takes as long as parsing
+        # it.
         parsed = self._parsed
         if parsed is None or parsed[0] is not workload:
             self._parsed = parsed = workload, taken(self.unit.products(workload), workload)

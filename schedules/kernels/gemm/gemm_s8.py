@@ -173,7 +173,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return product_s8.products_of(workload, self.name)
 
     def describe(self, workload: Workload) -> str:
-        """Return "int8 product", or what is beside int8."""
+        """Return "int8 product", or "int16 by int8 product" for int16 data."""
         wide = workload.operands[0].dtype == product_s8.WIDE
         return "int16 by int8 product" if wide else "int8 product"
 

@@ -164,7 +164,7 @@ def whole(chunks: Sequence[Chunk]) -> int:
     )
 
 
-# Estimates of hundreds of tiles ask for the same of one matrix.
+# Cache size: the estimates of hundreds of tiles need the same chunks of one matrix.
 _REMEMBERED = 1024
 
 

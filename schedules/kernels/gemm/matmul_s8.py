@@ -121,7 +121,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         if not vectors:
             continue
         outputs = vectors * unit.lines * params.columns
-        # Starts and stores beside the requantisation.
+        # Requantisation, the start of accumulators, and stores.
         epilogue = outputs * (INSTRUCTIONS[product.form] + 1 / LANES + 3 / VECTOR) / core.issue_width
         loop = panel_tile_s8.cycles(unit, vectors, params.column_vectors, steps, core)
         total += tiles * (vectors * packed + column_tiles * (loop + epilogue))

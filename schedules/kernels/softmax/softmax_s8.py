@@ -188,7 +188,7 @@ def _cycles(workload: Workload, rows: SoftmaxRows, params: Params, core: Core) -
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the tables as they are: exponentials, and the reciprocals of the numerics `tosa`."""
+    """Return the tables unchanged: exponentials, and for the numerics `tosa` reciprocals."""
     return tuple(constants)
 
 
