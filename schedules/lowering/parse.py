@@ -27,7 +27,7 @@ from schedules.kernels.epilogues.accumulator_bounds import (
 Routines = Mapping[str, tirx.PrimFunc]
 """The functions that a composite calls by call_tir, by name; their attributes name their numerics."""
 
-# Attributes of a routine that are not parameters of what it computes.
+# Attributes of a routine that do not affect its result.
 _NO_PARAMETERS = ("numerics", "op_pattern", "global_symbol", "tirx.noalias", "target", "s_tir")
 
 
