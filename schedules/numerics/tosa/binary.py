@@ -156,7 +156,7 @@ def of_terms(
         if term.constant is not None:
             return term.constant.astype(np.int64)
         scaled = rescale(value.astype(np.int64) - term.zero_point, term.scale.multiplier, term.scale.shift)
-        # Each operand of a maximum or minimum is rescaled to a value of y.
+        # Each operand of a maximum or minimum is rescaled to y's quantisation, and saturates there.
         least, most = (limit - y.zero_point for limit in limits(y.dtype))
         return np.clip(scaled, least, most) if op in ("maximum", "minimum") else scaled
 
