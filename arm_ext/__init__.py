@@ -158,6 +158,6 @@ def __getattr__(name: str) -> Any:
             if not isinstance(found, type):
                 # A function of the API, whose errors are worded for the command line, which calls it, too.
                 found = importlib.import_module("arm_ext.api.wording").speaks_python(found)
-            globals()[name] = found  # one object, however often it is asked for
+            globals()[name] = found  # every import returns the same object
             return found
     raise AttributeError(f"module 'arm_ext' has no attribute {name!r}")
