@@ -213,7 +213,8 @@ _OPTIONAL = 424
 
 _CLONE_THREAD, _MSG_FASTOPEN, _SIGN = 0x10000, 0x20000000, 0x80000000
 _TYPE_OF_SOCKET = 0xF  # the rest are flags
-# Not F_SETOWN and F_SETSIG, which have signals sent to others, nor F_SETLEASE and F_NOTIFY, which watch files.
+# Allowed fcntl commands: not F_SETOWN and F_SETSIG, which send signals to other processes, nor F_SETLEASE and F_NOTIFY,
+# which watch files.
 _FCNTL = (
     fcntl.F_DUPFD,
     fcntl.F_DUPFD_CLOEXEC,
@@ -238,8 +239,8 @@ _NOTIFICATION, _RESPONSE = struct.Struct("=QII64s"), struct.Struct("=QqiI")
 # Rights to files by Landlock's version: execute to make_sym, then refer, truncate, ioctl on devices.
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, read a folder
-# Write a file, remove folders and files, make folders and regular files, move, truncate: none that others would follow,
-# such as a symbolic link, or wait for, such as a pipe.
+# Write a file, remove folders and files, make folders and regular files, move, truncate. No symbolic links, which other
+# programs would follow, and no pipes, on which they would block.
 _READ_WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 13 | 1 << 14
 _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 _CONNECT_TCP, _SCOPED = 1 << 1, 0b11
@@ -506,7 +507,7 @@ def _program(*, supervised: bool, connects: bool) -> list[bytes]:
 
 def _checks(allow: bytes, refuse: bytes, of_the_server: bytes) -> dict[str, list[bytes]]:
     """Return instructions for the system calls whose arguments decide whether they are allowed."""
-    unless_fastopen = [_and(_MSG_FASTOPEN), _skip_if(0, 1), refuse, allow]  # with it, sending connects
+    unless_fastopen = [_and(_MSG_FASTOPEN), _skip_if(0, 1), refuse, allow]  # MSG_FASTOPEN connects on send
     is_tcp = [*_must_be(0, [socket.AF_INET], refuse), _argument(1), _and(_TYPE_OF_SOCKET)]
     return {
         "clone": [_argument(0), _and(_CLONE_THREAD), _skip_if(0, 1), allow, of_the_server],

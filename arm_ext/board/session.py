@@ -29,7 +29,8 @@ _ENDING_SECONDS = 5
 # A board that lost its power or its cable is noticed after the first probe plus three unanswered ones.
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 _UNACKNOWLEDGED_MS = 25_000
-# The server ends a session that is over time; only if it does not, we do.
+# The server ends a session that exceeds its time limit. The client ends it only if the server does not, this much
+# later.
 _SERVER_GRACE_SECONDS = 10
 # TVM's client begins the message of an error raised on the board with these words.
 _REMOTE_ERROR = "Error caught from RPC call"
@@ -190,7 +191,7 @@ class Session:
         def connect() -> None:
             try:
                 outcome.append(rpc.connect(address.host, address.port, address.key, self._timeout))
-            except Exception as error:  # carried over to the thread that waits
+            except Exception as error:  # raised again in the thread that waits
                 outcome.append(error)
 
         thread = threading.Thread(target=connect, daemon=True)
