@@ -128,7 +128,7 @@ class Body:
 
     def _lines(self, step: Step) -> list[str]:
         if isinstance(step, Branch):
-            if not step.then:  # as of a region that an NPU has computed
+            if not step.then:  # nothing to do on this side, such as after an NPU has computed the region
                 unless = self._condition(step.condition, is_false=True)
                 return [f"if ({unless}) {{", *self._block(step.otherwise), "}"]
             lines = [f"if ({self._condition(step.condition)}) {{", *self._block(step.then)]

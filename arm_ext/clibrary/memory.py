@@ -254,7 +254,7 @@ def _orders(
         tried = (_tried(order, items, regions, traffic) for order, _ in zip(changed, budget, strict=False))
         better = next((trial for trial in tried if trial.traffic > best.traffic), None)
     yield best.order
-    yield tuple(smallest)  # which may leave less for the last region
+    yield tuple(smallest)  # an order that may put less into the last region
 
 
 def _tried(

@@ -96,7 +96,7 @@ def compile_library(members: Mapping[str, Member], include: Path, driver: Driver
         for name, member in members.items():
             objects = compiled(member.sources)
             for number, data in enumerate(member.kernels):
-                objects.append(f"{number}.kernel.o")  # which no member is called
+                objects.append(f"{number}.kernel.o")  # no member of the archive has such a name
                 (folder / objects[-1]).write_bytes(data)
             driver.run(["-r", "-nostdlib", "-g0", f"-Wl,-T,{_SCRIPT}", *objects, "-o", name], folder)
             made[name] = _object(folder / name, driver)
@@ -132,7 +132,7 @@ def _hidden(data: bytes, prefix: str) -> bytes:
     """Make global symbols with a prefix invisible to other programs and libraries."""
     elf = ELFFile(io.BytesIO(data))
     table = elf.get_section_by_name(".symtab")
-    assert table is not None  # there are symbols of the model
+    assert table is not None  # never None, since an object has the model's symbols
     changed = bytearray(data)
     for index, symbol in enumerate(symbols_of(elf)):
         if symbol.name.startswith(prefix):

@@ -365,7 +365,8 @@ class _Reader:
         """Add the steps of a binding."""
         operator = _operator(value)
         if operator == "relax.memory.alloc_storage":
-            return  # of the package's plan; a library's is of workspaces, inputs and outputs, too
+            # Storage of the package's memory plan; a library plans anew, including workspaces, inputs and outputs.
+            return
         if operator in ("relax.memory.alloc_tensor", "relax.builtin.alloc_tensor"):
             self._values[var] = self._allocated(var.ty)
         elif operator in VIEWS:
