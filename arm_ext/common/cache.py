@@ -214,7 +214,7 @@ def _bytes_of(folder: Path, names: Sequence[str]) -> int:
 
 def _read(path: Path) -> bytes | None:
     try:
-        data = path.read_bytes() if path.is_file() else None  # a named pipe would be waited for
+        data = path.read_bytes() if path.is_file() else None  # opening a named pipe would block
     except OSError:
         return None
     if data is None:

@@ -109,7 +109,7 @@ def unpacked(file: BinaryIO, most: int | None = None) -> dict[str, npt.NDArray[A
             raise ValueError(f"{twice[0]} is in it twice")
         arrays = {}
         for member in members:
-            content = archive.read(member)  # no more than the size that was looked at
+            content = archive.read(member)  # at most the size that was checked above
             if not content.startswith(_MAGIC):
                 raise ValueError(f"{member.filename} is no array")
             arrays[member.filename.removesuffix(".npy")] = _array(io.BytesIO(content), len(content))

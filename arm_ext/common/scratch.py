@@ -52,7 +52,7 @@ def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
     finally:
         _delete(folder)
         os.close(lock)
-        if not folder.exists():  # a thread may have written in it: `remove_own`
+        if not folder.exists():  # still there if a thread wrote into it meanwhile; `remove_own` tries again
             _own.discard(folder)
 
 
@@ -132,7 +132,7 @@ def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
     try:
         found = [parent / each for each in os.listdir(parent) if name.fullmatch(each)]  # noqa: PTH208 - names alone
     except OSError:
-        return  # the caller's own write will tell
+        return  # the caller's own write will report the error
     for folder in found:
         lock = _try_lock(folder)
         if lock is not None:
@@ -166,7 +166,7 @@ def _remove(folder: Path) -> None:
 
 def _delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():  # a umask may have left folders that cannot be entered
+    if folder.exists():  # a umask may have made folders without permission to enter them
         for root, folders, _ in os.walk(folder):
             for name in folders:
                 with suppress(OSError):

@@ -126,7 +126,7 @@ class _Worker(Generic[Job, Answer]):
         self.deadline = deadline
         try:
             self.pipe.send(job)
-        except OSError:  # it died idle; `answer` says so
+        except OSError:  # the worker died while idle; `answer` reports it
             return
 
     def answer(self) -> Answer | Lost:
@@ -158,7 +158,7 @@ class _Worker(Generic[Job, Answer]):
 
 def _serve(pipe: Connection, make: bytes) -> None:
     """Run a worker process: answer jobs until the parent closes the pipe or ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     with without_torch():  # unpickling loads the modules of the handler, and with them TVM
         made = pickle.loads(make)
     handler: Handler[Any, Any] = made()
