@@ -14,7 +14,7 @@ from arm_ext.ethosu.model.errors import StreamError
 from arm_ext.ethosu.model.registers import signed
 
 _HEADER = 256  # bits of the header; the stream is padded to a multiple of this
-_ADJUST = 104  # where what was added is
+_ADJUST = 104  # bit offset of the value that was added to the weights
 
 
 def decode_fast(data: bytes, expected: int) -> NDArray[np.int16]:
