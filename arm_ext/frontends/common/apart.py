@@ -81,7 +81,7 @@ class Apart(Generic[Job, Answer]):
         """
         if self._died:
             raise DiedError(self._died)
-        with suppress(OSError):  # it died before; the answer says so
+        with suppress(OSError):  # the child died before; `_answer` reports it
             self._pipe.send_bytes(pickle.dumps(job, _PROTOCOL))
         answer: Answer = self._answer()
         return answer
@@ -152,7 +152,7 @@ def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, said: int
             _send(pipe, lambda: made[0](pickle.loads(pipe.recv_bytes())))
         code = 0
     except BaseException:
-        traceback.print_exc()  # to the file whose last line the parent tells
+        traceback.print_exc()  # to the file whose last line the parent reports
     finally:
         os._exit(code)  # skips the exit handlers, which belong to the parent, as do the open files
 
@@ -180,7 +180,7 @@ def _detach(pipe: int, said: int) -> None:
     faulthandler.disable()
     gc.freeze()  # objects of the parent may have finalizers
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
