@@ -141,7 +141,7 @@ def import_model(
     try:
         if not path.is_file():
             raise UsageError(f"{path}: {_no_file(path)}")
-    except OSError as err:  # a name that is too long, a folder that may not be looked into
+    except OSError as err:  # the name is too long, or the folder may not be entered
         raise UsageError(f"{path}: the model cannot be read: {err.strerror}") from err
     try:
         imported = _import_file(path, shapes, states or {})
