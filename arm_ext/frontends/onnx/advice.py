@@ -5,7 +5,7 @@ from onnx import defs
 
 from arm_ext.frontends.onnx.expansion import CONTRIB
 
-# Domain → what its operators are, and what to do about them.
+# Domain → the kind of its operators, and advice.
 _DOMAINS = {
     "ai.onnx.contrib": "of onnxruntime-extensions: run it before or after the package",
     "ai.onnx.ml": "of strings or maps: run it before or after the package",

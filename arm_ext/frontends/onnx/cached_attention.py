@@ -102,7 +102,7 @@ def _appended(e: Expansion, past: str, new: str, before: str, length: int) -> st
     inside = e.emit("Where", [early, first, e.emit("Where", [late, last, place])])
     index = e.emit("Expand", [inside, ints(e, batch, heads, length, size)])
     rows = e.emit("GatherElements", [new, index], axis=2)
-    # onnxruntime fills with zeros what no step has reached.
+    # onnxruntime fills steps that are not reached yet with zeros.
     rows = e.emit("Where", [late, like(e, 0, new), rows])
     return e.emit("Where", [early, past, rows])
 
@@ -122,7 +122,7 @@ def _window(e: Expansion, before: str, steps: int, total: int, query: str) -> st
     """Emit the mask [batch, 1, steps, total] of a causal local window."""
     window = int(e.attribute("local_window_size", -1))
     rows = np.arange(total)[None, None, None, :] - np.arange(steps)[None, None, :, None]
-    # How far each key lies behind the step; at most 0 is seen.
+    # Position of each key relative to the query's step; keys with positive values are masked.
     batch = e.dims(before)[0]
     ahead = e.emit("Sub", [e.constant(rows), reshape(e, before, batch, 1, 1, 1)])
     hidden = e.emit("Greater", [ahead, ints(e, 0)])

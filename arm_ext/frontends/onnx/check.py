@@ -363,7 +363,7 @@ def _refused_besides(proto: onnx.ModelProto) -> dict[str, str]:
     model.CopyFrom(proto)
     try:
         sources, refused = expand_operators(model, "")
-    except ArmExtError:  # of shapes, which do not matter any more
+    except ArmExtError:  # an error about shapes, which no longer matters
         return {}
     # Shapes after an unsupported node are unknown; the nodes there are not at fault.
     return {name: why for name, why in refused.items() if name not in sources and UNKNOWN not in why}

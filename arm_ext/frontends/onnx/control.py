@@ -48,7 +48,7 @@ def loop(e: Expansion) -> None:
         rounds = 0 if limit == 0 else rounds_of(e, body, limit)
         if rounds is not None:
             count, may_end = np.array(rounds), False
-            trips = ""  # for a long loop, which becomes one of so many rounds
+            trips = ""  # a long loop is not unrolled, but becomes a loop with a constant count
     if begins is not None and begins.all() and not may_end:
         if count is None and not trips:
             raise ModelError("it has no number of rounds, and its condition is always true: it has no end")

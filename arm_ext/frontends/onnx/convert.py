@@ -48,7 +48,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         if isinstance(result, relax.Call) and not isinstance(result.ty, relax.ShapeType):
             result = self.bb.emit(result)
         for value in result.fields if isinstance(result, relax.Tuple) else [result]:
-            # A node that passes a value through (Identity) leaves it its first name.
+            # A node that passes a value through, such as Identity, does not rename the value.
             if isinstance(value, relax.Var):
                 self.last_binding.setdefault(value, self.node)
         return result

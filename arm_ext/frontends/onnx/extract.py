@@ -197,7 +197,7 @@ def _assembled(
             f"the type of {', '.join(unknown)} is not known: neither onnx infers it, nor can onnxruntime run the model "
             "up to it. Write it into the model's value_info"
         )
-    # A node of a domain that nobody knows may give anything.
+    # The output type of an unknown domain's node may be anything.
     anything = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
     graph = helper.make_graph(
         list(nodes),

@@ -130,7 +130,8 @@ def input_specs(graph: onnx.GraphProto) -> tuple[TensorSpec, ...]:
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
-    if not value.type.tensor_type.elem_type:  # a shape that was given has made a tensor type of another
+    # A given shape has turned a non-tensor type into a tensor type without a dtype.
+    if not value.type.tensor_type.elem_type:
         raise no_tensor("input", value.name)
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     return TensorSpec(

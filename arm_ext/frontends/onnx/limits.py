@@ -41,7 +41,7 @@ _ATTRIBUTES: dict[str, Limit] = {
     "k": OFFSET,
     "p": Limit(1, 2),
 }
-# The exceptions: (operator, attribute).
+# (Operator, attribute) → limit, for operators whose limit differs from that in _ATTRIBUTES.
 _OF_OPERATORS: dict[tuple[str, str], Limit] = {
     ("Celu", "alpha"): Limit(-math.inf, math.inf, nonzero=True),
     ("LpPool", "p"): COUNT,
@@ -78,7 +78,7 @@ _INPUTS: dict[tuple[str, str], Limit] = {
     ("Trilu", "k"): OFFSET,
     ("Upsample", "scales"): FACTOR,
 }
-# (Operator, attribute) → the texts that it can be, where a later step takes others, or fails at them.
+# (Operator, attribute) → the allowed strings, for attributes that no later step checks properly.
 _TEXTS: dict[tuple[str, str], tuple[bytes, ...]] = {
     **{(name, "mode"): (b"nearest", b"linear", b"cubic") for name in ("Resize", "Upsample")},
     ("Resize", "nearest_mode"): (b"round_prefer_floor", b"round_prefer_ceil", b"floor", b"ceil"),
@@ -313,7 +313,7 @@ def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
         if arrow and (len(set(letters)) < len(letters) or not set(letters) <= set(inputs)):
             raise site.refuse("the output of its equation", output, f"letters of {inputs}, each once")
     elif node.op_type in _GATES and node.input[2] in shapes and not of_integers(node):
-        # Others than the importer may take either of the two.
+        # The importer and other runtimes may disagree on which of the two sizes is right, so they must be equal.
         own = shapes[node.input[2]][-1]
         for size in (a.i for a in node.attribute if a.name == "hidden_size" and a.i != own):
             raise site.refuse("hidden_size", size, f"the {own} of its recurrent weights")
@@ -335,7 +335,7 @@ def check_data(graph: onnx.GraphProto) -> None:
     """
     for tensor in _tensors(graph):
         if tensor.data_type not in helper.get_all_tensor_dtypes():
-            if tensor.data_type:  # onnx's checker tells of 0
+            if tensor.data_type:  # onnx's checker reports 0
                 raise UsageError(
                     f"constant '{tensor.name}' is of element type {tensor.data_type}, which is none"
                 )

@@ -240,7 +240,7 @@ def _open_nodes(source: SourceGraph, shapes: _Shapes, made: Mapping[str, str]) -
         if made.keys().isdisjoint(node.outputs):
             continue
         is_open = any(None in shapes.dims(name) for name in node.outputs)
-        # A size may become known that follows from one that onnx cannot infer.
+        # The node's inputs depend on a size that onnx cannot infer, and that may become known later.
         if any(name in unknown or None in shapes.dims(name) for name in node.inputs):
             unknown.update(node.outputs)
             continue
@@ -280,7 +280,7 @@ class Split:
         begins = {name for node in nodes for name in node.outputs}
         later = source.following(begins)
         results = later.intersection(source.outputs).difference(begins)
-        # A size that is a constant here is computed from a shape in the file, which the second part does, too.
+        # Sizes that are constants here are computed from shapes in the file; the second part computes them, too.
         within = {*later, *shapes.constants}.difference(begins, source.fixed)
         second = source.needed(results, within.__contains__)
         computed = later | source.fixed | (shapes.constants.keys() & source.producers.keys())

@@ -157,7 +157,7 @@ def _matmul(e: Expansion) -> None:
             raise ModelError(
                 f"{side}_scale has {value.ndim} dimensions; one value or one dimension is supported"
             )
-    # A scale a row of the left side, a scale a column of the right.
+    # The left operand may have one scale per row, the right operand one per column.
     y = e.emit("MatMul", [_dequantize(e, a, sa, za, axis=-2), _dequantize(e, b, sb, zb, axis=-1)])
     _quantize(e, y, ys, yz, like=a)
 

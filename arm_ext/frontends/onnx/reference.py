@@ -96,7 +96,7 @@ class _LimitedSession:
 
     def __init__(self, session: onnxruntime.InferenceSession, model: bytes) -> None:
         self._session = session
-        # A weight or a name with these letters only gives the model a limit, too.
+        # A match in a weight or a name does no harm: the model then has a time limit, too.
         self._may_loop = b"Loop" in model
         self.arguments = tuple(
             tuple(Argument(value.name) for value in values)
@@ -232,7 +232,7 @@ def _open(model: Serialised, integers: bool) -> _LimitedSession:
     return _session(model, _SIGNED_DATA | _FLOAT32)
 
 
-# Without this, x86 computes s8 convolutions in float, or as u8.
+# Without this option, onnxruntime on x86 computes s8 convolutions in float, or as u8.
 _SIGNED_DATA = {"session.qdqisint8allowed": "1"}
 _UNSIGNED_WEIGHTS = {"session.x64quantprecision": "1"}
 # By default onnxruntime rounds the data of a product with 4-bit weights to 8 bits, although the model does not.
