@@ -129,7 +129,7 @@ def _wrapped(
     else:
         del out["main"]
         add_functions(out, {**functions, "main": func})
-    # Makes one dataflow block of those that touch, too.
+    # This pass also merges adjacent dataflow blocks.
     return run_upstream(out, relax.transform.CanonicalizeBindings())
 
 
