@@ -163,8 +163,8 @@ def constant_of(op: Any, resources: dict[str, bytes]) -> npt.NDArray[Any]:
         ModelError: The constant's form is not known.
     """
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
-    if tensor.is_complex:  # for whose attribute the bindings have no type
+    assert tensor is not None  # operators with other types have been refused earlier
+    if tensor.is_complex:  # MLIR's Python bindings cannot read complex attributes
         numbers = _complexes(str(op))
         return (
             np.broadcast_to(numbers.reshape(()), tensor.shape)
@@ -184,7 +184,7 @@ def constant_of(op: Any, resources: dict[str, bytes]) -> npt.NDArray[Any]:
         return np.broadcast_to(np.array(value.get_splat_value().value, dtype), tensor.shape)
     try:
         return np.array(value)
-    except TypeError:  # no numbers of Python's buffers
+    except TypeError:  # a dtype that Python's buffers do not have
         return _sized(_parsed(str(value), dtype), tensor.shape)
 
 

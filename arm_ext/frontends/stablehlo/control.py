@@ -34,7 +34,7 @@ _HEAVY = (
     "stablehlo.while",
 )
 
-# Functions of compilers' that change no value.
+# Functions that compilers call for annotation and that return their operand.
 NEUTRAL_CALLS = (
     "LayoutConstraint",
     "SPMDFullToShardShape",

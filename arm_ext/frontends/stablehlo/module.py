@@ -39,7 +39,7 @@ class _Context(ir.Context):  # type: ignore[misc]
 _BYTECODE = b"ML\xefR"
 # Reading takes half a second, most of it to start, and some seconds for 100 MB.
 _SECONDS, _BYTES_A_SECOND = 30, 10e6
-# How the process that reads bytecode ends if MLIR says why it does not take it.
+# Exit code of the process that reads bytecode if MLIR rejects the bytecode with a message.
 _REFUSED = 3
 
 
@@ -83,7 +83,7 @@ def _write_text() -> int:
     except UnreadableError as err:
         sys.stdout.buffer.write(str(err).encode(errors="replace"))
         return _REFUSED
-    # The names of operators are in their locations.
+    # Print debug info, because the names of operators are in their locations.
     module.operation.print(
         file=sys.stdout.buffer, binary=True, enable_debug_info=True, print_generic_op_form=True
     )

@@ -50,7 +50,7 @@ def _product(
     The operands are exchanged if that takes fewer transposes.
     """
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     sides = [_Side(x, list(both), list(sums)) for x, both, sums in zip(operands, batch, summed, strict=True)]
     a, b = sides
     if sum(b.moves(a)) < sum(a.moves(b)) if a.batch else a.is_constant and not b.is_constant:
@@ -154,7 +154,7 @@ def _convolution(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
         y = _transposed_convolution(t, x, w, (source, kernel), c.gaps, margins)
         return [_ordered(t, y, (0, 1, list(range(2, rank + 2))), target, result_shape(op))]
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     last = source[1] == rank + 1
     y = _direct_convolution(t, x, w, (source, kernel), c, last, tensor.dtype)
     order = (0, rank + 1, list(range(1, rank + 1))) if last else (0, 1, list(range(2, rank + 2)))

@@ -21,7 +21,7 @@ R = relax.op
 def result_shape(op: Any) -> Shape:
     """Return the shape of an operator's first result."""
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     return tensor.shape
 
 
@@ -99,7 +99,7 @@ def flipped(t: Translator, x: Expr, axes: Sequence[int]) -> Expr:
 
 def _iota(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     (axis,) = ints(op, "iota_dimension")
     counted = np.arange(tensor.shape[axis]).astype(tensor.dtype)
     row = t.keep(counted)
@@ -151,7 +151,7 @@ def _spread(t: Translator, x: Expr, number: float, axis: int, gap: int) -> Expr:
 
 def _surrounded(t: Translator, x: Expr, widths: list[int], number: float) -> Expr:
     dtype = str(x.ty.dtype)
-    if dtype == "bool":  # of which TVM's pad makes integers
+    if dtype == "bool":  # TVM's pad would turn Booleans into integers
         return t.emit(
             R.astype(t.emit(R.nn.pad(t.emit(R.astype(x, "int8")), widths, "constant", number)), dtype)
         )
@@ -160,7 +160,7 @@ def _surrounded(t: Translator, x: Expr, widths: list[int], number: float) -> Exp
 
 def _bitcast(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     tensor, (x,) = tensor_of(op.results[0].type), operands
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     constant = x.constant()
     if tensor.dtype == x.dtype:
         return operands

@@ -84,7 +84,7 @@ def computable(op: Any) -> bool:
 def compute(op: Any, operands: Sequence[Array]) -> Array:
     """Compute an elementwise operator, in the dtype of its result."""
     name, tensor = op.operation.name, tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     with np.errstate(all="ignore"):
         if name == "stablehlo.convert":
             value = operands[0]

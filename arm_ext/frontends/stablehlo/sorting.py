@@ -144,7 +144,7 @@ def _before(pairs: Sequence[Sequence[Array]], descending: bool) -> Array:
 def _top_k(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (x,) = operands
     tensor = tensor_of(op.results[1].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     (k,) = ints(op, "k")
     largest = attribute(op, "largest") is None or flag(op, "largest")
     data = x.full

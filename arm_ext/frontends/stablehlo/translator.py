@@ -171,7 +171,7 @@ class Translator(Graph):
 
     def _check(self, result: Any, held: Value | Complex) -> None:
         tensor = tensor_of(result.type)
-        assert tensor is not None  # operators with other types are refused before
+        assert tensor is not None  # operators with other types have been refused earlier
         if isinstance(held, Complex):
             return
         if (held.shape, held.dtype) != (tensor.shape, tensor.stored):
