@@ -89,7 +89,7 @@ def check_references(model: Any) -> None:
         for k in range(graph.OperatorsLength()):
             op = graph.Operators(k)
             _refer(f"operator {k}", "operator code", op.OpcodeIndex(), 0, model.OperatorCodesLength())
-            for place in range(op.InputsLength()):  # -1 where one is left out
+            for place in range(op.InputsLength()):  # -1 stands for an absent input
                 _refer(f"operator {k}", "tensor", op.Inputs(place), -1, tensors)
             for place in range(op.OutputsLength()):
                 _refer(f"operator {k}", "tensor", op.Outputs(place), 0, tensors)

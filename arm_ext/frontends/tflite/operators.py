@@ -171,7 +171,7 @@ def _transpose_conv_bias(c: Any, op: Any) -> relax.Expr:
     padding, *strides = (int(value) for value in op.CustomOptionsAsNumpy().view(np.int32))
     data, weight, *bias = c.get_input_tensors(op)
     kernel = (0, 0) if padding == _PADDING_SAME else shape_of(weight)[1:3]
-    # Upstream has the channels last; of a window that is wider than its stride the rest stays with "VALID".
+    # Upstream takes the sizes with channels last. With "VALID", a window wider than the stride adds the difference.
     rows, columns = (
         size * stride + max(window - stride, 0)
         for size, stride, window in zip(shape_of(data)[1:3], reversed(strides), kernel, strict=True)
