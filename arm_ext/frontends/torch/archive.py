@@ -269,7 +269,7 @@ def _check_tree(tree: Any) -> None:
         _check_tree(child)
 
 
-# Where a string stands → what it may be; elsewhere it is a name.
+# (Class, field) of a string → its check; all other strings must be names.
 _STRINGS: dict[tuple[str, str], Callable[[str], str]] = {
     ("SymExpr", "expr_str"): _expression,
     ("Node", "target"): _operator,

@@ -56,7 +56,7 @@ def training(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
         axes = [axis for axis in range(len(x.shape)) if axis != 1]
         mean, variance = (graph.hold(function(x.full, axes)) for function in (R.mean, R.variance))
         count = math.prod(x.shape) // x.shape[1]
-        # torch refuses a single value a channel.
+        # `count` is above 1, since torch refuses a single value per channel.
         new = (mean, variance * (count / (count - 1)))
         running = [updated(*pair) for pair in zip(running, new, strict=True)]
     inverse = norm.inverse_deviation(variance, a["eps"])

@@ -102,7 +102,8 @@ class NodeValues:
         changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.target in states}
         self.states: dict[str, str] = {name: known[name] for name in states if name in known}
         """Buffer that the program changes → its placeholder."""
-        # Unless it was made functional, an operator changes the buffer itself.
+        # If the program is not functionalised, operators change the buffer in place, and the placeholder holds its next
+        # value.
         self._next = {states[name]: changed.get(name, at) for name, at in self.states.items()}
         self.constants: dict[str, torch.Tensor] = {
             placeholder: held[name] for name, placeholder in known.items() if name not in self.states

@@ -113,7 +113,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
                 _check_convolution(node)
                 value = self._without_data(node)
                 value = convert(node) if value is None else value
-                if isinstance(value, tvm.ir.Call):  # which upstream forgot to bind, and has no type
+                if isinstance(value, tvm.ir.Call):  # upstream did not bind the call, so it has no type
                     value = self.block_builder.emit(value)
                 value = self._as_torch(node, self._results(node, value))
             except UsageError:  # raised by a plugin's converter

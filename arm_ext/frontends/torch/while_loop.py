@@ -43,7 +43,7 @@ def while_loop(importer: Importer, node: torch.fx.Node) -> list[relax.Expr]:
     """Convert a while_loop; return its states after the last iteration."""
     more, body, states, fixed = importer.retrieve_args(node)
     emit = importer.block_builder.emit
-    # A number that is carried is a tensor here.
+    # Carried numbers become tensors.
     states, fixed = ([_tensor(value) for value in values] for values in (states, fixed))
     (go,) = _inlined(importer, more, [*states, *fixed])
     importer.loops += 1
