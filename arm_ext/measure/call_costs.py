@@ -24,7 +24,7 @@ Bound = Literal["vector pipes", "dispatch", "latency", "L2", "memory", "overhead
 
 # A resource that is in use for at least this share of the cycles bounds the call.
 _BUSY = 0.7
-# A call spends its time on being called where this share of its instructions runs once.
+# If at least this share of a call's instructions runs only once, the call's overhead bounds it.
 _ONCE = 0.5
 # Instructions of a loop that a report shows.
 _LONGEST_LOOP = 64
