@@ -252,7 +252,7 @@ def _is_whole(folder: Path) -> bool:
     if folder in _whole and folder.is_dir():
         return True
     contents = folder / _CONTENTS
-    if not contents.is_file():  # a named pipe would be waited for
+    if not contents.is_file():  # opening a named pipe would block
         return False
     try:
         is_whole = bool(json.loads(contents.read_text(encoding="utf-8")) == _hashes(folder))
