@@ -42,8 +42,8 @@ TASKS = "arm_ext.tasks"
 POINTERS = "arm_ext.pointers"
 """Attribute of an `APART` function whose arguments are addresses of buffers, not tensors (`call_by_pointers`)."""
 
-# How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
-# (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
+# Prefixes of the names of functions that are linked into model.so in addition to its kernels, and the prefix of their
+# symbols (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
 _LINKED, _PREFIX = ("arm_ext_", NEW_TENSOR), "__tvm_ffi_"
 _CALL_PACKED = tvm.ir.Op.get("tirx.tvm_call_packed")
 _CALL_CPACKED = tvm.ir.Op.get("tirx.tvm_call_cpacked")
@@ -214,9 +214,9 @@ _TO_LOOPS = Sequential(
     ]
 )
 _TO_FLAT = Sequential([tirx.transform.FlattenBuffer(), tirx.transform.BF16ComputeLegalize()])
-# Indices of a package's kernels stay of 64 bits where they begin at a tensor's byte_offset, which has no known bound.
-# Those of a C library's begin at 0, and would all become 32 bits wide. On a CPU of 64 bits, LLVM then keeps vectors
-# of convolutions with short segments on the stack.
+# Indices that begin at a tensor's byte_offset, which has no known bound, stay 64 bits wide in a package's kernels.
+# Those of a C library begin at 0, and would all become 32 bits wide. On a 64-bit CPU, LLVM then keeps vectors of
+# convolutions with short segments on the stack.
 _NARROW = tirx.transform.NarrowDataType(32)
 _TO_CODE = Sequential(
     [
@@ -498,7 +498,7 @@ def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
 
     def paired(call: Call) -> Call:
         if not (call.op.same_as(_CALL_CPACKED) and call.args[0].value in by_pointers):
-            # A call that stores a result would pass arguments that are no addresses.
+            # Functions called by pointers return nothing: a call that stores a result passes tensors, not addresses.
             assert not call.op.same_as(_BY_SYMBOL) or call.args[2].value not in by_pointers, call
             return call
         name, *args = call.args

@@ -28,7 +28,7 @@ from schedules.select import Choice, Choose, Option
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
 _OPAQUE = 8
-# Attribute of a kernel that stands without its body: the kernel's name.
+# Attribute of a kernel whose body is removed for the time of some passes; holds the kernel's name.
 _EMPTY = "arm_ext.empty"
 
 Rejected = dict[str, tuple[Diagnostic, ...]]
