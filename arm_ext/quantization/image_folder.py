@@ -153,7 +153,7 @@ def _sample(file: Path, chain: OperationChain) -> Array:
 def _pixels(file: Path, size: tuple[int, int], mode: str) -> Array:
     with loading("PIL", "Images are read by Pillow, which", "pip install 'tvm-arm-ext[images]'"):
         from PIL import Image, ImageOps
-    if not file.is_file():  # a reader waits for the writer of a pipe
+    if not file.is_file():  # opening a named pipe would block
         raise UsageError(f"{file}: is no file; expected an image")
     try:
         with Image.open(file) as image:
@@ -215,7 +215,7 @@ def _numbers(labels: Sequence[str], folder: Path) -> dict[str, int]:
 
 
 def _read(file: Path) -> str:
-    if not file.is_file():  # a reader waits for the writer of a pipe
+    if not file.is_file():  # opening a named pipe would block
         raise UsageError(f"{file}: is no file; expected text")
     try:
         return file.read_text("utf-8-sig")

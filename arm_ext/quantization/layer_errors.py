@@ -296,7 +296,7 @@ def errors(sums: ErrorSums) -> Errors:
 
 
 def _difference(value: Array, exact: Array) -> Array:
-    with np.errstate(invalid="ignore"):  # of infinities, which histograms leave out
+    with np.errstate(invalid="ignore"):  # differences of infinities are NaN, which histograms leave out
         return np.asarray(value.astype(np.float64) - exact.astype(np.float64))
 
 

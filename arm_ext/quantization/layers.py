@@ -224,7 +224,7 @@ def noted(model: onnx.ModelProto, key: str) -> frozenset[str]:
     found = next((each.value for each in model.metadata_props if each.key == key), "[]")
     try:
         names = json.loads(found)
-    except ValueError:  # anybody may write there
+    except ValueError:  # any program may have written this metadata
         return frozenset()
     return (
         frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
@@ -347,7 +347,7 @@ class Matching:
                 else None
             )
             outof = self.quantized.quantizer(node)
-            # Pairs of QuantizeLinear and DequantizeLinear for each reader, all alike, are one.
+            # Equal pairs of QuantizeLinear and DequantizeLinear, one for each reader, count as one.
             held = [v.tobytes() for each in (into, outof) if each for v in (each.scale, each.zero_point)]
             key = integers if into is None or before is None else before.input[0], *held
             if key in seen or outof is None or outof.scale.size > 1:
@@ -458,7 +458,8 @@ def with_outputs(model: onnx.ModelProto, tensors: Iterable[str]) -> onnx.ModelPr
     copy.CopyFrom(model)
     own = {value.name for value in copy.graph.output}
     new = (name for name in dict.fromkeys(tensors) if name not in own)
-    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)  # runtimes infer the types
+    # Without types, which runtimes infer.
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)
     return copy
 
 

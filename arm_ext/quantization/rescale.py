@@ -31,7 +31,7 @@ from arm_ext.quantization.steps import Feed
 Array = npt.NDArray[Any]
 # Operators that commute with multiplication by a positive factor.
 _HOMOGENEOUS = ("AveragePool", "GlobalAveragePool", "Identity", "LeakyRelu", "MaxPool", "Relu")
-# A smaller range is taken for this share of the largest: a channel that is nearly zero needs no room.
+# Least range of a channel as a share of the largest range: a channel that is nearly zero needs no finer scale.
 _LEAST_SHARE = 1e-3
 
 

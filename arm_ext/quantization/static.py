@@ -357,7 +357,7 @@ def _refusing(name: str) -> Iterator[None]:
     try:
         with _quiet():
             yield
-    except (ArmExtError, OSError):  # of a disk, which the command line tells of
+    except (ArmExtError, OSError):  # a full disk, for example, which the command line reports
         raise
     # The quantiser raises exceptions of many types, plain Exception included.
     except Exception as err:
@@ -382,7 +382,7 @@ def _ranges(
         calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False))
         try:
             calibrator.collect_data(_Reader(feeds(source)))
-        except (ValueError, IndexError) as err:  # of histograms whose bins have no finite bounds
+        except (ValueError, IndexError) as err:  # raised for histograms whose bins have no finite bounds
             if not watched.large:
                 raise
             raise ValueError(
@@ -445,7 +445,8 @@ def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequ
     Raises:
         ModelError: onnxruntime cannot run or quantise the model.
     """
-    operators = sorted({node.op_type for node in model.graph.node})  # more than the quantiser takes by itself
+    # All kinds, also those that the quantiser skips by default.
+    operators = sorted({node.op_type for node in model.graph.node})
     with _refusing(model.graph.name):
         ranges = _ranges(model, lambda path: iter(feeds), "minmax", operators)
         return _insert_qdq(model, ranges, keep_float, operators)
