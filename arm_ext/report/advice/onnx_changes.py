@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float32]
 TILES = (16, 8, 4)
 """Channels that kernels compute together: four vectors of float32, two, and one."""
 
-# More channels than this share on top cost more than full tiles save.
+# Largest share of added channels: with more, they cost more than full tiles save.
 _MOST_MORE = 0.25
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -100,7 +100,7 @@ def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Chan
             padded[node.name] = f"{weights.shape[0]} → {wanted}"
     if not padded:
         return None
-    del copy.graph.value_info[:]  # shapes, some of which are others now
+    del copy.graph.value_info[:]  # inferred shapes, some of which have changed
     counts = Counter(padded.values()).most_common()
     what = ", ".join(f"{change} channels ({count})" for change, count in counts)
     return Changed(copy, tuple(padded), what)

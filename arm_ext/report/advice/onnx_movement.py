@@ -62,7 +62,7 @@ def channels_last_ends(model: onnx.ModelProto) -> Changed | None:
         model: A model whose nodes all have names and whose values have static shapes.
     """
     if any(True for node in model.graph.node for _ in subgraphs(node)):
-        return None  # whose nodes read values of this graph by their names, too
+        return None  # nodes of subgraphs also read this graph's values, by name
     copy = copied(model)
     graph, dims = Graph(copy.graph), dims_of(copy)
 
@@ -271,7 +271,7 @@ def _reshaped(
 
 
 def _replace_nodes(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    kept = onnx.GraphProto(node=nodes)  # copies: clearing the field would empty the model's own
+    kept = onnx.GraphProto(node=nodes)  # copies, because clearing the field also clears the nodes in it
     model.graph.ClearField("node")
     model.graph.node.extend(kept.node)
     model.graph.ClearField("value_info")
