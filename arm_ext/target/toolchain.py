@@ -184,8 +184,8 @@ def zig(
     return done
 
 
-# ld.lld, which links zig's libraries in its cache, takes % for the wildcard of a temporary name; zig's lists of
-# dependencies end names at colons and line breaks.
+# Characters that the path of zig's cache may not have. ld.lld, which links zig's libraries there, replaces % as in a
+# temporary file's name; zig's lists of dependencies end a name at a colon or line break.
 _NO_NAME = re.compile(r"[%:\x00-\x1f\x7f]")
 
 
