@@ -219,7 +219,7 @@ def _append(path: Path, data: bytes) -> None:
                 data = data[os.write(file, data) :]
             os.fsync(file)
         except OSError:
-            os.ftruncate(file, size)  # no half of a record where the disk is full
+            os.ftruncate(file, size)  # the disk may be full: leave no partial record
             raise
     finally:
         os.close(file)

@@ -89,7 +89,7 @@ def fault_of(record: Record) -> str:
 
 def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
     if candidate.kernel == metaschedule_trace.NAME:
-        # Whether a trace fits shows when it is applied: listing those that could be takes seconds.
+        # Applying a trace shows whether it fits; listing all possible traces here would take seconds.
         return isinstance(metaschedule_trace.matches(workload, core), Match) and isinstance(
             candidate.params.trace, str
         )
