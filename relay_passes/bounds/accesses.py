@@ -256,7 +256,7 @@ class Analysis:
             self._passed_on.add(expr)
         for operand in operands_of(expr):
             if isinstance(expr, ir.Call) and isinstance(operand, TensorLoad):
-                # The operand is passed on as an address or as a value.
+                # The callee may get the operand's address, and may write to it.
                 self._passed_on.add(operand.source)
             self._expression(operand, around)
 
