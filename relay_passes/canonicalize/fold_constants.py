@@ -46,7 +46,7 @@ _QUICKLY_RUN = 1 << 16
 """Number of elements read and written up to which code takes longer to optimise than to run."""
 _PIPELINE = "relay_passes.fold_constants"
 _UNFOLDED = (
-    *("relax.argmax", "relax.argmin"),  # of a row of the least integer, TVM's loops return index -1
+    *("relax.argmax", "relax.argmin"),  # if all elements are the least integer, TVM's loops return index -1
     *(f"relax.nn.max_pool{rank}d" for rank in (1, 2, 3)),  # TVM's loops start from the least finite number
 )
 """Operators that are not folded, as compiled code computes them by loops with other results."""
