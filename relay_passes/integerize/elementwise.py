@@ -197,7 +197,7 @@ def _has_meaning(call: Call) -> bool:
 def _meaning(call: Call) -> Callable[..., _Array]:
     match operator(call):
         case "nn.leakyrelu":
-            # The attribute is a binary64 of a binary32 number's decimals.
+            # The attribute is a binary64 number parsed from a binary32 number's decimals; round it back.
             alpha = float(np.float32(call.attrs.alpha))
             return lambda x: np.where(x > 0, x, alpha * x)
         case "nn.softplus":

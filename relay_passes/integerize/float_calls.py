@@ -12,7 +12,7 @@ from relay_passes.integerize.context import Context, operator
 from relay_passes.ir.sources import bindings_of, sources_of
 from schedules.diagnostic import Diagnostic
 
-# The borders between float and integers, which the definition has.
+# Conversions between float and integers are part of the definition, and no float calls.
 _BORDERS = ("quantize", "dequantize")
 _OUTPUT = "the model's output"
 
