@@ -107,7 +107,7 @@ class Roles:
         root = axis
         while root in self._parent:
             root = self._parent[root]
-        while axis != root:  # the next search takes one step, however long the chain of axes was
+        while axis != root:  # path compression: the next search takes one step
             self._parent[axis], axis = root, self._parent[axis]
         return root
 
