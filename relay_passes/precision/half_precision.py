@@ -79,9 +79,9 @@ class _Converter:
     def __init__(self, half: Half) -> None:
         self._type = half
         self._builder = relax.BlockBuilder()
-        # Original variable → its value by element type; the first is how it was computed.
+        # Original variable → element type → value; the first entry is the type in which it was computed.
         self._values: dict[Var, dict[str, Expr]] = {}
-        # Variables that come from a convolution or matrix product, or follow one.
+        # Variables computed in 16 bits: results of convolutions and matrix products, and values computed from these.
         self._half: set[Var] = set()
         # Variables that no input reaches: weights that a call makes of constants.
         self._weights: set[Var] = set()
