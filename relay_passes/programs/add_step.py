@@ -37,7 +37,7 @@ KEEP = "keep_state"
 SWAP = "swap_states"
 """Name of a call (entry, entry) that the code generator replaces by a swap of the tensors in the two entries."""
 
-_IS_SET = "vm.builtin.read_if_cond"  # of the runtime: whether the first byte of a tensor is not 0
+_IS_SET = "vm.builtin.read_if_cond"  # returns whether the first byte of a tensor is not 0
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
 _TEXT = "entry of the state "
 
