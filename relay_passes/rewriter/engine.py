@@ -160,8 +160,8 @@ def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnost
             passed.append((root, inside, result))
     found: dict[Var, Match] = {}
     taken: set[Var] = set()
-    # The longest first: a match without an optional last step lies inside the match with it. The next sweep looks at
-    # what an overlapping match has become.
+    # Take the longest matches first: a match without an optional last step is a part of the match with it. The next
+    # sweep matches again where matches overlapped.
     for root, inside, match in sorted(passed, key=lambda item: len(item[1]), reverse=True):
         if taken.isdisjoint(inside):
             found[root] = match

@@ -106,7 +106,7 @@ def best_of(fits: Iterable[PartialMatch | None]) -> PartialMatch | None:
     return best
 
 
-# Patterns of computed values; a wildcard stands for what comes in from outside.
+# Patterns of values computed inside a match; a wildcard matches a value from outside.
 INNER = (CallPattern, TupleGetItemPattern, TuplePattern)
 
 # Operators whose operands upstream's matcher takes in either order.
@@ -141,7 +141,7 @@ class _Walk:
         order = {b.value.id_: index for index, b in enumerate(self._bindings)}
         for binding in self._bindings:
             if isinstance(binding.value, Var):
-                continue  # matching looks through an alias, at what is bound elsewhere
+                continue  # matching looks through an alias at the value, which has a binding of its own
             fit = self._align(pattern, binding.value, PartialMatch({}), ())
             if fit is not None and fit.is_near:
                 matched = sorted(fit.matched, key=lambda value: order.get(value.id_, 0))
