@@ -74,7 +74,7 @@ HALF_PRODUCTS = tuple(
     for dtype, suffix in halves
 )
 
-# int8 weights, float data; their scale follows the product.
+# Float data times int8 weights; the product is then multiplied by the weights' scale.
 LINEAR_W8 = CompositeSpec(
     name="arm.linear_w8",
     anchor="relax.matmul",
@@ -196,7 +196,7 @@ CONV2D_S8 = CompositeSpec(
     spare_registers=_SPARE_REGISTERS,
 )
 
-# The data's zero point is the anchor's own.
+# The anchor has the data's zero point as an attribute.
 CONV2D_TRANSPOSE_S8 = CompositeSpec(
     name="arm.conv2d_transpose_s8",
     anchor="qdq.conv2d_transpose",
@@ -273,7 +273,7 @@ CONV1D = tuple(
     if spec.anchor in ("relax.nn.conv2d", CONV2D_DYNAMIC.anchor)
 )
 
-# Whole sequences; operand 1 is what the state is multiplied by.
+# Recurrent layers over whole sequences; operand 1 holds the recurrent weights.
 RECURRENT = tuple(
     CompositeSpec(f"arm.{kind}", f"float.{kind}", constant_operands=(1,), dtypes=("float32",), epilogue=())
     for kind in ("lstm", "gru", "rnn")
