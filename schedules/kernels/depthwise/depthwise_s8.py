@@ -152,7 +152,7 @@ class _Block(BandEmitter):
         loaded: dict[int, ir.Expr] = {}
 
         def row(index: int) -> ir.Expr:
-            # Rows that no kernel row meets are any rows.
+            # Rows that are multiplied by no kernel row may be any rows.
             index = min(index, len(self.valid) - 1)
             if index not in loaded:
                 loaded[index] = self.row(place, index)

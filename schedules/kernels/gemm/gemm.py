@@ -179,7 +179,7 @@ class Gemm(ABC, Generic[P, Q]):
 
     def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
         """Return each register tile; long calls are split into tasks for threads and caches."""
-        # `default` asks for them, and after it the report for the alternatives.
+        # Cached, because `default` needs the candidates, and then the report for its alternatives.
         found = self._found
         if found is None or found[0] is not workload or found[1] is not core:
             self._found = found = workload, core, self.find_candidates(workload, core)

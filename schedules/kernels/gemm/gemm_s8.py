@@ -369,7 +369,7 @@ class InPlace(IntegerUnit[C]):
 
     def reading(self, product: IntegerProduct) -> Reading:
         """Return the plan by which rows are loaded."""
-        # A padded copy has a vector behind it.
+        # Gathering may read beyond the data; only a padded copy has a spare vector at its end.
         may_gather = self.gathers and product.pad is not None
         return Reading.in_vectors(product.rows, self.step, may_gather=may_gather)
 

@@ -282,7 +282,7 @@ class Header:
     def _addends(self) -> Addends:
         if self.reload:
             return self._addends_reloaded
-        # Loaded before the branch, for the scheduler to hide.
+        # Load before the branch, so that LLVM's scheduler can hide the latency.
         found = self._vectors(ADDENDS, "float32x4")
         return lambda vectors: [found[v] for v in vectors]
 

@@ -236,7 +236,7 @@ def _requantized(workload: Workload, product: Product) -> IntegerProduct:
     """Return a product with the workload's requantisation."""
     to, form = requantize_step.quantization(workload)
     fused = form == "biased" and workload.magnitude is not None and workload.magnitude.fused
-    # No transposed convolution was measured in the fused form.
+    # The fused form is not used for transposed convolutions, for which it was not measured.
     return _of_data(workload, product, to, form, fused=fused and not product.kernels)
 
 
