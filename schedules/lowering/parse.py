@@ -226,7 +226,7 @@ def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> 
             return math.prod(other) == 1
         case "per-channel":
             return math.prod(other) == 1 or (other[-1] == shape[-1] == math.prod(other))
-    # For the other kinds, the graph side and the operator's own types leave nothing to check.
+    # Other kinds of broadcasting need no check here: `fuse` and the operator's types have checked them.
     return True
 
 
