@@ -41,7 +41,7 @@ OPS: tuple[str, ...] = get_args(Op)
 
 _SUM_BITS = {8: 19, 16: 14}
 _ONE = scale_of(1.0)
-# The steps of a constant: as many as a value of 8 bits has, or of 16.
+# Number of steps that a constant is quantised to: that of 8 bits, or of 16 for products.
 _CONSTANT_STEPS = {"add": 127, "subtract": 127, "multiply": 32767}
 _TIR: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "add": lambda a, b: a + b,
