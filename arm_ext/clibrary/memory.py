@@ -254,7 +254,7 @@ def _orders(
         tried = (_tried(order, items, regions, traffic) for order, _ in zip(changed, budget, strict=False))
         better = next((trial for trial in tried if trial.traffic > best.traffic), None)
     yield best.order
-    yield tuple(smallest)  # which may leave less for the last region
+    yield tuple(smallest)  # an order that may put less into the last region
 
 
 def _tried(
@@ -300,7 +300,7 @@ class _BufferUses:
         self._loops: list[tuple[int, int]] = []
         self._read(steps)
         for (memory, _), times in self._times.items():
-            for first, last in self._loops:  # inner ones before those that they are in
+            for first, last in self._loops:  # inner loops come before the loops around them
                 is_inner = memory == "buffer" and all(first <= time <= last for time in times)
                 if not is_inner and any(first <= time <= last for time in times):
                     times += [first, last]

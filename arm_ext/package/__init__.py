@@ -95,7 +95,7 @@ class Selftest:
 
     @staticmethod
     def from_bytes(data: bytes, most: int | None = None) -> "Selftest":
-        """Return what `to_bytes` wrote; refuse it if it takes more than `most` bytes unpacked."""
+        """Return the self-test that `to_bytes` wrote; refuse data of more than `most` bytes when unpacked."""
         return Selftest._of(unpacked(io.BytesIO(data), most))
 
     @staticmethod
@@ -432,7 +432,7 @@ def _check_machine(so: Path, manifest: Manifest) -> None:
 def is_package_name(path: Path) -> bool:
     """Whether a path, or the folder that it begins with, has a name that packages use."""
     names = (SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST)
-    first = path.parts[0]  # which the user may have made a folder
+    first = path.parts[0]  # a user may have created a folder of this name
     return first in (NPU, *names) or bool(re.fullmatch(r"selftest_.*\.npz", first))
 
 

@@ -85,7 +85,7 @@ class Lengths:
         return self._in_chunks(name, best, most, choose)
 
     def schedule(self, func: tirx.PrimFunc, _choose: Choose | None) -> tuple[generic.Scheduled, str]:
-        """Schedule loops that no kernel takes; tuning records decide nothing here, for they are of fixed sizes."""
+        """Schedule loops that no kernel takes; tuning records do not apply, since they are for fixed sizes."""
         return self._scheduled(func), ""
 
     def as_called(self, name: str) -> relax.Function:

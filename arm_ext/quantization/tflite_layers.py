@@ -29,9 +29,9 @@ from relay_passes.ir.sources import bindings_of, sources_of
 
 Array = npt.NDArray[Any]
 
-# Their second and third inputs are weights and bias.
+# Products, whose second and third inputs are weights and bias.
 _PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-# They pass values on; with equal parameters on both sides, all integers too.
+# These operators pass values on, and with equal input and output parameters the stored integers, too.
 _MOVES = frozenset(
     {"EXPAND_DIMS", "MAX_POOL_2D", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE"}
 )
@@ -120,7 +120,7 @@ class TfliteLayer:
 
 
 def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list[TfliteLayer], list[str]]:
-    """Return the layers in execution order, and the operators that are none.
+    """Return the layers in execution order, and the names of the operators that form no layer.
 
     Args:
         file: The model.
@@ -130,7 +130,7 @@ def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list
     variables: dict[tuple[str, str], relax.Var] = {}
     for binding in bindings_of(mod["main"]):
         for name in sources_of(binding.value):
-            variables[name, str(binding.var.ty)] = binding.var  # the last is what the operator gives
+            variables[name, str(binding.var.ty)] = binding.var  # the last binding is the operator's result
     layers, left = list(_inputs(file, against, mod)), []
     for name, operator in file.operators.items():
         if file.code(operator) in RESOURCES:
@@ -147,7 +147,7 @@ def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list
 
 
 def _twin(file: File, against: File, number: int) -> int | None:
-    """Return the float model's tensor that stands for one: outputs by their places, for converters rename them."""
+    """Return the float model's counterpart of a tensor; outputs are matched by index, since converters rename them."""
     if number in file.outputs:
         return against.outputs[file.outputs.index(number)]
     found = against.number(file.tensor_name(number))

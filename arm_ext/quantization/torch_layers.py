@@ -44,7 +44,7 @@ _ACTIVATIONS = frozenset({
     "clamp", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6", "sigmoid", "silu", "tanh",
 })
 _UNPACKS = frozenset({"getitem"})
-# They pass values on; with equal parameters on both sides, all integers too.
+# These operators pass values on, and with equal input and output parameters the stored integers, too.
 _MOVES = frozenset({
     "clone", "contiguous", "dropout", "expand", "flatten", "max_pool2d", "permute", "reshape", "select", "slice",
     "squeeze", "transpose", "unsqueeze", "view",
@@ -95,7 +95,7 @@ class TorchMatching:
         for binding in [] if mod is None else bindings_of(mod["main"]):
             ty = binding.var.ty
             for name in sources_of(binding.value) if isinstance(ty, relax.TensorType) else ():
-                variables[name, str(ty.dtype)] = binding.var  # the last is what the node gives
+                variables[name, str(ty.dtype)] = binding.var  # the last binding is the node's result
         graph = self.quantized.program.graph
         returned = graph.output_node().all_input_nodes
         values = {node: root_of(node) for node in graph.nodes if self._is_value(node, returned)}

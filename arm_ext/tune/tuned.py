@@ -94,7 +94,7 @@ class Tuned:
         return [record for record in records if record.candidate["kernel"] not in self._without]
 
     def _against(self, record: Record) -> str:
-        """Return the default's cost in the same place, as text; "" if it is not known."""
+        """Return the cost of the default measured in the same place, as text; "" if unknown."""
         if record.default:
             return ", which is the default"
         same = (r for r in self._records[record.task] if r.default and r.where == record.where)

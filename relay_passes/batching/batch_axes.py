@@ -25,7 +25,7 @@ class Samples:
 
 
 class MixedError(Exception):
-    """A result of one sample depends on another sample, or may; the message says where."""
+    """A result of one sample depends, or may depend, on another sample; the message names the access."""
 
 
 @dataclass(frozen=True)

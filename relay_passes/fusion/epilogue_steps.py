@@ -132,7 +132,7 @@ def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -
         "per-channel": last_axis or math.prod(shape) == 1,
         "per-row": math.prod(shape) == 1 or shape == (*value[:-1], 1),
         "any": True,
-        # One right side for each left side: a vector, or what is broadcast, would change the shape in other ways.
+        # Both matrices have the same batch axes; a vector or broadcasting would change the shape in other ways.
         "contracted": shape[:-2] == value[:-2] and len(shape) == len(value),
     }
     return (

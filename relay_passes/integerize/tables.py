@@ -40,7 +40,7 @@ class Origin:
 
 
 def common_origin(context: Context, a: Quantized, b: Quantized) -> Origin | None:
-    """Return a tensor that both are tables of, the nearest to the first of them; None if there is none."""
+    """Return a tensor of which both tensors are tables, the closest ancestor of the first; None if there is none."""
     first, second = a.per_tensor, b.per_tensor
     if first is None or second is None:
         return None

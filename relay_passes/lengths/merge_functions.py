@@ -22,7 +22,7 @@ from relay_passes.lengths.growing_constants import equal_tensors
 Numbers = tuple[int, ...]
 
 _INTEGER, _NUMBER = "ir.IntImm", "int"
-# A variable is what it is, not what it looks like: two of one function stay two.
+# Variables are compared by identity: two variables of one function are never merged.
 _VARIABLES = ("ir.Var", "relax.expr.DataflowVar")
 _SPANS = ("ir.Span", "ir.SequentialSpan")
 # kTVMFFIInt, kTVMFFIBool, kTVMFFIFloat: such fields hold a value, others the number of a node.

@@ -7,7 +7,7 @@ from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Type, Var
 from relay_passes.ir.sources import bindings_of
 from relay_passes.memory.plan_arena import VIEWS
 
-_COPY = "vm.builtin.to_device"  # of the runtime: a tensor in memory of its own
+_COPY = "vm.builtin.to_device"  # the runtime copies the tensor to new memory
 _CPU = (1, 0)  # kDLCPU, and the first of its kind
 
 

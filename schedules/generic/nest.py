@@ -60,7 +60,7 @@ def _unconditional(stage: Stage, outside: Sequence[Axis]) -> Iterator[Stage]:
     if not conditions(stage):
         yield stage
         return
-    # A reshape's remainders hide the axis that a condition is about, and a condition may be inside another's.
+    # Simplify first, since a reshape's modulos hide the axis of a condition; recurse, since conditions may be nested.
     found = list(parts(_simplified(stage, outside)))
     for part in found:
         yield from [part] if len(found) == 1 else _unconditional(part, outside)

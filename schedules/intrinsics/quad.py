@@ -32,7 +32,7 @@ def _joined(count: int, element: str, lanes: int) -> list[str]:
     """Return the lines of LLVM IR that return vectors %v0 to %v[count - 1] as one vector."""
     lines, whole, size = [], "%v0", lanes
     for v in range(1, count):
-        # Both operands of a shuffle are of one type: the next vector is widened first.
+        # Both operands of shufflevector must have one type, so the next vector is widened first.
         wide = ", ".join(f"i32 {lane if lane < lanes else 'poison'}" for lane in range(size))
         order = ", ".join(f"i32 {lane}" for lane in range(size + lanes))
         own = f"<{lanes} x {element}> %v{v}"

@@ -262,7 +262,7 @@ class SequenceEmitter:
         self.steps, self.batch, self.hidden = sizes
         self.x, self.r, *rest, self.output = buffers
         self.first, self.rest = rest[: cell.states], rest[cell.states :]
-        # What each gate of a step sums up, and the state times the reset gate.
+        # The sums of each gate in a step, and the state times the reset gate.
         self.sums = T.alloc_buffer((self.batch, cell.gates * self.hidden), "float32")
         self.reset = T.alloc_buffer((self.batch, self.hidden), "float32")
 

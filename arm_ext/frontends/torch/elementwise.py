@@ -57,7 +57,7 @@ def _gelu(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) 
 
 
 def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
-    """Convert a power: integers by the vocabulary, as TVM has no code for theirs; upstream converts others."""
+    """Convert a power: of integers by `maths.power`, since TVM has no code for them; of floats as upstream does."""
     dtype = importer._convert_data_type(node.meta["val"].dtype)
     if "int" not in dtype:
         scalar = node.target is torch.ops.aten.pow.Tensor_Scalar
