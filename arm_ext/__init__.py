@@ -153,11 +153,11 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            with without_torch():  # a program that compiles no PyTorch model needs none
+            with without_torch():  # only a program that compiles a PyTorch model needs torch
                 found = getattr(importlib.import_module(home), name)
             if not isinstance(found, type):
                 # A function of the API, whose errors are worded for the command line, which calls it, too.
                 found = importlib.import_module("arm_ext.api.wording").speaks_python(found)
-            globals()[name] = found  # one object, however often it is asked for
+            globals()[name] = found  # every import returns the same object
             return found
     raise AttributeError(f"module 'arm_ext' has no attribute {name!r}")
