@@ -117,7 +117,7 @@ class Board:
         self._unload()
         session = self.connect()
         try:
-            # Asked of this session: a tracker may give another board each time.
+            # This session is asked whether its board is emulated, since a tracker may hand out another board each time.
             emulated = self.emulated or self.ask(session).emulated
             self._model = self._loaded(session, so, sha256, emulated=emulated)
         except BaseException:
@@ -126,7 +126,7 @@ class Board:
         return self._model
 
     def _loaded(self, session: Session, so: Path, sha256: str, *, emulated: bool) -> LoadedModel:
-        """Load a model.so; where it cannot be loaded, it is the file that is wrong, and not a model."""
+        """Load a model.so; a failure is a UsageError about the file, not a ModelError about the model."""
         try:
             return LoadedModel(session, so, sha256, dump=self.dump, emulated=emulated)
         except ModelError as error:
@@ -185,7 +185,7 @@ class Board:
             try:
                 with session.waiting_at_most(_PROBE_SECONDS):
                     module = session.load(probe_module(machine))
-            except ModelError as error:  # built for another machine than this
+            except ModelError as error:  # the probe is built for another architecture than the board's
                 refusal = error
             else:
                 with session.guard():

@@ -99,7 +99,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "time": (201, None),
     "times": (100, 153),
     "getrusage": (98, 165),
-    # what the process and the system are
+    # facts about the process and the system
     "getpid": (39, 172),
     "getppid": (110, 173),
     "getuid": (102, 174),
@@ -194,8 +194,9 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
 }
 # Calls that give a way out of the board, and that models do not need: the supervisor lets only the server do them.
 _OF_THE_SERVER = ("clone", "fork", "vfork", "execve", "socket", "bind", "listen", "connect")
-# What this program itself calls before, and memfd_create, which the filter reports as missing: QEMU then writes what it
-# shows as /proc/self/maps to a file in the board's folder, and not to memory that no limit counts.
+# Calls by which this program confines itself, and memfd_create. The filter reports memfd_create as missing, so that
+# QEMU writes the text that it shows as /proc/self/maps to a file in the board's folder, not to memory that no limit
+# counts.
 _OTHER_CALLS = {
     "memfd_create": (319, 279),
     "capset": (126, 91),
@@ -207,12 +208,13 @@ _OTHER_CALLS = {
 _MEMFD_CREATE, _CAPSET, _SECCOMP, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = (
     numbers[0 if _X86 else 1] for numbers in _OTHER_CALLS.values()
 )
-# From here on numbers are equal on all machines, and C libraries do without those calls where they are missing.
+# System calls from this number on have the same number on all machines, and C libraries do without those missing.
 _OPTIONAL = 424
 
 _CLONE_THREAD, _MSG_FASTOPEN, _SIGN = 0x10000, 0x20000000, 0x80000000
 _TYPE_OF_SOCKET = 0xF  # the rest are flags
-# Not F_SETOWN and F_SETSIG, which have signals sent to others, nor F_SETLEASE and F_NOTIFY, which watch files.
+# Allowed fcntl commands: not F_SETOWN and F_SETSIG, which send signals to other processes, nor F_SETLEASE and F_NOTIFY,
+# which watch files.
 _FCNTL = (
     fcntl.F_DUPFD,
     fcntl.F_DUPFD_CLOEXEC,
@@ -237,8 +239,8 @@ _NOTIFICATION, _RESPONSE = struct.Struct("=QII64s"), struct.Struct("=QqiI")
 # Rights to files by Landlock's version: execute to make_sym, then refer, truncate, ioctl on devices.
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, read a folder
-# Write a file, remove folders and files, make folders and regular files, move, truncate: none that others would follow,
-# such as a symbolic link, or wait for, such as a pipe.
+# Write a file, remove folders and files, make folders and regular files, move, truncate. No symbolic links, which other
+# programs would follow, and no pipes, on which they would block.
 _READ_WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 13 | 1 << 14
 _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 _CONNECT_TCP, _SCOPED = 1 << 1, 0b11
@@ -250,7 +252,8 @@ _FILE_BYTES = 16 << 30
 _OPEN_FILES = 4096
 # Address space that the emulator and the runtime reserve and do not use.
 _RESERVED_BYTES = 8 << 30
-# What others of this user may start meanwhile; the kernel counts them together, and not at all for root.
+# Processes that the same user's other programs may start meanwhile; the kernel counts all processes of a user together,
+# and does not count root's.
 _SPARE_PROCESSES = 4096
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -365,12 +368,12 @@ def _main(port: int, paths: Sequence[str], command: list[str]) -> int:
             )
         os._exit(1)
     theirs.close()
-    _, ancillary, *_ = ours.recvmsg(1, socket.CMSG_SPACE(4))  # nothing where it ended before
+    _, ancillary, *_ = ours.recvmsg(1, socket.CMSG_SPACE(4))  # no data if the child ended before it sent any
     for _level, _kind, data in ancillary:
         _answer(array.array("i", data)[0], child)
     _, status = os.waitpid(child, 0)
     for path in paths:
-        # Its own folder, which it has emptied and has no right to remove.
+        # The board's folder: the child has emptied it, but has no right to remove it.
         with contextlib.suppress(OSError):
             if path[0] == "w":
                 Path(path[1:]).rmdir()
@@ -378,7 +381,7 @@ def _main(port: int, paths: Sequence[str], command: list[str]) -> int:
 
 
 def _answer(listener: int, server: int) -> None:
-    """Let the server do what a filter asks about, and nobody else, until none of its processes is left."""
+    """Allow the system calls that the filter reports if the server makes them, until none of its processes is left."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     while True:
@@ -504,7 +507,7 @@ def _program(*, supervised: bool, connects: bool) -> list[bytes]:
 
 def _checks(allow: bytes, refuse: bytes, of_the_server: bytes) -> dict[str, list[bytes]]:
     """Return instructions for the system calls whose arguments decide whether they are allowed."""
-    unless_fastopen = [_and(_MSG_FASTOPEN), _skip_if(0, 1), refuse, allow]  # with it, sending connects
+    unless_fastopen = [_and(_MSG_FASTOPEN), _skip_if(0, 1), refuse, allow]  # MSG_FASTOPEN connects on send
     is_tcp = [*_must_be(0, [socket.AF_INET], refuse), _argument(1), _and(_TYPE_OF_SOCKET)]
     return {
         "clone": [_argument(0), _and(_CLONE_THREAD), _skip_if(0, 1), allow, of_the_server],

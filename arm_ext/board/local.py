@@ -17,11 +17,11 @@ from arm_ext.common.errors import EnvError, UsageError
 
 # Imports all of TVM.
 _START_SECONDS = 120
-# From the end of a connection until the server has told of the crash that ended it.
+# Time from the end of a connection until the server has logged the crash that ended the connection.
 _CRASH_SECONDS, _POLL_SECONDS = 5, 0.02
 # TVM's server takes the first free port of a range. Below Linux's ephemeral ports, 32768 and up.
 _PORTS = range(20000, 32000, 100)
-# What TVM's server says when a crash in a session ends it; the port stays open, but nobody answers.
+# TVM's server logs this when a crash in a session ends the server; the port stays open, but nobody answers.
 _CRASHED = "exited unsuccessfully"
 
 
@@ -83,8 +83,8 @@ def _check_allowed(cores: Sequence[int]) -> None:
         )
 
 
-# What tvm.exec.rpc_server does, in one process instead of two that import TVM, and without PyTorch, which TVM imports
-# if it is installed: 2 CPU seconds instead of 9.
+# The same as tvm.exec.rpc_server, in one process instead of two that import TVM, and without PyTorch, which TVM imports
+# if it is installed: starting takes 2 CPU seconds instead of 9.
 _SERVE = """
 import logging, sys
 sys.modules["torch"] = None
@@ -96,7 +96,7 @@ PopenRPCServerState("127.0.0.1", *map(int, sys.argv[1:])).thread.join()
 
 def _start(cores: Sequence[int]) -> tuple[ServerProcess, int]:
     first = random.choice(_PORTS)
-    # -P: nothing of the working folder is imported.
+    # With -P, Python imports no modules from the working folder.
     server = [sys.executable, "-P", "-c", _SERVE, str(first), str(first + _PORTS.step)]
     env = {}
     if cores:

@@ -194,7 +194,7 @@ class LoadedModel:
             EnvError: As for `run`; or the runs called different kernels.
         """
         self._require_real()
-        # Once: an upload would write over the file that is loaded.
+        # Load the watcher only once: a second upload would overwrite the file that is loaded.
         self._watching = watching = self._watching or self.session.load(module)
         with self.session.guard():
             # The evaluator runs the function once more, before it starts the clock.
@@ -258,7 +258,7 @@ class LoadedModel:
 
     def _upload(self, inputs: Sequence[npt.NDArray[Any]]) -> list[tvm.runtime.Tensor]:
         device = self.session.device()
-        # Not ascontiguousarray, which makes a vector of a scalar.
+        # np.ascontiguousarray would turn a scalar into a vector.
         return [tvm.runtime.tensor(np.asarray(value, order="C"), device) for value in inputs]
 
 

@@ -17,7 +17,7 @@ from arm_ext.common.errors import EnvError
 
 _STOP_SECONDS = 1
 _LOG = "log"
-_LOG_BYTES = 1 << 20  # that are read of a log, which what runs on the board may fill
+_LOG_BYTES = 1 << 20  # most bytes that are read of a log, which a program on the board may fill
 # A shell that ends the whole group, itself included, with the command or with our end of the pipe.
 _GUARD = '("$@"; kill -9 0) & cat > /dev/null; rm -rf "$TMPDIR"; kill -9 0'
 _POLL_SECONDS = 0.02
@@ -46,7 +46,7 @@ class ServerProcess:
             inherited: The environment that they are added to; by default this process'.
         """
         self.folder = Path(tempfile.mkdtemp(prefix="arm-ext-board-"))
-        # Kept open: what runs on the board may put something else in its place.
+        # The log stays open, because a program on the board may replace the file.
         self._log = log = (self.folder / _LOG).open("w+b")
         self._process = subprocess.Popen(
             command(self.folder),

@@ -29,9 +29,10 @@ _ENDING_SECONDS = 5
 # A board that lost its power or its cable is noticed after the first probe plus three unanswered ones.
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 _UNACKNOWLEDGED_MS = 25_000
-# The server ends a session that is over time; only if it does not, we do.
+# The server ends a session that exceeds its time limit. The client ends it only if the server does not, this much
+# later.
 _SERVER_GRACE_SECONDS = 10
-# How TVM's client begins what the code on the board raised.
+# TVM's client begins the message of an error raised on the board with these words.
 _REMOTE_ERROR = "Error caught from RPC call"
 # An emulated server takes 0.15 seconds for a megabyte that it is sent, and minutes for a gigabyte, which it holds three
 # times.
@@ -118,7 +119,7 @@ class Session:
     def _load(self, file: BufferedReader, so: Path, sha256: str) -> tvm.runtime.Module:
         size = os.fstat(file.fileno()).st_size
         if self._shared is not None and size > _SHARED_BYTES:
-            # Not a link, by which the model could write to the package.
+            # The file is copied, since the model could write to the package through a link.
             folder = Path(tempfile.mkdtemp(dir=self._shared))
             self._copies.append(folder)
             name = str(folder / so.name)
@@ -190,7 +191,7 @@ class Session:
         def connect() -> None:
             try:
                 outcome.append(rpc.connect(address.host, address.port, address.key, self._timeout))
-            except Exception as error:  # carried over to the thread that waits
+            except Exception as error:  # raised again in the thread that waits
                 outcome.append(error)
 
         thread = threading.Thread(target=connect, daemon=True)
@@ -202,7 +203,8 @@ class Session:
         ]
         if not outcome:
             self.close()
-            # Its connection is shut, so that it ends: a thread in TVM's C++ at our end would abort the process.
+            # The connection is closed so that the thread that connects ends; a thread left in TVM's C++ code would
+            # abort the process.
             thread.join(_ENDING_SECONDS)
             raise BoardLostError(
                 f"board {address.board} gave no answer in {_CONNECT_SECONDS} s: it is busy with another session, "
@@ -226,7 +228,7 @@ class Session:
         self.close()
         if (
             "RPCSessionTimeoutError" in text or os.strerror(errno.EAGAIN) in text
-        ):  # the server's limit, or ours
+        ):  # the time limit of the server, or of this client
             if self._waits < self._timeout:
                 return BoardLostError(
                     f"board {board} took the connection, and gave no answer in {self._waits:g} s; restart its server"
@@ -264,7 +266,7 @@ def _require_hash(so: Path, found: str, sha256: str) -> None:
 
 
 def _sockets_to(port: int) -> dict[int, int]:
-    """Return this process's TCP connections to a port, inode → descriptor; TVM does not tell the one it opened."""
+    """Return this process's TCP connections to a port, inode → descriptor; TVM does not reveal its own socket."""
     found = {}
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # a descriptor closed meanwhile, or an unconnected socket

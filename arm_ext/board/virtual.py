@@ -23,10 +23,10 @@ _APT = "sudo apt-get install qemu-user libc6-arm64-cross libstdc++6-arm64-cross"
 _QEMU = "qemu-aarch64"
 _LOADER = "lib/ld-linux-aarch64.so.1"
 _CXX_LIBRARY = "lib/libstdc++.so.6"
-# It takes half a second; the rest is for a machine under load.
+# The server starts in half a second; the rest is for a machine under load.
 _START_SECONDS = 120
-# What the emulator, its libraries and the server are of, the machine's and the arm64 ones; files of the kernel's that
-# they read; none of the user's.
+# Paths that the emulator and the server may read: libraries of this machine and of arm64, and files of the kernel; none
+# of the user's.
 _SYSTEM = (
     "/usr",
     "/bin",
@@ -37,9 +37,10 @@ _SYSTEM = (
     "/sys/devices/system",
     "/dev/urandom",
 )
-# What is no secret of the environment's, which the model sees. QEMU's own variables would change what it emulates.
+# Prefixes of the environment variables that are passed on; the model can read them, so none may hold a secret. QEMU's
+# own variables would change what it emulates.
 _ENVIRONMENT = ("PATH", "LANG", "LC_", "TVM_", "OMP_", "ARM_EXT_")
-# TVM's affinity mode for the largest cores, of which an emulated machine has only such.
+# TVM's affinity mode for the largest cores; all cores of an emulated machine are alike.
 _ALL_CORES = 1
 
 
@@ -97,7 +98,7 @@ class VirtualServer:
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
             line += ["--tracker", tracker, "--key", key] if tracker else []
-            # The runtime's version stands beside its libraries' folder.
+            # The server also reads the runtime's version, a file beside the folder of the runtime's libraries.
             native = [server.parent, libs.parent.parent, *([plugin.parent] if plugin else [])]
             own = [Path(qemu), Path(qemu).resolve(), Path(qemu).resolve().parent.parent / "lib"]
             read = [*map(Path, _SYSTEM), *own, *([root] if root != Path("/") else []), *native]
@@ -167,7 +168,8 @@ class VirtualBoard(Board):
         except EnvError as error:
             raise BoardLostError(f"board {self.name} was ended from outside; open it again") from error
         if self._threads > 1:
-            # By itself the runtime takes no more threads than this machine has CPUs, whatever TVM_NUM_THREADS says.
+            # Without this call the runtime uses no more threads than this machine has CPUs, whatever TVM_NUM_THREADS
+            # says.
             configure = session.function("runtime.config_threadpool")
             with session.guard():
                 configure(_ALL_CORES, self._threads)
