@@ -21,7 +21,7 @@ from arm_ext.clibrary.program import (
 from arm_ext.clibrary.text import comment
 from arm_ext.report.calls import CONVERSIONS
 
-# Variables of C that hold where each memory is, beside those of the regions.
+# C variables with the address of each kind of memory; regions have variables of their own.
 _MEMORIES: dict[Memory, str] = {
     "weights": "const unsigned char *weights",
     "input": "const {}_input *in",
@@ -97,7 +97,7 @@ class Body:
         return "".join(map(self._task, self.parallel))
 
     def places(self, addresses: Sequence[Address | None], count: int) -> str:
-        """Return the rows of a C table of places; one without an address gets the number of regions as its region."""
+        """Return the rows of a C table of addresses; a missing address has the number of regions as its region."""
         nowhere = Address(len(self.layout.regions), 0)
         found = [each or nowhere for each in addresses] + [nowhere] * (count - len(addresses))
         return "".join(f"        {{{each.region}, {each.offset}}},\n" for each in found)
@@ -128,7 +128,7 @@ class Body:
 
     def _lines(self, step: Step) -> list[str]:
         if isinstance(step, Branch):
-            if not step.then:  # as of a region that an NPU has computed
+            if not step.then:  # nothing to do on this side, such as after an NPU has computed the region
                 unless = self._condition(step.condition, is_false=True)
                 return [f"if ({unless}) {{", *self._block(step.otherwise), "}"]
             lines = [f"if ({self._condition(step.condition)}) {{", *self._block(step.then)]

@@ -50,7 +50,7 @@ _ENDINGS = ("input", "output", "k", "pool", "text")
 
 @dataclass(frozen=True)
 class Entry:
-    """A function that a library has for inputs of one shape.
+    """A function of the planned module that becomes the library's function for one shape.
 
     Attributes:
         function: Name of the function in the planned module.
@@ -198,7 +198,7 @@ def _read(
         groups = groups_of(archive, names, [Constants() for _ in models], kernels)
         return [(shapes, replace(group, file=file)) for shapes, group in zip(programs, groups, strict=True)]
     groups = groups_of(archive, names, constants, kernels)
-    # Again, with the places that constants have now.
+    # The programs are made again, now that the offsets of the shared constants are known.
     return [
         (model.shapes(Constants(group.places), threads) if group.places else shapes, group)
         for model, shapes, group in zip(models, programs, groups, strict=True)
@@ -244,7 +244,7 @@ def _npu_driver(models: Sequence[Sources], driver: Driver) -> bytes:
 
 
 def _members(model: Sources) -> list[str]:
-    """Return the names of the objects with a model's machine code: its own, and those shared with others."""
+    """Return the names of the object files with a model's machine code, including those shared with other models."""
     return [f"{model.name}.o", *(f"{shared.name}.o" for shared in model.shared.values())]
 
 

@@ -59,7 +59,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of all buffers of a program, of its states, inputs and outputs.
+    """Addresses of all buffers of a program, and of its states, inputs and outputs.
 
     Attributes:
         regions: The fastest first.
@@ -124,7 +124,7 @@ def parse_regions(text: str) -> tuple[MemoryRegion, ...]:
 
 
 def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = ARENA) -> Layout:
-    """Return the places of all buffers of a program.
+    """Assign addresses in the regions to all buffers of a program.
 
     Args:
         program: The program, with workspaces as `with_workspaces` adds them.
@@ -254,7 +254,7 @@ def _orders(
         tried = (_tried(order, items, regions, traffic) for order, _ in zip(changed, budget, strict=False))
         better = next((trial for trial in tried if trial.traffic > best.traffic), None)
     yield best.order
-    yield tuple(smallest)  # which may leave less for the last region
+    yield tuple(smallest)  # an order that may put less into the last region
 
 
 def _tried(
@@ -300,7 +300,7 @@ class _Uses:
         self._loops: list[tuple[int, int]] = []
         self._read(steps)
         for (memory, _), times in self._times.items():
-            for first, last in self._loops:  # inner ones before those that they are in
+            for first, last in self._loops:  # inner loops come before the loops around them
                 is_inner = memory == "buffer" and all(first <= time <= last for time in times)
                 if not is_inner and any(first <= time <= last for time in times):
                     times += [first, last]
@@ -342,7 +342,7 @@ class _Uses:
 
 
 def places_of(step: KernelCall | Copy) -> tuple[TensorPlace, ...]:
-    """Return the places that a call or copy reads and writes."""
+    """Return the locations of the tensors that a call or copy reads and writes."""
     return step.arguments if isinstance(step, KernelCall) else (step.source, step.target)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of a model that an NPU may compute, as a C library describes them to what runs them there."""
+"""Regions of a model that an NPU may compute, as a C library describes them to the code that drives the NPU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -21,15 +21,15 @@ _C_FLAGS = (
     *("-std=c11", "-O2", "-g0", "-fPIC", "-ffreestanding", "-fno-stack-protector"),
     *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
 )
-# Of the pinned compiler alone: what another one warns of depends on its version.
+# Only the pinned compiler gets these flags: the warnings of another compiler depend on its version.
 _STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-overlength-strings")
-# TVM's objects carry DWARF that says nothing of the model, and conversions between binary16 and binary32, which on
-# aarch64 are instructions: a call of one would end the link.
+# TVM's objects carry DWARF that says nothing of the model, and functions that convert between binary16 and binary32. On
+# aarch64 the conversions are instructions; a call of one of the discarded functions would make the link fail.
 _DISCARDED = ("*(.debug_*)", "*(.rela.debug_*)", "*(.comment)", "*(.llvm_addrsig)", "*(.note.gnu.build-id)")
 _DISCARDED_ON_AARCH64 = ("*(.text.tvm.fp16.conv)",)
 _ELF = b"\x7fELF"
 _STV_HIDDEN = 2
-_ST_OTHER = 5  # place of st_other in an entry of a 64-bit symbol table
+_ST_OTHER = 5  # offset of st_other in an entry of a 64-bit symbol table
 _SCRIPT, _ARCHIVE = "join.ld", "library.a"
 
 
@@ -96,7 +96,7 @@ def compile_library(members: Mapping[str, Member], include: Path, driver: Driver
         for name, member in members.items():
             objects = compiled(member.sources)
             for number, data in enumerate(member.kernels):
-                objects.append(f"{number}.kernel.o")  # which no member is called
+                objects.append(f"{number}.kernel.o")  # no member of the archive has such a name
                 (folder / objects[-1]).write_bytes(data)
             driver.run(["-r", "-nostdlib", "-g0", f"-Wl,-T,{_SCRIPT}", *objects, "-o", name], folder)
             made[name] = _object(folder / name, driver)
@@ -132,7 +132,7 @@ def _hidden(data: bytes, prefix: str) -> bytes:
     """Make global symbols with a prefix invisible to other programs and libraries."""
     elf = ELFFile(io.BytesIO(data))
     table = elf.get_section_by_name(".symtab")
-    assert table is not None  # there are symbols of the model
+    assert table is not None  # never None, since an object has the model's symbols
     changed = bytearray(data)
     for index, symbol in enumerate(symbols_of(elf)):
         if symbol.name.startswith(prefix):

@@ -41,7 +41,7 @@ Memory = Literal["buffer", "weights", "shared", "input", "output"]
 
 @dataclass(frozen=True)
 class TensorPlace:
-    """The place where a tensor begins.
+    """The memory and offset at which a tensor begins.
 
     Attributes:
         memory: Kind of memory that the tensor lies in; "shared" stands for weights that other models of the
@@ -90,7 +90,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of an output that no kernel wrote to its place; the number of bytes is an int or a C expression."""
+    """A copy of a tensor to where it is needed, if no kernel writes it there; `bytes` is an int or a C expression."""
 
     source: TensorPlace
     target: TensorPlace
@@ -144,7 +144,7 @@ def mapped(
     change: Callable[[KernelCall | Copy], Iterable[Step]],
     place: Callable[[TensorPlace], TensorPlace] = lambda it: it,
 ) -> tuple[Step, ...]:
-    """Return steps with each call and copy replaced by what `change` gives, and conditions by what `place` gives."""
+    """Return the steps with `change` applied to each call and copy, and `place` to each condition."""
     changed: list[Step] = []
     for step in steps:
         if isinstance(step, Branch):
@@ -276,7 +276,7 @@ def _tasks(extent: Expr | None, length: Length | None) -> int | str:
 
 
 def _for(tasks: int | str, places: list[TensorPlace]) -> list[TensorPlace]:
-    """Return the places of a kernel's part: without strides for a part that one thread computes."""
+    """Return the arguments of a part of a kernel, without strides per thread if a single thread computes it."""
     return places if tasks else [replace(place, stride=0) for place in places]
 
 
@@ -284,7 +284,7 @@ class Constants:
     """The constants of a library in one array, in which equal constants are stored once."""
 
     def __init__(self, shared: Mapping[bytes, TensorPlace] = MappingProxyType({})) -> None:
-        """Store the places of shared constants, which are not added here, as other models read them, too."""
+        """Start without constants; those in `shared` are stored elsewhere, since other models read them, too."""
         self.parts: list[bytes] = []
         self._end = 0
         self._offsets: dict[bytes, int] = {}
@@ -296,12 +296,12 @@ class Constants:
         return self._offsets
 
     def place_of(self, constant: GenericConst) -> TensorPlace:
-        """Return the place of a constant, which is added unless it was added before or is shared."""
+        """Return where a constant is stored; add the constant unless it was added before or is shared."""
         data = np.ascontiguousarray(constant.value.numpy()).tobytes()
         return self._shared.get(data) or TensorPlace("weights", self.add(data))
 
     def add(self, data: bytes) -> int:
-        """Return the offset of a value, which is added unless it was added before."""
+        """Return the offset of the bytes of a constant; add them unless they were added before."""
         if data not in self._offsets:
             padding = -self._end % ALIGNMENT
             self.parts += [bytes(padding), data]
@@ -311,7 +311,7 @@ class Constants:
 
 
 class _Reader:
-    """Visitor of the functions' bindings that records the steps, and the place of each variable."""
+    """Visitor of the functions' bindings that records the steps, and where each variable is stored."""
 
     def __init__(self, planned: tvm.IRModule, constants: Constants, largest: int) -> None:
         self._mod, self._largest = planned, largest
@@ -335,7 +335,7 @@ class _Reader:
         types: Sequence[relax.Type],
         since: int = 0,
     ) -> None:
-        """Put values into given places: they are computed there if possible, else copied.
+        """Deliver values to target locations: they are computed there if possible, else copied.
 
         Args:
             sources: Places of the values.
@@ -365,7 +365,8 @@ class _Reader:
         """Add the steps of a binding."""
         operator = _operator(value)
         if operator == "relax.memory.alloc_storage":
-            return  # of the package's plan; a library's is of workspaces, inputs and outputs, too
+            # Storage of the package's memory plan; a library plans anew, including workspaces, inputs and outputs.
+            return
         if operator in ("relax.memory.alloc_tensor", "relax.builtin.alloc_tensor"):
             self._values[var] = self._allocated(var.ty)
         elif operator in VIEWS:
@@ -388,7 +389,7 @@ class _Reader:
             raise _refusal(value, f"calls {getattr(value, 'op', value)} of the run time")
 
     def _offered(self, call: Call) -> TensorPlace:
-        """Add the offer of a region to an NPU; return the place that tells whether the NPU took it."""
+        """Add a step that offers a region to an NPU; return the location of the flag whether the NPU ran it."""
         number, _, payload, *tensors = call.args
         taken = self._buffer(_bytes("bool"))
         places = (self._place(payload), *map(self._place, tensors), taken)
@@ -550,7 +551,7 @@ def _like(ty: relax.Type, places: Iterator[TensorPlace]) -> Value:
 
 
 def _moved(buffer: int, target: TensorPlace, place: TensorPlace) -> TensorPlace:
-    """Return a place; if it was in the buffer, the same place in the target."""
+    """Return a location; if it is in the given buffer, return the corresponding location in the target."""
     if (place.memory, place.index) != ("buffer", buffer):
         return place
     return replace(target, offset=target.offset + place.offset)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from arm_ext.clibrary.text import render
 from arm_ext.common.version import __version__
 
-# What a crate, a module or a parameter may not be called, beside what C and C++ reserve, too.
+# Names that a crate, a module or a parameter may not have, without those that C and C++ reserve, too.
 _KEYWORDS = """abstract as async await become box crate dyn final fn impl in let loop macro match mod move mut
 override priv pub ref self super trait type unsafe unsized use where yield core std test"""
 _C_TYPES = {
@@ -71,7 +71,7 @@ def _module(name: str, header: str) -> Iterator[str]:
     functions = ""
     comment, end = "", 0
     for item in items:
-        # What stands before a preprocessor's line or between declarations is no comment of the next.
+        # A comment documents the next declaration only if nothing, such as a preprocessor line, is between them.
         own = _documented(comment, "///") if comment and not header[end : item.start()].strip() else ""
         is_beside = "\n" not in header[end : item.start()]  # a constant, rather than before the next
         comment, end = "" if is_beside else item["comment"] or "", item.end()

@@ -62,7 +62,7 @@ class Group:
 
     @property
     def places(self) -> dict[bytes, TensorPlace]:
-        """Value of a constant that other models read, too → its place."""
+        """Bytes of a constant that other models read, too → where the constant is stored."""
         return {
             value: TensorPlace("shared", offset, index)
             for index, each in self.shared.items()
@@ -116,7 +116,7 @@ def _key(func: tirx.PrimFunc) -> StructuralKey:
 
 
 def _owners(models: Iterable[Iterable[_T]]) -> dict[_T, frozenset[int]]:
-    """Return, for each thing, the numbers of the models that have it."""
+    """Return, for each item (a constant or kernel), the numbers of the models that have it."""
     found: dict[_T, set[int]] = {}
     for number, things in enumerate(models):
         for thing in things:

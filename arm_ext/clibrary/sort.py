@@ -95,7 +95,7 @@ def sort_of(func: tirx.PrimFunc, length: str = VARIABLE) -> Sort | None:
     index = str(buffers[-1].dtype) if returned != "values" else "int32"
     row = _size(shape[at : at + 1], length)
     if dtype not in _COMPARED or index not in _INDICES or (isinstance(row, str) and wanted > 1):
-        return None  # of the last, because a row may be shorter than what is wanted
+        return None  # top-k of a row of run-time length, which may have fewer than k elements
     return Sort(
         dtype,
         index,

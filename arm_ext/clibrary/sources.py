@@ -48,7 +48,8 @@ _HELPER_VALUES = (
     *("helpers", "helper_member", "helper_include", "helper_create", "helper_pass", "helper_destroy"),
     "py_none",
 )
-# Formats of Python's module struct; for binary16 that of its bits, which a memoryview reads in every version.
+# Format characters of Python's module struct. binary16 has that of a 16-bit integer, since not every Python version can
+# read "e" in a memoryview.
 _PYTHON_TYPES = {
     "bool": "?",
     "float16": "H",
@@ -189,7 +190,7 @@ class Sources:
 
     @cached_property
     def weights(self) -> bytes:
-        """Constants, and after them what states begin with where that is not zeros; in a file, those of all models."""
+        """Constants, then the initial values of states unless zeros; if weights are a file, those of all models."""
         if self.group is not None and self.group.file is not None:
             return b"".join(self.group.file.parts)
         data = self.shapes[-1].program.weights
@@ -226,7 +227,7 @@ class Sources:
     @cached_property
     def layouts(self) -> list[Layout]:
         """The placement of buffers for each shape: intermediate values, states, inputs and outputs in place."""
-        # There is no place for any number of samples.
+        # Inputs and outputs with a run-time number of samples cannot lie in the arena.
         ins, outs = (0, 0) if isinstance(self._open, OpenSamples) else self._step
         return [
             arrange(
@@ -271,7 +272,7 @@ class Sources:
 
     @cached_property
     def _checked(self) -> dict[str, str]:
-        """Kernel → what it is told where an index is out of bounds, for the kernels that check indices."""
+        """Kernel → the error message if an index is out of bounds, for the kernels that check indices."""
         told = {name: assertions(func) for name, func in self.kernels.items()}
         return {name: "; ".join(messages) for name, messages in told.items() if messages}
 
@@ -606,7 +607,7 @@ class Sources:
         return code | {"quotient": quotient_for(code["tasks"], code["bodies"], values["open_needs"])}
 
     def _weights_code(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Return what the code has of weights: where they are, or how a file of them is checked."""
+        """Return the C code about weights: their declaration, or the check of the file that holds them."""
         if not self.apart:
             declaration = f"HIDDEN extern const unsigned char {self.name}_weights[];\n\n"
             return {"weights_declaration": declaration, "checksum": "", "weights_check": ""}

@@ -61,7 +61,7 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
 
 
 def file_identifier(text: str) -> str:
-    """Return a name of C and C++ for a model or library, whose files take the place of none of a system's."""
+    """Return a name of C and C++ for a model or library, such that its files shadow none of a system's files."""
     name = identifier(text)
     return f"m_{name}" if name in _SYSTEM else name
 
