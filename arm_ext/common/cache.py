@@ -154,7 +154,7 @@ class Entries:
             if step == 1:
                 self.trim()
             elif step * _bytes_of(folder, names[::step]) > self.limit * _NEARLY_FULL:
-                # If it kept all that the limit allows, each compile of a nearly full cache would look at each entry.
+                # Trim to well below the limit; otherwise each compile of a nearly full cache would scan all entries.
                 self.trim(int(self.limit * _KEPT))
 
     def trim(self, most: int | None = None) -> None:
@@ -197,7 +197,7 @@ class Entries:
         for entry in os.scandir(folder) if folder.is_dir() else ():
             if not _KEY.fullmatch(entry.name):
                 continue
-            with suppress(OSError):  # another process may remove it
+            with suppress(OSError):  # another process may remove the entry
                 status = entry.stat()
                 found.append((status.st_mtime, status.st_size, Path(entry.path)))
         return found
@@ -214,7 +214,7 @@ def _bytes_of(folder: Path, names: Sequence[str]) -> int:
 
 def _read(path: Path) -> bytes | None:
     try:
-        data = path.read_bytes() if path.is_file() else None  # a named pipe would be waited for
+        data = path.read_bytes() if path.is_file() else None  # opening a named pipe would block
     except OSError:
         return None
     if data is None:

@@ -47,7 +47,7 @@ def distance(actual: npt.NDArray[Any], reference: npt.NDArray[Any]) -> Distance:
 
 
 def says_nothing(value: npt.NDArray[Any]) -> str:
-    """Return why no comparison with an array tells of an error, such as "all NaN"; "" if one does."""
+    """Return why a comparison with an array cannot reveal an error, such as "all NaN"; "" if it can."""
     if value.size < _FEW:
         return ""
     values = value.reshape(-1)

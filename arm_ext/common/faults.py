@@ -45,7 +45,7 @@ _OUT_OF_MEMORY = (
 )
 # Bytes of address space that Python needs to load a library: with less it ends while loading, or hangs.
 _LEAST_ADDRESSES = {"TVM with LLVM": 1 << 30, "numpy": 150 << 20}
-# Files that are open while modules and libraries load, and bytes of stack of threads that run LLVM.
+# Least limits of this process: open files, needed while modules and libraries load; bytes of stack, needed by LLVM.
 _LEAST_FILES = 12
 _LEAST_STACK = 256 << 10
 

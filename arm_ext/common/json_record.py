@@ -19,7 +19,7 @@ _COLLECTIONS = tuple(
     )
     if "fail_fast" in schema.__annotations__
 )
-_LONGEST = 300  # characters of a message, which repeats what stands in the file
+_LONGEST = 300  # most characters of a message, since it quotes the file
 
 
 def _failing_fast(schema: Any) -> Any:

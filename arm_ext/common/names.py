@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from arm_ext.common.errors import UsageError
 from arm_ext.common.text import shown, visible
 
-# As many as fit on a few lines; of more the nearest are listed.
+# A message lists all known names if they fit on a few lines, else the nearest ones.
 _LISTED, _NEAREST = 24, 5
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from arm_ext.common.errors import UsageError
 
-# What numbers of sensors and networks compress to is far above a hundredth. A small archive may be all zeros.
+# Data of sensors and networks compresses to far more than a hundredth of its size. A small archive may be all zeros.
 _GROWTH, _SMALL_BYTES = 100, 1 << 28
 _FORMAT: Any = np.lib.format  # which has no types
 _MAGIC = b"\x93NUMPY"
@@ -109,7 +109,7 @@ def unpacked(file: BinaryIO, most: int | None = None) -> dict[str, npt.NDArray[A
             raise ValueError(f"{twice[0]} is in it twice")
         arrays = {}
         for member in members:
-            content = archive.read(member)  # no more than the size that was looked at
+            content = archive.read(member)  # at most the size that was checked above
             if not content.startswith(_MAGIC):
                 raise ValueError(f"{member.filename} is no array")
             arrays[member.filename.removesuffix(".npy")] = _array(io.BytesIO(content), len(content))

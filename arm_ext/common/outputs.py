@@ -16,7 +16,7 @@ from arm_ext.common.faults import environment, is_full
 from arm_ext.common.scratch import NEW, OLD, scratch
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
-_NOT_HERE = (errno.EINVAL, errno.ENOSYS)  # a file system or a kernel that has no such rename
+_NOT_HERE = (errno.EINVAL, errno.ENOSYS)  # the file system or the kernel cannot exchange two names
 
 
 def checked_folder(path: Path, option: str) -> Path:
@@ -176,7 +176,7 @@ def _resolved(path: Path) -> Path:
     """
     try:
         return path.resolve()
-    except RuntimeError as err:  # Python 3.13 leaves such a path as it is
+    except RuntimeError as err:  # before Python 3.13, for a circle of links; later versions return it
         raise UsageError(f"{path}: links in this path lead round in a circle; mend them") from err
 
 

@@ -52,7 +52,7 @@ def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
     finally:
         _delete(folder)
         os.close(lock)
-        if not folder.exists():  # a thread may have written in it: `remove_own`
+        if not folder.exists():  # still there if a thread wrote into it meanwhile; `remove_own` tries again
             _own.discard(folder)
 
 
@@ -132,7 +132,7 @@ def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
     try:
         found = [parent / each for each in os.listdir(parent) if name.fullmatch(each)]  # noqa: PTH208 - names alone
     except OSError:
-        return  # the caller's own write will tell
+        return  # the caller's own write will report the error
     for folder in found:
         lock = _try_lock(folder)
         if lock is not None:
@@ -156,7 +156,7 @@ def remove_own() -> None:
 def _remove(folder: Path) -> None:
     old = folder / OLD
     if (folder / NEW).exists() and old.is_dir():
-        # It ended between the two renames that replace a folder where they are not one step.
+        # The folder's process ended between the two renames that replace an output folder on systems without exchange.
         for each in old.iterdir():
             if os.path.lexists(folder.parent / each.name):
                 return
@@ -166,7 +166,7 @@ def _remove(folder: Path) -> None:
 
 def _delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():  # a umask may have left folders that cannot be entered
+    if folder.exists():  # a umask may have made folders without permission to enter them
         for root, folders, _ in os.walk(folder):
             for name in folders:
                 with suppress(OSError):
@@ -191,9 +191,9 @@ def _make(folder: Path) -> int | None:
         if isinstance(error, FileExistsError):
             return None
         raise
-    # Another process may take it for a dead one's, lock and remove it, before it is locked here.
+    # Before this process locks the folder, another one may take it for a dead process's folder, lock and remove it.
     with suppress(FileNotFoundError):
-        folder.chmod(_OURS_ALONE)  # whatever the umask leaves of it
+        folder.chmod(_OURS_ALONE)  # the umask may have removed permissions
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         if _lock(lock) and _is_at(folder, lock):
             return lock

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def stdout_to(said: io.BytesIO) -> Iterator[None]:
-    """Redirect the process's standard output inside this context to `said`."""
+    """Write to `said` all that the process, C code included, writes to standard output inside this context."""
     sys.stdout.flush()
     kept = os.dup(1)
     with tempfile.TemporaryFile() as file:

@@ -31,7 +31,7 @@ PAGE = 120
 
 def wrapped(begin: str, text: str) -> list[str]:
     """Return text as lines of a page, all but the first indented like its beginning."""
-    kept = text.replace(" %", "\u00a0%")  # no line begins with the sign
+    kept = text.replace(" %", "\u00a0%")  # keep the percent sign on the line of its number
     lines = textwrap.wrap(
         kept, PAGE, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
     )

@@ -24,7 +24,7 @@ _BODY_SUFFIX = "_compute_"
 # The most bytes, and lines and blocks of sections, that a dump gets, many times over: a thousand kernel calls take some
 # megabytes and a hundred thousand blocks. Each of these takes some hundred bytes of memory.
 _MOST_BYTES, _MOST_PARTS = 1 << 28, 1 << 23
-# What pyelftools raises for a file whose tables are damaged.
+# Exceptions that pyelftools raises for a file whose tables are damaged.
 _ELF_DAMAGE = (
     ELFError,
     ArithmeticError,
@@ -37,7 +37,7 @@ _ELF_DAMAGE = (
     TypeError,
     ValueError,
 )
-# What TVM calls the machine code of a Relax function (VMTIRCodeGen).
+# Prefix of the name that TVM gives to the machine code of a Relax function (VMTIRCodeGen).
 _CALLER_PREFIX = "__vmtir__"
 _INSTRUCTION_BYTES = 4
 
@@ -411,7 +411,7 @@ class _ModelImage:
         if index < 0:
             return UNNAMED_SYMBOL
         _, section_end, name = self._symbols[index]
-        # TVM's bodies of parallel loops have no symbols of their own; LLVM puts them behind their kernel.
+        # The function that TVM makes of a parallel loop's body has no symbol; LLVM places it behind its kernel.
         return kernel_name(name) if address < section_end else UNNAMED_SYMBOL
 
     def check(self, vaddr: int, words: tuple[int, ...]) -> None:

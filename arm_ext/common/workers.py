@@ -116,7 +116,7 @@ class _Worker(Generic[Job, Answer]):
         self.pipe, theirs = _START.Pipe()
         self.deadline = float("inf")
         self.alive = True
-        # Not a daemon: those may have no children, such as an emulated board.
+        # Not a daemon: a daemon process may have no children, such as the process of an emulated board.
         self._process = _START.Process(target=_serve, args=(theirs, pickle.dumps(make)))
         self._process.start()
         theirs.close()
@@ -126,11 +126,11 @@ class _Worker(Generic[Job, Answer]):
         self.deadline = deadline
         try:
             self.pipe.send(job)
-        except OSError:  # it died idle; `answer` says so
+        except OSError:  # the worker died while idle; `answer` reports it
             return
 
     def answer(self) -> Answer | Lost:
-        """Return the worker's answer, or what became of it; then its process is ended."""
+        """Return the worker's answer; if there is none, end the worker's process and return why."""
         try:
             if self.pipe.poll():
                 answer: Answer = self.pipe.recv()
@@ -158,7 +158,7 @@ class _Worker(Generic[Job, Answer]):
 
 def _serve(pipe: Connection, make: bytes) -> None:
     """Run a worker process: answer jobs until the parent closes the pipe or ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     with without_torch():  # unpickling loads the modules of the handler, and with them TVM
         made = pickle.loads(make)
     handler: Handler[Any, Any] = made()

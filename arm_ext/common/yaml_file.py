@@ -42,7 +42,7 @@ def read_mapping(path: Path, keys: str) -> dict[Hashable, Any]:
         data = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)
     except OSError as err:
         raise UsageError(f"{path}: cannot be read: {err.strerror}") from err
-    # ValueError: text that is no UTF-8, a number of too many digits, a date that there is none of.
+    # yaml raises ValueError for text that is not UTF-8, a number of too many digits, and an impossible date.
     except (yaml.YAMLError, ValueError, RecursionError) as err:
         raise UsageError(f"{path}: not YAML: {err}") from err
     if not isinstance(data, dict) or not data:
