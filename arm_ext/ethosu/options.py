@@ -24,7 +24,7 @@ switch back to the caller. Bare metal takes less, a loaded system more."""
 
 _NAMED = 4  # operators in a question
 
-_PACKAGES = {"ethosu": "ethos-u-vela", "tosa_serializer": "tosa-tools"}  # module → what brings it
+_PACKAGES = {"ethosu": "ethos-u-vela", "tosa_serializer": "tosa-tools"}  # module → the package that has it
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Names:
 
 
 def require_packages() -> None:
-    """Check that what `--npu` compiles with is installed.
+    """Check that the packages that `--npu` compiles with are installed.
 
     Raises:
         EnvError: A package is missing.

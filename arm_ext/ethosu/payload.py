@@ -44,7 +44,7 @@ _PREFIX = struct.Struct("<8sII32s")
 _HEADER = struct.Struct("<16s13I")
 _REGION = struct.Struct("<IIQ")
 _TENSOR = struct.Struct("<IIIIQQdiI6I")
-_ALIGNMENT = 16  # of weights and commands, what the NPU's and the drivers' addresses want
+_ALIGNMENT = 16  # of weights and commands; required by the NPU and its drivers
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")

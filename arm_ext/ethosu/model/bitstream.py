@@ -77,7 +77,7 @@ class _Chunks:
     unary0: list[int]
     unary1: list[int]
     runs: list[int]
-    number_bits: list[tuple[int, int]]  # where remainders begin, how many
+    number_bits: list[tuple[int, int]]  # bit offset and count of the remainders of each chunk
     run_bits: list[tuple[int, int]]
 
 

@@ -114,7 +114,7 @@ def u85_order(volume: Volume, stream: int) -> Positions:
 
 @functools.lru_cache(maxsize=256)
 def u85_fast_order(volume: Volume) -> Positions:
-    """Return the order for U85's fast code: one stream, in which those of the standard code take turns."""
+    """Return the order for U85's fast code: one stream that interleaves the streams of the standard code."""
     v = volume
     if v.traversal == "depthwise":
         raise StreamError("the fast weight code has no order of depthwise weights")

@@ -12,7 +12,7 @@ from arm_ext.ethosu.model.registers import Registers
 from arm_ext.ethosu.model.weights import read_scales, read_weights
 from arm_ext.ethosu.model.window import Window, read_input, read_window
 
-_RESET, _KEEP, _IFM2 = 0, 1, 2  # what U85's accumulators begin with
+_RESET, _KEEP, _IFM2 = 0, 1, 2  # initial value of U85's accumulators
 _U55_BITS = (32, 40)  # accumulator widths by NPU_SET_ACC_FORMAT
 _U85_BITS = (32, 48)
 _WIDEST = 2  # bytes of an element that the MAC engine takes

@@ -67,7 +67,7 @@ def _dma_strides(
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the bytes between runs, inner and outer, of the source and of the destination."""
     if registers.family != "u85":
-        # The source is one run after the other; the destination skips.
+        # The source's runs are contiguous; the destination has gaps between them.
         to0 = length + registers.stride("dma0_skip0")
         to1 = size0 * to0 if dimensions < 2 else registers.stride("dma0_skip1") + length * size0
         return (length, length * size0), (to0, to1)

@@ -24,7 +24,7 @@ _U55_SCALED = frozenset({_MUL, _ADD, _SUB, _ABS})  # the output scale of the oth
 _WORD = 32
 _WIDE = 4  # bytes of a 32-bit element
 _SCALAR = 8  # U85's broadcast mode; modes below are sets of bits for H, W, C
-# U55 and U65 shift what is not rescaled left by this much less one, by bytes of an element.
+# U55 and U65 shift an operand that is not rescaled left by one less than this; keyed by bytes of an element.
 _HEADROOM = {1: 20, 2: 15}
 _OPERANDS_16, _OPERAND_A_32, _OPERAND_B_32 = range(3)
 

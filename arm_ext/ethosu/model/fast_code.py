@@ -13,8 +13,8 @@ from arm_ext.ethosu.model.bits import Bits
 from arm_ext.ethosu.model.errors import StreamError
 from arm_ext.ethosu.model.registers import signed
 
-_HEADER = 256  # bits; also what the end is padded to
-_ADJUST = 104  # where what was added is
+_HEADER = 256  # bits of the header; the stream is padded to a multiple of this
+_ADJUST = 104  # bit offset of the value that was added to the weights
 
 
 def decode_fast(data: bytes, expected: int) -> NDArray[np.int16]:

@@ -16,7 +16,7 @@ Integers = NDArray[np.int64]
 
 _BRICK = 16  # channels of one brick of layout NHCWB16
 NHWC, NHCWB16 = 0, 1
-_FILL = 0xA5  # of memory that nothing has written; a read of it shows in the result
+_FILL = 0xA5  # byte that fills memory not written yet, so that a read of such memory shows in the result
 
 
 class Memory:
@@ -115,7 +115,7 @@ class FeatureMap:
         layout = registers.get(f"{name}_precision", "layout")
         if layout not in (NHWC, NHCWB16):
             raise StreamError(f"layout {layout} of the {name} is neither NHWC nor NHCWB16")
-        with registers.unrecorded():  # how far tile 0 reaches beyond the feature map is of no effect
+        with registers.unrecorded():  # a tile 0 larger than the feature map has no effect
             height0 = min(registers.size(f"{name}_height0"), shape[0])
             width0 = min(registers.size(f"{name}_width0"), shape[1])
         registers.read.update({f"{name}.height0": height0, f"{name}.width0": width0})
@@ -134,7 +134,8 @@ class FeatureMap:
 
     def read(self, memory: Memory) -> Integers:
         """Read the elements, height x width x channels."""
-        views = list(self._views(memory, write=False))  # before the array is made: a size may be nonsense
+        # Check the addresses first: an array of a wrong size may not fit in memory.
+        views = list(self._views(memory, write=False))
         out = np.empty(self.shape, np.int64)
         for where, view in views:
             out[where] = view

@@ -17,12 +17,12 @@ _CHAINED, _DISCARDED = 2, 3  # U85's storage of a feature map that is not in mem
 
 _U55_TABLE = 16  # TABLE_0; the seven others follow
 _U55_PRECISION, _U55_INT8 = 0, 3  # clip ranges: by the type of the output, forced to 8 bits
-_WIDE = 4  # bytes of an element that the 16-bit clamp does not reach
+_WIDE = 4  # bytes of an element to which the 16-bit clamp does not apply
 
 # U85's functions: bytes of an index and of an entry.
 _U85_TABLES = {1: (1, 1), 4: (1, 1), 5: (1, 2), 7: (1, 4), 8: (2, 2), 9: (2, 4)}
 
-# By U85's code: which of the operation's axes (height, width, channels) each axis of the result is.
+# U85's code of a transpose → for each axis of the result, the operation's axis (height, width, channels).
 _TRANSPOSES = {0: (0, 1, 2), 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
 
 

@@ -15,7 +15,7 @@ from arm_ext.ethosu.model.window import read_input
 
 _BILINEAR, _REPLICATE, _NEAREST = range(3)
 _OFFSET_BITS = 12
-_FRACTION_SHIFT = 16  # sums come with this many bits more than the fractions make
+_FRACTION_SHIFT = 16  # sums are shifted left by this many bits beyond the fractions' own
 
 
 @dataclass(frozen=True)

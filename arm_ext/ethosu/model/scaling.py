@@ -13,7 +13,7 @@ from arm_ext.ethosu.model.memory import Integers
 
 Rounding = Literal["double", "natural", "double_asymmetric", "symmetric", "truncate", "lower"]
 
-# By the value of the field that chooses among them.
+# Rounding modes, indexed by the value of the register field that selects the mode.
 U55_ROUNDING: tuple[Rounding, ...] = ("double", "truncate", "natural")
 U85_OFM_ROUNDING: tuple[Rounding, ...] = (
     "double",

@@ -24,7 +24,8 @@ _CONFIG, _STREAM, _NOP = 1, 2, 5  # driver actions of COP1
 _COMMAND_STREAM = 1  # entry of COP2
 _COP2_HEADER = struct.Struct("<4sII")
 _COP2_ENTRY = struct.Struct("<II")
-_COP2_METADATA = struct.Struct("<I4sIIII")  # length, then the fourcc and what follows as far as it matters
+# Length, the fourcc, and the following fields up to the last one used here.
+_COP2_METADATA = struct.Struct("<I4sIIII")
 _NUMBER_MASK, _KIND_SHIFT, _RESERVED_MASK = 0x3FF, 14, 0x3C00
 
 

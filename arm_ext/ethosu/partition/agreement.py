@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class _Sums:
-    """Sums of the comparison of one region; `first` are the model's inputs at which it differed first."""
+    """Sums of the comparison of one region; `first` holds the model's inputs of the first difference."""
 
     elements: int = 0
     differing: int = 0

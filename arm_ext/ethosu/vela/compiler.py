@@ -136,7 +136,7 @@ def compile_network(
         UsageError: A configuration file, or a section in it, does not exist.
     """
     if network[4:8] != _IDENTIFIERS[format_]:
-        # Vela does not check it, and would crash the process.
+        # Vela does not check the identifier, and would crash the process.
         raise VelaError(f"{len(network)} bytes are no {format_} flatbuffer: they lack its identifier")
     config = configuration(npu, options or VelaOptions())
     said = io.BytesIO()

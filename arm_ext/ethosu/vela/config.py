@@ -14,7 +14,7 @@ from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
 from arm_ext.target.npu import Accelerator
 
-# Address width of a family in bits (Vela's architecture_features.py): the limit of the arena without another one.
+# Address width of a family in bits (Vela's architecture_features.py); limits the arena if no other limit is given.
 _ADDRESS_BITS = {"u55": 32, "u65": 40, "u85": 40}
 
 _HZ_PER_MHZ = 1e6

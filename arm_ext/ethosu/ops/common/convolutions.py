@@ -37,7 +37,7 @@ class Convolved(Windowed, SumAttributes):
     input_zero_point: int
 
     def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
-        """Return the data with its zero point, and the result with its own."""
+        """Return (tensor, zero point) of the data and of the result."""
         return (inputs[0], self.input_zero_point), (output, self.requantization.zero_point)
 
 
