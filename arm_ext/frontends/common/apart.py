@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running of other runtimes in processes of their own, which a model may end.
+"""Other runtimes run in child processes, since some models crash the process of the runtime.
 
 onnxruntime, LiteRT and torch end their process at some models: at an integer division by 0 on x86, at an input that is
 left out, where memory ends. A fork shares the model's weights with its parent and has the runtime loaded already.
@@ -57,7 +57,8 @@ class Apart(Generic[Job, Answer]):
         self._said = os.memfd_create("said")
         try:
             with warnings.catch_warnings():
-                # Python and jax warn of forks of a process with threads. The child calls nothing that these may hold.
+                # Python and jax warn of forking a process with threads. The child uses no locks that other threads may
+                # hold.
                 warnings.simplefilter("ignore")
                 self._pid = os.fork()
         except OSError as err:
@@ -80,7 +81,7 @@ class Apart(Generic[Job, Answer]):
         """
         if self._died:
             raise DiedError(self._died)
-        with suppress(OSError):  # it died before; the answer says so
+        with suppress(OSError):  # the child died before; `_answer` reports it
             self._pipe.send_bytes(pickle.dumps(job, _PROTOCOL))
         answer: Answer = self._answer()
         return answer
@@ -114,7 +115,7 @@ class Apart(Generic[Job, Answer]):
 
 
 def call_apart(function: Callable[[], Result], runtime: str) -> Result:
-    """Return what a function returns that is called once in a process of its own; the arguments are as for `Apart`."""
+    """Call a function once in a child process and return its result; the arguments are as for `Apart`."""
 
     def make() -> Callable[[None], Result]:
         return lambda _: function()
@@ -133,7 +134,7 @@ def _end(owner: int, pid: int, pipe: Connection, said: int) -> int | None:
     pipe.close()
     os.close(said)
     with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)  # the status of one that died stays
+        os.kill(pid, signal.SIGKILL)  # a child that died by itself keeps its own exit status
     with suppress(ChildProcessError):
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return None
@@ -151,9 +152,9 @@ def _serve(make: Callable[[], Callable[[Any], Any]], pipe: Connection, said: int
             _send(pipe, lambda: made[0](pickle.loads(pipe.recv_bytes())))
         code = 0
     except BaseException:
-        traceback.print_exc()  # to the file whose last line the parent tells
+        traceback.print_exc()  # to the file whose last line the parent reports
     finally:
-        os._exit(code)  # what the parent has open, and would do at its end, is left to it
+        os._exit(code)  # skips the exit handlers, which belong to the parent, as do the open files
 
 
 def _send(pipe: Connection, function: Callable[[], Any]) -> None:
@@ -179,7 +180,7 @@ def _detach(pipe: int, said: int) -> None:
     faulthandler.disable()
     gc.freeze()  # objects of the parent may have finalizers
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -195,6 +196,6 @@ def _detach(pipe: int, said: int) -> None:
 def _end_with_parent(pipe: int) -> None:
     """Wait until the parent's end of the pipe is closed, and end the process."""
     poll = select.poll()
-    poll.register(pipe, 0)  # an end that is closed is always told
+    poll.register(pipe, 0)  # poll always reports a closed end
     poll.poll()
     os._exit(0)

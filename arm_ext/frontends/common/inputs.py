@@ -10,7 +10,7 @@ import numpy.typing as npt
 from arm_ext.frontends.common.imported import TensorSpec
 
 _SEED = 0
-_BATCHED = 2  # axes from which on integers are no lengths of samples
+_BATCHED = 2  # integer inputs with fewer axes may be lengths of samples
 _QUANTIZED_BYTES = 2  # of the widest integers that activations are quantised to
 
 

@@ -307,7 +307,7 @@ def _reads_beyond(pad: tirx.PrimFunc) -> bool:
     for index, size in zip(loads[0].indices, loads[0].source.ty.shape, strict=True):
         variables: list[Var] = []
         structural_walk(index, [(Var, variables.append)])
-        for var in variables[:1]:  # an index is a function of one
+        for var in variables[:1]:  # an index depends on at most one variable
             least = ranges[var].min
             for end in (least, least + ranges[var].extent - 1):
                 at = structural_map(index, [(Var, lambda _, end=end: end)])

@@ -94,7 +94,8 @@ def _closed(choice: tirx.IfThenElse) -> tirx.Stmt:
     body: list[tirx.Stmt] = []
     for step in steps:
         body += _next_round(step) if _is_mark(step) else [step]
-    # TVM computes a condition's arguments before the loop, and once: a call is tested inside.
+    # TVM computes the arguments of a loop's condition once, before the loop, so the condition is tested inside the
+    # loop.
     leave = tirx.Evaluate(tirx.break_loop())
     return tirx.While(tirx.IntImm("bool", 1), tirx.IfThenElse(choice.condition, tirx.SeqStmt(body), leave))
 

@@ -14,11 +14,11 @@ Shapes = dict[str, tuple[int, ...]]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
-# In what upstream says where it would have to know a shape that is computed at run time, and what it fails in.
+# Parts of upstream's messages when it needs a shape that is computed at run time, and the C++ function that fails.
 _NO_SHAPE = ("to be Shape. However", "the given input has no shape", "shape_ty->values.has_value()")
 _TO_SHAPE = "ReturnTensorToShapeType"
 
-# Where converters of ours are.
+# The folder of this package's converters.
 _OURS = Path(__file__).parents[1]
 
 _SHAPE_FORM = re.compile(r"\{[0-9,]+\}|[A-Za-z_]\w*<=[0-9]+")
@@ -69,15 +69,15 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception | str) 
 
 
 def failure_of(err: Exception) -> str:
-    """Return why a converter failed: what a converter of ours says as it is, other words as a quotation."""
+    """Return why a converter failed: the message of a converter of ours, or a quotation of TVM's message."""
     reason = reason_of(err)
     frames = traceback.extract_tb(err.__traceback__)
     if any(words in reason for words in _NO_SHAPE) or any(_TO_SHAPE in frame.name for frame in frames):
         return "the shape of its result depends on values that only the run knows: make them constants of the model"
-    # By the innermost call of a module of ours or of TVM's: what numpy raises is about what its caller gave it.
+    # The innermost frame in this package or in TVM decides: an exception of numpy is about its caller's arguments.
     called = (Path(frame.filename) for frame in reversed(frames))
     known = next((path for path in called if _OURS in path.parents or "tvm" in path.parts), None)
-    # That an index is out of bounds is about the model, whoever says it.
+    # An index that is out of bounds is a fault of the model, whoever raises the error.
     is_ours = isinstance(err, ArmExtError | IndexError) or (known is not None and _OURS in known.parents)
     return reason if is_ours else f"it has a form that is not supported; TVM's importer says: {reason}"
 

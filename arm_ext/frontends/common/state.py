@@ -39,7 +39,7 @@ def with_states(
         UsageError: A name is of no input or output, two states have one output, or the two of a state differ.
     """
     known = {state.input: state for state in model.states}
-    # Its own again: steps before and after the model may have changed what they are of.
+    # The model's own states are checked again, because pre- and post-processing may have changed their tensors.
     for name, output in ({state.input: state.output for state in model.states} | dict(pairs)).items():
         _check_pair(model, name, output, known)
     own = [state for state in model.states if state.input not in pairs]
