@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# First bytes of what users may take for a model that can be compiled → what it is, and what to do.
+# First bytes of a file that users may take for a supported model → the file's format, and what to do.
 _OTHERS = {
     b"PK\x03\x04": "a zip archive, as PyTorch and Keras write; write a PyTorch model with torch.export.save, "
     "convert another to ONNX or TFLite",
@@ -42,7 +42,7 @@ _OTHERS = {
 }
 # An ONNX file has no identifier; it begins with the tag of its first field, ir_version.
 _IR_VERSION = b"\x08"
-# What a package's folder holds.
+# File by which a package's folder is recognised.
 _MANIFEST = "manifest.json"
 
 
@@ -141,17 +141,17 @@ def import_model(
     try:
         if not path.is_file():
             raise UsageError(f"{path}: {_no_file(path)}")
-    except OSError as err:  # a name that is too long, a folder that may not be looked into
+    except OSError as err:  # the name is too long, or the folder may not be entered
         raise UsageError(f"{path}: the model cannot be read: {err.strerror}") from err
     try:
         imported = _import_file(path, shapes, states or {})
-        # A file's name is bytes, and need not be text; the model's, which follows from it, stands in JSON.
+        # A file's name may be any bytes; the model's name, which follows from it, is written to JSON and must be text.
         return replace(imported, name=shown(os.fsencode(imported.name).decode(errors="replace")))
     except ArmExtError:
         raise
     except UnicodeDecodeError as err:
         raise UsageError(f"{path}: the file may be damaged: a name in it is no text ({err})") from err
-    # What the libraries that read the formats raise of contents that they do not expect has no common class.
+    # The exceptions of the libraries that read the formats, raised for unexpected contents, have no common class.
     except Exception as err:
         if is_out_of_memory(err):
             raise out_of_memory() from err
@@ -229,19 +229,19 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
 def _import_torch(
     model: "Path | ExportedProgram | nn.Module", shapes: Shapes | None, *, trust: bool = False
 ) -> ImportedModel:
-    # Not above: it takes seconds to load, and most models need none of it.
+    # Not imported above: PyTorch takes seconds to load, and most models do not need it.
     with loading_torch(f"{model} is a PyTorch program"):
         from arm_ext.frontends.torch.importer import import_torch
     return import_torch(model, shapes, trust=trust)
 
 
 def loading_torch(why: str) -> AbstractContextManager[None]:
-    """Import what needs PyTorch in the block; `why` begins the error where it is not installed.
+    """Open a scope for imports of modules that need PyTorch; `why` begins the error if it is not installed.
 
     Raises:
         EnvError: As `loading`.
     """
-    # Where torch's exporter makes a folder, and leaves it, when it is imported; in TMPDIR otherwise.
+    # torch's exporter creates a folder when it is imported and leaves it behind, by default in TMPDIR.
     with suppress(EnvError):
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "torch"))
     return loading("torch", f"{why}, and PyTorch", "pip install torch")
@@ -258,7 +258,7 @@ def loading(package: str, what: str, remedy: str) -> Iterator[None]:
         raise EnvError(f"{what} is not installed: {remedy}")
     try:
         yield
-    # A library that it lacks, a part of its own, or what a part finds another part to be without.
+    # The package lacks a library or a module of its own, or its modules are of different versions.
     except (ImportError, OSError, AttributeError) as err:
         again = remedy.replace("install", "install --force-reinstall")
         raise EnvError(f"{what} is installed, but does not load ({reason_of(err, line=0)}): {again}") from err
