@@ -5,7 +5,7 @@ from onnx import defs
 
 from arm_ext.frontends.onnx.expansion import CONTRIB
 
-# Domain → what its operators are, and what to do about them.
+# Domain → the kind of its operators, and advice.
 _DOMAINS = {
     "ai.onnx.contrib": "of onnxruntime-extensions: run it before or after the package",
     "ai.onnx.ml": "of strings or maps: run it before or after the package",
@@ -19,7 +19,7 @@ _NO_RANDOM = "a package draws no random numbers: choose by `compile --random see
 _NO_TEXT = "texts are no tensors of numbers: run it before the package"
 _SEARCH = "a search around a decoder: compile the decoder alone, and search in the program that calls it"
 
-# (domain, operator) → how it can be written, or what keeps it from that.
+# (domain, operator) → supported operators that can replace it, or why none can.
 _OPERATORS = {
     ("", "BitCast"): "no decomposition: write Cast, if the value is what is meant",
     ("", "DeformConv"): "decomposition: GridSample and MatMul",

@@ -17,7 +17,7 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack
 from arm_ext.frontends.onnx.quantized import matmul_integer
 
-# Added to a score that is not to count, where the node does not say what.
+# Added to a masked score if the node gives no value of its own.
 _MASKED = -10000.0
 
 
@@ -80,7 +80,7 @@ def multi_head(e: Expansion) -> None:
         raise ModelError("its queries, keys and values are packed into one input; pass three")
     count = int(e.attribute("num_heads", 0))
     (batch, steps, width), widths = e.dims(query), [e.dims(v)[-1] for v in (query, key, value)]
-    if len(e.dims(key)) == 4:  # keys and values that come from elsewhere have their heads in front
+    if len(e.dims(key)) == 4:  # keys and values of cross-attention have the axis of heads in front
         heads = [split_heads(e, query, batch, steps, count, _bias(e, bias, 0, width)), key, value]
         out_width = count * e.dims(value)[3]
     else:
@@ -138,7 +138,7 @@ def attend(e: Expansion, heads: Heads, masks: list[str], size: int, cap: float =
     if cap:
         limit = like(e, cap, heads.query)
         scores = e.emit("Mul", [e.emit("Tanh", [e.emit("Div", [scores, limit])]), limit])
-    # Softmax before opset 13 takes all axes from the given one on for one; of the last it is the same.
+    # Before opset 13 Softmax flattens all axes from the given one on; for the last axis the result is the same.
     weights = e.emit("Softmax", [add(e, scores, *masks)], axis=3)
     return e.emit("MatMul", [weights, heads.value])
 

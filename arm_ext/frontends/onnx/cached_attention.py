@@ -53,7 +53,7 @@ def group_query(e: Expansion) -> None:
     heads = [split_heads(e, v, batch, steps, n) for v, n in ((query, count), (key, groups), (value, groups))]
     held = e.dims(past_key)[2] if past_key else 0
     given = e.value(total_name)
-    # Where the run tells, the past is the buffer of all steps, and what lies beyond the last is hidden.
+    # If the total length is known only at run time, the past is the buffer of all steps, and unused steps are masked.
     total = int(given.reshape(-1)[0]) if given is not None else held or steps
     # Number of earlier steps of each batch, [batch, 1].
     before = _before(e, lengths, batch, steps, total_name if given is None and held else total)
@@ -102,7 +102,7 @@ def _appended(e: Expansion, past: str, new: str, before: str, length: int) -> st
     inside = e.emit("Where", [early, first, e.emit("Where", [late, last, place])])
     index = e.emit("Expand", [inside, ints(e, batch, heads, length, size)])
     rows = e.emit("GatherElements", [new, index], axis=2)
-    # onnxruntime fills with zeros what no step has reached.
+    # onnxruntime fills steps that are not reached yet with zeros.
     rows = e.emit("Where", [late, like(e, 0, new), rows])
     return e.emit("Where", [early, past, rows])
 
@@ -122,7 +122,7 @@ def _window(e: Expansion, before: str, steps: int, total: int, query: str) -> st
     """Emit the mask [batch, 1, steps, total] of a causal local window."""
     window = int(e.attribute("local_window_size", -1))
     rows = np.arange(total)[None, None, None, :] - np.arange(steps)[None, None, :, None]
-    # How far each key lies behind the step; at most 0 is seen.
+    # Position of each key relative to the query's step; keys with positive values are masked.
     batch = e.dims(before)[0]
     ahead = e.emit("Sub", [e.constant(rows), reshape(e, before, batch, 1, 1, 1)])
     hidden = e.emit("Greater", [ahead, ints(e, 0)])

@@ -75,7 +75,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
 def _check_names(graph: onnx.GraphProto, name: str) -> None:
     for node in nodes_within(graph):
         for text in (node.name, *node.input, *node.output):
-            if isinstance(text, bytes):  # as protobuf returns what is no UTF-8
+            if isinstance(text, bytes):  # protobuf returns text that is not UTF-8 as bytes
                 raise UsageError(f"{name}: the file may be damaged: a name in it is no text ({text!r})")
         check_name(f"{name}: an operator", node.op_type)
         check_name(f"{name}: the domain of an operator", node.domain)
@@ -198,7 +198,7 @@ def _complete_types(graph: onnx.GraphProto) -> None:
 
 
 def name_contrib(proto: onnx.ModelProto) -> None:
-    """Set onnxruntime's domain on operators without one that onnxruntime takes and onnx does not know."""
+    """Set onnxruntime's domain on operators of the standard domain that only onnxruntime knows."""
     opset = opset_of(proto)
     for node in proto.graph.node:
         if node.op_type in NORMS and not domain_of(node) and not _is_standard(node.op_type, opset):
@@ -279,7 +279,7 @@ def _contradiction(proto: onnx.ModelProto) -> str:
 
 
 def _misfits(name: str, shape: tuple[int, ...], known: list[int | None]) -> list[UsageError]:
-    """Return the error for a shape with other sizes than the model declares; none for one with the same.
+    """Return the error for a shape whose sizes differ from those that the model declares; [] if they agree.
 
     Raises:
         UsageError: The shape has another number of sizes, or one below 1.
@@ -363,7 +363,7 @@ def _refused_besides(proto: onnx.ModelProto) -> dict[str, str]:
     model.CopyFrom(proto)
     try:
         sources, refused = expand_operators(model, "")
-    except ArmExtError:  # of shapes, which do not matter any more
+    except ArmExtError:  # an error about shapes, which no longer matters
         return {}
-    # What follows an unsupported node is not known, and no fault of the nodes there.
+    # Shapes after an unsupported node are unknown; the nodes there are not at fault.
     return {name: why for name, why in refused.items() if name not in sources and UNKNOWN not in why}

@@ -126,7 +126,7 @@ class Composition:
         return relax.const(array, str(array.dtype))
 
     def _part(self, role: str, nodes: Sequence[NodeProto], wanted: Iterable[str]) -> None:
-        """Import a straight line, or a part that is cut further, as a call; nothing if none of its values is used."""
+        """Import a part of the graph as a function and a call of it; do nothing if none of its values is used."""
         computed = {name for node in nodes for name in node.output} - self._surroundings.constants.keys()
         outputs = [name for name in dict.fromkeys(wanted) if name in computed]
         if not outputs:

@@ -57,5 +57,5 @@ _FUSED: dict[str, Expand] = {
     "Trilu": standard,
 }
 
-# (domain, operator) → what writes its replacement.
+# (domain, operator) → the function that emits its replacement.
 EXPANSIONS: dict[tuple[str, str], Expand] = {(CONTRIB, name): expand for name, expand in _FUSED.items()}

@@ -48,7 +48,7 @@ def loop(e: Expansion) -> None:
         rounds = 0 if limit == 0 else rounds_of(e, body, limit)
         if rounds is not None:
             count, may_end = np.array(rounds), False
-            trips = ""  # for a long loop, which becomes one of so many rounds
+            trips = ""  # a long loop is not unrolled, but becomes a loop with a constant count
     if begins is not None and begins.all() and not may_end:
         if count is None and not trips:
             raise ModelError("it has no number of rounds, and its condition is always true: it has no end")
@@ -208,7 +208,7 @@ def body_of(node: NodeProto, name: str) -> GraphProto:
 
 
 def _may_end(e: Expansion, body: GraphProto) -> bool:
-    """Whether an iteration returns another condition than the one it gets, or than a constant true one."""
+    """Whether an iteration may end the loop: its condition is neither the one it gets nor constantly true."""
     outer = {name: e.value(name) for name in captures(body)}
     lasting = {body.input[1].name, *(t.name for t in body.initializer if numpy_helper.to_array(t).all())}
     lasting.update(name for name, value in outer.items() if value is not None and value.all())

@@ -48,7 +48,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         if isinstance(result, relax.Call) and not isinstance(result.ty, relax.ShapeType):
             result = self.bb.emit(result)
         for value in result.fields if isinstance(result, relax.Tuple) else [result]:
-            # A node that passes a value through (Identity) leaves it its first name.
+            # A node that passes a value through, such as Identity, does not rename the value.
             if isinstance(value, relax.Var):
                 self.last_binding.setdefault(value, self.node)
         return result
@@ -63,7 +63,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         return relax.Tuple([each.full for each in found]) if isinstance(found, list | tuple) else found
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
-        """Check nothing: `check_supported` did, which also knows the operators that are converted here."""
+        """Check nothing: `check_supported` has already run, and it also knows the operators that are converted here."""
 
 
 def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mapping[str, str]) -> tvm.IRModule:
@@ -92,7 +92,7 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
 
 
 def _reason(proto: onnx.ModelProto, name: str, said: str) -> str:
-    """Return why TVM's importer fails at a node, where that is known; its own messages are about its own code."""
+    """Return why TVM's importer fails at a node, or "" if unknown; TVM's own messages are about the importer's code."""
     node = next((node for node in proto.graph.node if node.name == name), None)
     if node is None or domain_of(node):
         return ""

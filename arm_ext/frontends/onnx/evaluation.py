@@ -29,7 +29,7 @@ def evaluate_node(
         return [_divided(node, *(feeds[name] for name in node.input))]
     if node.op_type == "Cast" and (whole := _whole_type(node)) is not None:
         return [cast(feeds[node.input[0]], whole)]
-    # Not above: few models have such constants, and it takes long.
+    # Not imported above: the import takes long, and few models have such constants.
     from onnx.reference import ReferenceEvaluator
 
     graph = helper.make_graph(

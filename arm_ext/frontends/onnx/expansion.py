@@ -45,7 +45,7 @@ def opset_of(model: onnx.ModelProto, domain: str = "") -> int:
 
 
 class Expansion:
-    """Walks over a graph; at each node, provides an `Expand` function with operands and emits its replacement.
+    """Visitor of a graph's nodes; at each node, gives an `Expand` function the operands and emits the replacement.
 
     Attributes:
         node: The node that is being replaced.
@@ -63,7 +63,7 @@ class Expansion:
         self._producers = {name: node for node in graph.node for name in node.output if name}
         self._taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
         self._taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
-        # The model's shapes have been inferred; those of new values are inferred when they are asked for.
+        # The model's shapes have been inferred before; shapes of new values are inferred on demand.
         self._types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
         self.node = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []
@@ -92,7 +92,8 @@ class Expansion:
         except ModelError as err:
             self.refused[node.name] = str(err)
             return [node]
-        # Shapes of another rank, an index beyond a list, no heads: nothing checks operators that onnx does not know.
+        # Causes are, for example, a shape of another rank, a missing input, or 0 heads: no schema has checked operators
+        # that onnx does not know.
         except (ArithmeticError, LookupError, TypeError, ValueError) as err:
             self.refused[node.name] = f"its inputs or attributes do not fit its definition: {reason_of(err)}"
             return [node]

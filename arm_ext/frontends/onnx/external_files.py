@@ -17,7 +17,7 @@ def with_external_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _external(path: Path) -> Iterator[Path]:
-    import onnx  # not above: command lines that read no model start without it
+    import onnx  # not imported above: command lines that read no model start without it
     from google.protobuf.message import DecodeError
 
     from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES

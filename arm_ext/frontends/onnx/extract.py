@@ -29,11 +29,11 @@ from arm_ext.frontends.onnx.shapes import fold_shapes
 from arm_ext.frontends.onnx.values import is_static, value_types, values_read
 from arm_ext.frontends.onnx.weights import weight_bytes, without_weights
 
-# What a quantiser takes into the operator before it.
+# Activations that a quantiser fuses into the operator before them.
 _ACTIVATIONS = ("Clip", "LeakyRelu", "Relu")
 
 
-# In the model's metadata: the node that it was made of. A file that has it is ours to replace.
+# Key of the model's metadata that names the extracted node. A file with this key may be overwritten.
 _MARK = "arm_ext.saved_node"
 
 
@@ -172,7 +172,7 @@ def _folded(proto: onnx.ModelProto, name: str) -> dict[str, TensorProto]:
     light = without_weights(proto)
     try:
         fold_shapes(light, name)
-    except ArmExtError:  # the model's shapes contradict each other; it is written as it is
+    except ArmExtError:  # the model's shapes contradict each other; nothing is folded
         return {}
     values = {
         n.output[0]: helper.get_attribute_value(n.attribute[0])
@@ -197,7 +197,7 @@ def _assembled(
             f"the type of {', '.join(unknown)} is not known: neither onnx infers it, nor can onnxruntime run the model "
             "up to it. Write it into the model's value_info"
         )
-    # A node of a domain that nobody knows may give anything.
+    # The output type of an unknown domain's node may be anything.
     anything = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
     graph = helper.make_graph(
         list(nodes),

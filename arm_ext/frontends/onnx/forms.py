@@ -9,7 +9,7 @@ from onnx import defs
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 
-# From these opsets on, an operator reads its numbers from inputs; before, from attributes.
+# From these opsets on, an operator has its starts, axes or sizes as inputs; before, as attributes.
 _SLICE_BY_INPUTS = 10
 _AXES_BY_INPUTS = 13
 _REDUCE_BY_INPUTS = 18

@@ -17,7 +17,7 @@ from arm_ext.frontends.onnx.nesting import refusing_deep_messages
 from arm_ext.frontends.onnx.subgraphs import renamed
 from arm_ext.frontends.onnx.weights import change_without_weights
 
-# A name for the definition of one node, which may depend on what the node is given.
+# Domain of functions that define a single node, since a definition may depend on the node's inputs and attributes.
 _DOMAIN = "arm_ext.definition"
 
 

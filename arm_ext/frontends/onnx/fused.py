@@ -21,7 +21,7 @@ _PADS_BY_INPUTS = 11
 
 # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 _TANH_CUBIC = 0.044715
-# What QuickGelu takes where it is not told: the same paper's x sigmoid(1.702 x).
+# Default alpha of QuickGelu: the same paper's x sigmoid(1.702 x).
 _QUICK = 1.702
 
 _ACTIVATION = ("activation", "activation_params", "activation_alpha", "activation_beta", "activation_gamma")

@@ -16,7 +16,7 @@ Gate = Callable[[str], str]
 
 _PLAIN = ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")
 
-# Activation → its numbers where the node gives none: ONNX operator definitions of the same names, opset 13.
+# Activation → default parameters: those of the ONNX operator of the same name, opset 13.
 _DEFAULTS = {
     "LeakyRelu": {"alpha": 0.01},
     "ThresholdedRelu": {"alpha": 1.0},

@@ -57,7 +57,8 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     inline_model_functions(proto)
     origin = SourceGraph.of(proto)
     draw_random(proto, origin)
-    check_required(proto)  # a function's call may leave out what its body requires
+    # Again after inlining: a call may leave out an input that the function's body requires.
+    check_required(proto)
     check_attributes(proto.graph)
     name_nodes(proto.graph)
     source = serialise(proto)
@@ -129,7 +130,8 @@ def input_specs(graph: onnx.GraphProto) -> tuple[TensorSpec, ...]:
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
-    if not value.type.tensor_type.elem_type:  # a shape that was given has made a tensor type of another
+    # A given shape has turned a non-tensor type into a tensor type without a dtype.
+    if not value.type.tensor_type.elem_type:
         raise no_tensor("input", value.name)
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     return TensorSpec(

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from arm_ext.common.errors import ModelError
 
-# onnx has those of 2 bits since 1.20.
+# onnx has 2-bit types since 1.20.
 _NAMES = {
     number: name.lower()
     for name, number in TensorProto.DataType.items()
@@ -43,7 +43,7 @@ def widen_int4(model: onnx.ModelProto) -> None:
 
 
 def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
-    """Refuse operators that would have other values in 8 bits, or another type for the caller."""
+    """Refuse inputs, outputs and operators of which the values or types would change if 4 bits became 8."""
     borders = [value for value in (*graph.input, *graph.output) if value.name not in narrow]
     for value in borders:
         if value.type.tensor_type.elem_type in _WIDER:

@@ -31,7 +31,7 @@ from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 from arm_ext.frontends.onnx.nested import name_of, nodes_within
 from arm_ext.frontends.onnx.sequences import of_integers
 
-# Attribute → what it can be, in whatever operator it stands.
+# Attribute of any operator → the limit of its values.
 _ATTRIBUTES: dict[str, Limit] = {
     **dict.fromkeys(("strides", "dilations", "kernel_shape", "group", "num_groups", "num_outputs"), COUNT),
     **dict.fromkeys(("hidden_size", "num_heads", "q_num_heads", "kv_num_heads", "size"), COUNT),
@@ -41,7 +41,7 @@ _ATTRIBUTES: dict[str, Limit] = {
     "k": OFFSET,
     "p": Limit(1, 2),
 }
-# The exceptions: (operator, attribute).
+# (Operator, attribute) → limit, for operators whose limit differs from that in _ATTRIBUTES.
 _OF_OPERATORS: dict[tuple[str, str], Limit] = {
     ("Celu", "alpha"): Limit(-math.inf, math.inf, nonzero=True),
     ("LpPool", "p"): COUNT,
@@ -50,7 +50,7 @@ _OF_OPERATORS: dict[tuple[str, str], Limit] = {
     ("SplitToSequence", "num_outputs"): SIZE,
     ("TopK", "k"): SIZE,
 }
-# (Operator, what its schema calls an input) → what that can be, where it is constant.
+# (Operator, name of an input in the operator's schema) → the limit of its values, checked if the input is constant.
 _INPUTS: dict[tuple[str, str], Limit] = {
     ("AffineGrid", "size"): COUNT,
     ("BlackmanWindow", "size"): SIZE,
@@ -78,7 +78,7 @@ _INPUTS: dict[tuple[str, str], Limit] = {
     ("Trilu", "k"): OFFSET,
     ("Upsample", "scales"): FACTOR,
 }
-# (Operator, attribute) → the texts that it can be, where a later step takes others, or fails at them.
+# (Operator, attribute) → the allowed strings, for attributes that no later step checks properly.
 _TEXTS: dict[tuple[str, str], tuple[bytes, ...]] = {
     **{(name, "mode"): (b"nearest", b"linear", b"cubic") for name in ("Resize", "Upsample")},
     ("Resize", "nearest_mode"): (b"round_prefer_floor", b"round_prefer_ceil", b"floor", b"ceil"),
@@ -181,7 +181,7 @@ def check_inferred(model: onnx.ModelProto) -> None:
             _check_booleans(site, node, opset, kinds)
         for name in node.output:
             if name in shapes and name in types:
-                # What is negative may be of a shape that nobody needs.
+                # A negative size counts as 1: it may be in a shape that nothing uses.
                 least_shape = [max(size, 1) for size in shapes[name]]
                 check_tensor(site, "its result", least_shape, _item_bytes(types[name].elem_type))
 
@@ -211,7 +211,7 @@ def _item_bytes(kind: int) -> int:
 def _constant_inputs(
     node: NodeProto, opset: int, constants: Mapping[str, TensorProto]
 ) -> Iterator[tuple[str, list[float]]]:
-    """Return a node's constant inputs, by the schema's names, and their elements; long ones are left out."""
+    """Yield the schema's name and the elements of each constant input of a node that has a limit."""
     if not defs.has(node.op_type, opset):
         return
     for formal, actual in zip(defs.get_schema(node.op_type, opset).inputs, node.input, strict=False):
@@ -313,7 +313,7 @@ def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
         if arrow and (len(set(letters)) < len(letters) or not set(letters) <= set(inputs)):
             raise site.refuse("the output of its equation", output, f"letters of {inputs}, each once")
     elif node.op_type in _GATES and node.input[2] in shapes and not of_integers(node):
-        # Others than the importer may take either of the two.
+        # The importer and other runtimes may disagree on which of the two sizes is right, so they must be equal.
         own = shapes[node.input[2]][-1]
         for size in (a.i for a in node.attribute if a.name == "hidden_size" and a.i != own):
             raise site.refuse("hidden_size", size, f"the {own} of its recurrent weights")
@@ -335,7 +335,7 @@ def check_data(graph: onnx.GraphProto) -> None:
     """
     for tensor in _tensors(graph):
         if tensor.data_type not in helper.get_all_tensor_dtypes():
-            if tensor.data_type:  # onnx's checker tells of 0
+            if tensor.data_type:  # onnx's checker reports 0
                 raise UsageError(
                     f"constant '{tensor.name}' is of element type {tensor.data_type}, which is none"
                 )

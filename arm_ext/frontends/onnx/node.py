@@ -36,7 +36,7 @@ class Node:
     def value(self, number: int) -> Value:
         """Return an input that the operator requires."""
         found = self.optional(number)
-        assert found is not None  # `check_required` has refused such a node
+        assert found is not None  # `check_required` has refused nodes that lack the input
         return found
 
     def optional(self, number: int) -> Value | None:

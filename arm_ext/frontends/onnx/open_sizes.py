@@ -21,7 +21,7 @@ from arm_ext.frontends.onnx.cut import reads
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 from arm_ext.frontends.onnx.nested import name_of, nodes_inside
 
-# What schemas call inputs that TVM's importer takes as constants: axes, and what a shape follows from.
+# Schemas' names of inputs that TVM's importer requires to be constants: axes, and inputs that decide a shape.
 _CONSTANTS = frozenset(
     {"axes", "axis", "ends", "k", "output_shape", "pads", "repeats", "scales", "shape", "size", "sizes"}
     | {"split", "starts", "steps"}
@@ -149,7 +149,7 @@ class SourceGraph:
         return frozenset(fixed)
 
     def needed(self, values: Iterable[str], goes_on: Callable[[str], bool] = lambda name: True) -> set[str]:
-        """Return values and what they are computed from, behind those for which `goes_on` says so."""
+        """Return values and all values that they are computed from; stop at a value if `goes_on` is false for it."""
         waiting, found = list(values), set[str]()
         while waiting:
             name = waiting.pop()
@@ -194,7 +194,7 @@ class _Shapes:
         self.constants = {name: list(tensor.dims) for name, tensor in tensors.items()}
 
     def dims(self, name: str) -> list[int | None]:
-        """Return a value's dimensions, None for those that are not known; one of these if not even the rank is."""
+        """Return a value's dimensions, None for each unknown one; [None] if the rank is unknown."""
         if name in self.constants:
             return [int(size) for size in self.constants[name]]
         ty = self._types.get(name)
@@ -240,7 +240,7 @@ def _open_nodes(source: SourceGraph, shapes: _Shapes, made: Mapping[str, str]) -
         if made.keys().isdisjoint(node.outputs):
             continue
         is_open = any(None in shapes.dims(name) for name in node.outputs)
-        # A size may become known that follows from one that onnx cannot infer.
+        # The node's inputs depend on a size that onnx cannot infer, and that may become known later.
         if any(name in unknown or None in shapes.dims(name) for name in node.inputs):
             unknown.update(node.outputs)
             continue
@@ -280,7 +280,7 @@ class Split:
         begins = {name for node in nodes for name in node.outputs}
         later = source.following(begins)
         results = later.intersection(source.outputs).difference(begins)
-        # A size that is a constant here is computed from a shape in the file, which the second part does, too.
+        # Sizes that are constants here are computed from shapes in the file; the second part computes them, too.
         within = {*later, *shapes.constants}.difference(begins, source.fixed)
         second = source.needed(results, within.__contains__)
         computed = later | source.fixed | (shapes.constants.keys() & source.producers.keys())
@@ -326,7 +326,7 @@ def _advice(
 
 
 def _parts(split: Split, shapes: _Shapes, model: str, count: int) -> Iterator[str]:
-    """Yield how to make the two parts."""
+    """Yield instructions for splitting the model into two parts, as lines of a message."""
     node = "the node" if count == 1 else "these nodes"
     if split.passed and split.results:
         yield f"Split the model, and let your program compute {node} between the two parts:"

@@ -87,7 +87,7 @@ _STANDARD: dict[str, Expand] = {
     "Upsample": upsample,
 }
 
-# (domain, operator) → what writes its replacement.
+# (domain, operator) → the function that emits its replacement.
 EXPANSIONS: dict[tuple[str, str], Expand] = {
     **{("", name): expand for name, expand in _STANDARD.items()},
     ("ai.onnx.preview", "FlexAttention"): inline,
@@ -113,7 +113,7 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
     sources: dict[str, str] = {}
     outputs = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output]
     while True:
-        # onnx's inference of some operators (STFT) overwrites what the model says of its outputs.
+        # onnx's shape inference of some operators (STFT) overwrites the declared types of the model's outputs.
         del model.graph.output[:]
         model.graph.output.extend(outputs)
         fold_shapes(model, name)
@@ -127,4 +127,4 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
             return (
                 sources,
                 expansion.refused,
-            )  # of this round: what an earlier one could not know may be known by now
+            )  # refusals of this round alone, since shapes may have become known

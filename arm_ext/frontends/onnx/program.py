@@ -108,7 +108,7 @@ class _Functions(Functions):
         new, refused = expand_operators(model, self._model)
         sources = {**sources, **{node: sources.get(old, old) for node, old in new.items()}}
         parts = cut(model.graph)
-        # What comes later is expanded when more is known of it.
+        # Nodes after the decisions are expanded later, when more of their shapes is known.
         ready = [*parts.before, *parts.decisions]
         refuse_data_sizes(self._source, model.graph, ready, self._model)
         early = {node.name for node in ready}

@@ -127,7 +127,7 @@ def _dequantize_blocks(e: Expansion) -> None:
     value, step = e.known(x), e.known(scale)
     point = e.known(zero) if zero else np.zeros(step.shape, value.dtype)
     axis = int(e.attribute("axis", 1)) % value.ndim
-    # As a matrix with the blocks along its rows.
+    # Reshape integers, scales and zero points to matrices with the blocks along the rows.
     moved = [np.moveaxis(each, axis, -1) for each in (value, step, point)]
     integers, scales, points = (each.reshape(-1, each.shape[-1]) for each in moved)
     matrix = matrix_of_blocks(e, integers, scales, points, block)
@@ -157,7 +157,7 @@ def _matmul(e: Expansion) -> None:
             raise ModelError(
                 f"{side}_scale has {value.ndim} dimensions; one value or one dimension is supported"
             )
-    # A scale a row of the left side, a scale a column of the right.
+    # The left operand may have one scale per row, the right operand one per column.
     y = e.emit("MatMul", [_dequantize(e, a, sa, za, axis=-2), _dequantize(e, b, sb, zb, axis=-1)])
     _quantize(e, y, ys, yz, like=a)
 
@@ -237,7 +237,7 @@ def dynamic(e: Expansion, x: str, y: str = "", scale: str = "", zero_point: str 
     low = e.emit("Min", [e.emit("ReduceMin", [x], keepdims=0), zero])
     high = e.emit("Max", [e.emit("ReduceMax", [x], keepdims=0), zero])
     span = e.emit("Sub", [high, low])
-    # Nothing but zeros: any scale will do, and onnxruntime's is 1.
+    # If all values are zero, any scale is right; onnxruntime uses 1.
     step = e.emit("Where", [e.emit("Equal", [span, zero]), one, e.emit("Div", [span, steps])], scale)
     # -low / step lies between 0 and 255, so it needs no clip.
     whole = e.emit("Round", [e.emit("Neg", [e.emit("Div", [low, step])])])
@@ -251,7 +251,7 @@ def _conv_integer(e: Expansion) -> None:
     image = e.emit("Sub", [_int32(e, x), _int32(e, _scalar(e, xz))]) if xz else _int32(e, x)
     output = e.node.output[0]
     if wz and value is not None and e.value(wz) is None and int(e.attribute("group", 1)) == 1:
-        # One zero point per filter, or one for all.
+        # The weights have one zero point per filter, or one for all filters.
         zero = _reshaped(e, _int32(e, wz), -1, *[1] * (e.rank(w) - 2))
         ones = e.constant(np.ones((1, *value.shape[1:]), np.int32))
         sums = e.emit("Conv", [image, ones], copied=e.attributes())
@@ -304,7 +304,7 @@ def matmul_integer(e: Expansion, a: Quantized, b: Quantized, output: str = "") -
     return e.emit("Mul", [total, _product(e, a[1], b[1])], output)
 
 
-# (domain, operator) → what writes its replacement.
+# (domain, operator) → the function that emits its replacement.
 EXPANSIONS: dict[tuple[str, str], Expand] = {
     ("", "ConvInteger"): _conv_integer,
     ("", "DequantizeLinear"): _dequantize_blocks,

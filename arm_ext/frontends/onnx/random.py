@@ -79,7 +79,7 @@ class GivenSizes:
 
 
 def choose_random(proto: onnx.ModelProto, name: str, choice: str, sizes: GivenSizes | None = None) -> None:
-    """Mark, in place, what replaces a model's random numbers; those that become inputs are replaced at once.
+    """Mark, in place, how each random operator is to be replaced; those that become inputs are replaced at once.
 
     Args:
         proto: The model.
@@ -159,7 +159,7 @@ def draw_random(proto: onnx.ModelProto, source: SourceGraph) -> None:
 
 
 def _at_shapes(proto: onnx.ModelProto, shapes: Shapes, coming: Collection[str] = ()) -> onnx.GraphProto:
-    """Return the graph with shapes inferred from these, some of which may be of inputs that it does not have yet."""
+    """Return the graph with shapes inferred from the given input shapes; `coming` names inputs that are added later."""
     refuse_unknown_inputs(shapes, [*(value.name for value in proto.graph.input), *coming])
     inputs = {value.name for value in runtime_inputs(proto.graph)}
     model = without_weights(proto)

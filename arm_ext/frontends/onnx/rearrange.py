@@ -27,7 +27,7 @@ def col2im(e: Expansion) -> None:
     channels = rows // taps
     spans = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
     counts = [(image[a] + pads[a] + pads[a + rank] - spans[a]) // strides[a] + 1 for a in range(rank)]
-    # What the last window does not reach is zero, and belongs to the image.
+    # Rows and columns that the last window does not reach are part of the image, and are zero.
     rest = [
         image[a] + pads[a] + pads[a + rank] - (counts[a] - 1) * strides[a] - spans[a] for a in range(rank)
     ]
@@ -92,7 +92,7 @@ def _widths(e: Expansion, data: str, pads: str, axes: str) -> npt.NDArray[np.int
 
 
 def _wrap_cropped(e: Expansion, data: str, widths: npt.NDArray[np.int64]) -> None:
-    """Crop, and then wrap what is left, as onnxruntime and PyTorch do; the definition has no order.
+    """Crop, then wrap the cropped data, as onnxruntime and PyTorch do; ONNX does not define the order.
 
     TVM's operator wraps into what was cropped.
     """
@@ -151,7 +151,7 @@ def transposed_to_shape(e: Expansion) -> None:
     for k, (size, window) in enumerate(zip(e.dims(data)[2:], e.dims(weight)[2:], strict=True)):
         whole = strides[k] * (size - 1) + added[k] + (window - 1) * dilations[k] + 1
         cut = max(whole - wanted[k], 0)
-        # The odd one is cut off the end with SAME_UPPER, else off the beginning.
+        # An odd element is cut off the end with SAME_UPPER, else off the beginning.
         first = cut // 2 if e.text("auto_pad", "NOTSET") == "SAME_UPPER" else cut - cut // 2
         begins.append(first)
         ends.append(cut - first)

@@ -200,7 +200,7 @@ def _by_integers(e: Expansion, matrix: str, scale: str, zero_point: str) -> Prod
 def _unroll(
     e: Expansion, kind: _Kind, inputs: _Inputs, products: Callable[[int], tuple[Product, list[Product]]]
 ) -> None:
-    """Write the node's outputs; `products` gives those of a direction: with the data, and with the state."""
+    """Emit the node's outputs; `products` returns a direction's product with the data, and those with the state."""
     x, initial = inputs.x, list(inputs.initial)
     batch_first = bool(e.attribute("layout", 0))
     if batch_first:

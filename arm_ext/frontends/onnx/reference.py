@@ -96,7 +96,7 @@ class _LimitedSession:
 
     def __init__(self, session: onnxruntime.InferenceSession, model: bytes) -> None:
         self._session = session
-        # A weight or a name with these letters only gives the model a limit, too.
+        # A match in a weight or a name does no harm: the model then has a time limit, too.
         self._may_loop = b"Loop" in model
         self.arguments = tuple(
             tuple(Argument(value.name) for value in values)
@@ -113,7 +113,7 @@ class _LimitedSession:
             ModelError: A loop did not end in time.
         """
         options = onnxruntime.RunOptions()
-        options.log_severity_level = _FATAL  # what fails is raised, and need not be logged too
+        options.log_severity_level = _FATAL  # errors are raised as exceptions, and need not be logged too
         watchdog = threading.Timer(RUN_SECONDS, setattr, (options, "terminate", True))
         watchdog.daemon = True
         if self._may_loop:
@@ -232,10 +232,10 @@ def _open(model: Serialised, integers: bool) -> _LimitedSession:
     return _session(model, _SIGNED_DATA | _FLOAT32)
 
 
-# Without this, x86 computes s8 convolutions in float, or as u8.
+# Without this option, onnxruntime on x86 computes s8 convolutions in float, or as u8.
 _SIGNED_DATA = {"session.qdqisint8allowed": "1"}
 _UNSIGNED_WEIGHTS = {"session.x64quantprecision": "1"}
-# By default, a product with weights of 4 bits rounds its data to 8 bits, which no model says.
+# By default onnxruntime rounds the data of a product with 4-bit weights to 8 bits, although the model does not.
 _FLOAT32 = {"session.qdq_matmulnbits_accuracy_level": "1"}
 
 
@@ -277,7 +277,7 @@ class OneOutput:
         return array.dtype.name, array.shape
 
     def close(self) -> None:
-        """Do nothing: no process was started."""
+        """Do nothing, since this runtime has no process of its own."""
 
 
 def _has_vnni() -> bool:

@@ -56,7 +56,7 @@ class _Axis:
     def _transformation(self, mode: str) -> Callable[[Fraction], Fraction]:
         size, scale, last = self.size, self.scale, self.size - 1
         start, end = self.roi
-        span = scale * size  # a fraction where a scale leaves a rest
+        span = scale * size  # not an integer if the scaled size is rounded
         match mode:
             case "half_pixel":
                 return lambda x: (x + _HALF) / scale - _HALF
@@ -172,7 +172,7 @@ def _is_exact_upstream(spans: Sequence[_Axis], mode: _Mode) -> bool:
         return False
     if any(span.outputs != span.scale * span.size for span in spans):
         return False
-    # Upstream divides by the outputs but one.
+    # Upstream divides by the number of outputs minus 1.
     if mode.place == "align_corners" and 1 in (height.outputs, width.outputs):
         return False
     return mode.mode != "nearest" or all(span.selects_alike_upstream(mode) for span in (height, width))

@@ -31,7 +31,7 @@ def rounds_of(e: Expansion, body: GraphProto, limit: int | None) -> int | None:
     step = _deciding(e, body)
     if step is None:
         return None
-    # Not above: few models have such loops, and it takes long.
+    # Not imported above: the import takes long, and few models have such loops.
     from onnx.reference import ReferenceEvaluator
 
     model, states = step
@@ -47,7 +47,7 @@ def rounds_of(e: Expansion, body: GraphProto, limit: int | None) -> int | None:
             states = dict(zip(states, values, strict=True))
             if not np.all(goes_on):
                 return number + 1
-    except Exception:  # in types of the reference's own and of numpy's; the loop stays one
+    except Exception:  # the reference and numpy raise many types; the loop is not unrolled
         return None
     return limit if limit is not None and limit <= _MOST else None
 

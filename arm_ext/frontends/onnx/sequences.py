@@ -59,7 +59,7 @@ _R = relax.op
 
 
 def is_loop(e: Expansion) -> bool:
-    """Whether the node that an expansion is at can stay as it is, for `sequences`.
+    """Whether the expansion's current node stays unchanged, so that `sequences` converts it to a loop.
 
     Raises:
         ModelError: The node has an unknown activation, or sequences longer than the number of steps, or a type or shape
@@ -155,7 +155,7 @@ def sequences(
 
 
 def _checked(builder: relax.BlockBuilder, lengths: relax.Expr, steps: int) -> relax.Expr:
-    """Return lengths read from a table of all possible ones, so that others are reported as indices out of bounds."""
+    """Return the lengths, looked up in a table 0 … steps, so that others are reported as indices out of bounds."""
     dtype = str(lengths.ty.dtype)
     below = builder.emit(_R.less(lengths, relax.const(0, dtype)))
     index = builder.emit(_R.where(below, relax.const(steps + 1, dtype), lengths))

@@ -40,7 +40,7 @@ _ARITHMETIC = frozenset({
 })
 # fmt: on
 
-# A value of these would be the same at every run.
+# Random operators are not folded: their values would be the same at every run.
 _RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
@@ -59,7 +59,7 @@ _SCORES = {
 
 
 def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
-    """Give the model the shapes of all its values, and Constant nodes for what follows from shapes.
+    """Infer the shapes of all values of a model, and replace values that shapes determine by Constant nodes.
 
     If the condition of an If follows from that, the branch that is never taken is replaced by the other one: its
     shapes may contradict those that decided.
@@ -75,10 +75,10 @@ def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
     while True:
         fault = _inferred(proto)
         check_inferred(proto)
-        # A size that has become known may make the shapes known that depend on it.
+        # Infer shapes again, since further shapes may depend on a size that has become known.
         if folding.run(proto.graph) or (fault is not None and folding.decide(proto.graph)):
             continue
-        # What is decided is replaced by its branch, inside which may be more to decide.
+        # An If whose condition is known is replaced by its branch, which may contain further such nodes.
         if fault is not None and not any(folding.decided(node) for node in proto.graph.node):
             raise _contradiction(fault, name)
         return
@@ -154,7 +154,7 @@ class _Folding:
             feeds = {value: numpy_helper.to_array(self._constants[value]) for value in inputs}
             results = evaluate_node(node, self._opset, feeds)
             return [numpy_helper.from_array(r, o) for r, o in zip(results, node.output, strict=True)]
-        except Exception:  # in types of the reference's own and of numpy's; the importer may take the node
+        except Exception:  # the reference and numpy raise many types; the importer may still support it
             return []
 
     def _dims(self, value: str) -> list[int] | None:
@@ -191,7 +191,7 @@ def _constant_nodes(node: NodeProto, values: Iterable[TensorProto]) -> list[Node
     ]
 
 
-# A number of outputs beyond all bounds is no error of onnx's own.
+# An excessive number of outputs raises MemoryError instead of an error of onnx.
 _INCONSISTENT = (onnx.shape_inference.InferenceError, MemoryError)
 
 
@@ -229,7 +229,7 @@ _FAULT = re.compile(r"\(op_type:(?P<operator>[^,)]+)(?:, node name: (?P<node>[^)
 def _contradiction(fault: Exception, name: str) -> ModelError:
     """Name the innermost node of a message such as "(op_type:If, node name: y): … (op_type:MatMul): [Kind] reason"."""
     lines = str(fault).strip().splitlines()
-    text = next(filter(_FAULT.search, lines), lines[-1])  # others may follow from the first
+    text = next(filter(_FAULT.search, lines), lines[-1])  # later faults may be consequences of the first
     found = list(_FAULT.finditer(text))
     reason = re.sub(r"^[: ]*(\[\w+\] *)*", "", text[found[-1].end() :] if found else text)
     where = found[-1]["operator"] if found else "a node"
@@ -278,7 +278,7 @@ def _declare_scores(graph: onnx.GraphProto) -> None:
 
 
 def _replace_uninferred(graph: onnx.GraphProto) -> dict[int, NodeProto]:
-    """Put an Identity for nodes whose type onnx does not infer and is their input's; return index → node."""
+    """Replace nodes that onnx cannot infer but that keep their input's type by Identity; return index → node."""
     replaced = {}
     for index, node in enumerate(graph.node):
         if (domain_of(node), node.op_type) in _TYPED_AS_INPUT:

@@ -23,7 +23,7 @@ from arm_ext.frontends.onnx.cut import reads, subgraphs
 from arm_ext.frontends.onnx.labels import number_labels
 from arm_ext.frontends.onnx.sparse import make_dense
 
-# From this on initialisers need not be inputs; those that the import adds are none.
+# From this IR version on, initialisers need not be inputs; the import adds initialisers that are not.
 _FREE_INITIALISERS = 4
 
 # Opset for a model without standard operators: its custom ones are replaced by operators of this opset.

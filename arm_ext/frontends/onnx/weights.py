@@ -91,7 +91,7 @@ def serialise(model: ModelProto, limit: int = _INLINE_BYTES) -> Serialised:
         weights[tensor.name] = numpy_helper.to_array(tensor)
         outside = light.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
         outside.data_location = TensorProto.EXTERNAL
-        # No such file is read: onnxruntime is given the value.
+        # onnxruntime never reads this file, since it is given the value.
         for key, value in (("location", "weights"), ("offset", "0"), ("length", str(_bytes(tensor)))):
             outside.external_data.add(key=key, value=value)
     return Serialised(light.SerializeToString(), weights)
@@ -203,7 +203,7 @@ def shortened(node: NodeProto) -> NodeProto:
     return short
 
 
-# onnxruntime takes arrays of numpy's own types; bfloat16, shorter floats and 4-bit integers are none of them.
+# onnxruntime accepts arrays of numpy's own types alone: not bfloat16, 8-bit floats or 4-bit integers.
 _OF_NUMPY = frozenset(
     getattr(TensorProto, name)
     for name in (

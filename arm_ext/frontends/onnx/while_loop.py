@@ -52,7 +52,7 @@ def while_of(node: NodeProto) -> While:
         tests.append(first.add("Less", zero, first.add("Squeeze", trips)))
         more = each.add("And", more, each.add("Less", following, each.add("Squeeze", trips)))
     go = first.add("And", *tests) if len(tests) > 1 else tests[0] if tests else first.constant(np.array(True))
-    # A round is begun where the condition holds.
+    # An iteration runs only if the condition holds, so the condition is true inside it.
     begun = helper.make_node("Constant", [], [given], f"{node.name}/begun", value=_tensor(np.array(True)))
     nodes = [begun, *body.node, *each.nodes]
     round_ = helper.make_graph(nodes, body.name or "body", [], [], list(body.initializer))
