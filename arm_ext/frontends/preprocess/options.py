@@ -32,7 +32,7 @@ from arm_ext.common.errors import UsageError
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 _AXES = 3  # of a frame by itself
-_MOST_FAULTS = 20  # that are told of a file, so that the first is on the screen
+_MOST_FAULTS = 20  # reported for one file, so that the first one is still on the screen
 
 FLOAT = "float32"
 QUANTIZED = ("int8", "uint8")
@@ -41,7 +41,7 @@ Where = tuple[int | str, ...]
 """The keys and places that lead to a value."""
 
 Integer = Annotated[int, Strict()]
-# More samples are no camera's; what follows from the sizes (bytes, offsets) then stays far within 64 bits.
+# No camera has frames with more samples, and bytes and offsets computed from such sizes stay far within 64 bits.
 _MOST_SAMPLES = 1 << 31
 Size = Annotated[int, Strict(), Field(gt=0, le=_MOST_SAMPLES)]
 Index = Annotated[int, Strict(), Field(ge=0, le=_MOST_SAMPLES)]
@@ -202,14 +202,14 @@ def _frame(name: str, given: Input, position: int, samples: Mapping[str, int]) -
 
 
 def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
-    """Return what is given, or a YAML file of it.
+    """Return the options if given as an object, else read them from a YAML file.
 
     Raises:
         UsageError: The file is missing or not YAML, or keys in it are unknown or have wrong values: all of them.
     """
     if given is None or isinstance(given, Preprocess):
         return given
-    # Not above: it loads a library, for which a compile without such a file need not wait.
+    # Not imported above: this loads a YAML library, for which a compile without such a file need not wait.
     from arm_ext.common.yaml_file import read_mapping
 
     path = Path(given)

@@ -101,7 +101,7 @@ def _wrapped(
     main = mod["main"]
     params = [_param(param, chain) for param, chain in zip(main.params, before, strict=True)]
     builder = relax.BlockBuilder()
-    # A function with control flow calls others, and computes nothing itself.
+    # A `main` with control flow only calls other functions, so the steps become functions, too.
     functions: dict[str, relax.Function] | None = {} if has_control_flow(mod) else None
     with builder.function("main", params):
         inputs = [
@@ -129,7 +129,7 @@ def _wrapped(
     else:
         del out["main"]
         add_functions(out, {**functions, "main": func})
-    # Makes one dataflow block of those that touch, too.
+    # This pass also merges adjacent dataflow blocks.
     return run_upstream(out, relax.transform.CanonicalizeBindings())
 
 
