@@ -32,7 +32,7 @@ _DTYPES = {
 # !quant.uniform<i8<-127:127>:f32:1, {0.5:3,0.1}>: the stored type and its range, the expressed type, the axis, and
 # scales with zero points.
 _UNIFORM = re.compile(r"!quant\.uniform<(\w+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?, ?\{?([^}>]*)\}?>")
-# Attributes of what stands for an operator of another dialect.
+# Attributes of a composite or custom_call that carry the attributes of the operator that it represents.
 _CARRIED = ("composite_attributes", "mhlo.attributes")
 
 
@@ -117,7 +117,7 @@ def type_text(shape: tuple[int, ...], ty: Any) -> str:
 
 
 def attribute(op: Any, name: str) -> Any:
-    """Return an operator's attribute, or one of the operator that it stands for; None if it has none of the name."""
+    """Return an attribute of an operator, or of the other dialect's operator that it represents; None if absent."""
     if name in op.attributes:
         return op.attributes[name]
     for carrier in _CARRIED:
@@ -163,8 +163,8 @@ def constant_of(op: Any, resources: dict[str, bytes]) -> npt.NDArray[Any]:
         ModelError: The constant's form is not known.
     """
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
-    if tensor.is_complex:  # for whose attribute the bindings have no type
+    assert tensor is not None  # operators with other types have been refused earlier
+    if tensor.is_complex:  # MLIR's Python bindings cannot read complex attributes
         numbers = _complexes(str(op))
         return (
             np.broadcast_to(numbers.reshape(()), tensor.shape)
@@ -184,7 +184,7 @@ def constant_of(op: Any, resources: dict[str, bytes]) -> npt.NDArray[Any]:
         return np.broadcast_to(np.array(value.get_splat_value().value, dtype), tensor.shape)
     try:
         return np.array(value)
-    except TypeError:  # no numbers of Python's buffers
+    except TypeError:  # a dtype that Python's buffers do not have
         return _sized(_parsed(str(value), dtype), tensor.shape)
 
 

@@ -104,7 +104,7 @@ def convert(on_reals: Convert) -> Convert:
 
     def converted(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
         tensor, (x,) = tensor_of(op.results[0].type), operands
-        assert tensor is not None  # operators with other types are refused before
+        assert tensor is not None  # operators with other types have been refused earlier
         if tensor.is_complex:
             return [x if isinstance(x, Complex) else Complex(x, Value(t, t.number(0, x), x.shape))]
         return on_reals(t, op, [x.real if isinstance(x, Complex) else x])
@@ -149,7 +149,7 @@ def _transformed(t: Translator, x: Both, axis: int, length: int, inverse: bool, 
     return part(0) if transform.half else Complex(part(0), part(1))
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "stablehlo.complex": _complex,
     "stablehlo.fft": _fft,

@@ -24,7 +24,7 @@ R = relax.op
 MAX_UNROLLED = 2048
 """Most operators of an unrolled loop, each of which becomes a call."""
 
-# What is computed for nothing, or may not end, where another branch is taken.
+# Operators too expensive, or possibly endless, to be computed for a branch that is not taken.
 _HEAVY = (
     "stablehlo.convolution",
     "stablehlo.dot",
@@ -34,7 +34,7 @@ _HEAVY = (
     "stablehlo.while",
 )
 
-# Functions of compilers' that change no value.
+# Functions that compilers call for annotation and that return their operand.
 NEUTRAL_CALLS = (
     "LayoutConstraint",
     "SPMDFullToShardShape",
@@ -65,7 +65,7 @@ def _case(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (index,) = operands
     blocks = [region.blocks[0] for region in op.regions]
     number = index.scalar()
-    # An index out of range stands for the last branch.
+    # An index out of range selects the last branch.
     if number is not None:
         return t.block(blocks[int(number) if 0 <= number < len(blocks) else -1], [])
     conditions = [t.hold(R.equal(index.expr, t.number(k, index))) for k in range(len(blocks) - 1)]
@@ -123,7 +123,7 @@ def _whole(held: Value) -> Array | None:
     return None if number is None else np.full(held.shape, number, held.dtype)
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "func.call": _call,
     "stablehlo.case": _case,

@@ -16,12 +16,13 @@ from arm_ext.frontends.stablehlo.scalars import Array, evaluate_operators
 
 # Operators of CHLO → their values.
 _FUNCTIONS = {"chlo.erf": math.erf, "chlo.erfc": math.erfc}
-# Fewer operators are no such function.
+# Least number of operators of a decomposed function; fewer are not tested.
 _SMALLEST = 12
-# Beyond the ends both functions are constant in binary32; the values between are closer than where their forms change.
+# Beyond -12 and 12 both functions are constant in binary32. The steps between arguments are smaller than the ranges on
+# which an expansion uses one formula.
 _ARGUMENTS = np.concatenate([np.linspace(-12, 12, 2401), [-1e30, -1e-30, 1e-30, 1e30]]).astype(np.float32)
 _VALUES = {name: np.array([f(x) for x in _ARGUMENTS]) for name, f in _FUNCTIONS.items()}
-# Some roundings of numbers up to 2.
+# Allows a few rounding errors of values up to 2.
 _TOLERANCE = 1e-6
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 BYTECODE = b"ML\xefR"
 """First bytes of MLIR's bytecode."""
 
-# What a module's text begins with, after comments, and aliases of attributes and types.
+# First words of a module's text, after comments and aliases of attributes and types.
 _FIRST_WORDS = (b"module", b"func.func", b"builtin.module", b'"builtin.module"')
 _BEFORE = (b"//", b"#", b"!")
 _LONGEST_LINE = 1 << 20

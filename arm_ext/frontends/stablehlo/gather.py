@@ -110,7 +110,7 @@ def _vectors(t: Translator, indices: Value, vector: int) -> tuple[list[Expr], Sh
     x = indices.full
     dtype = str(x.ty.dtype)
     if dtype != "int32":
-        # What does not fit is out of bounds, and stays so.
+        # An index that does not fit into int32 is out of bounds, and stays so when clamped to int32.
         limits = np.iinfo(np.int32)
         if np.iinfo(dtype).max > limits.max:
             x = t.emit(R.minimum(x, relax.const(limits.max, dtype)))
@@ -152,7 +152,7 @@ def _gather(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     if not w.batching and len(w.indexed) == 1 and _one_whole(w):
         (axis,) = w.indexed
         y = t.emit(R.take(x.full, starts[0], axis=axis))
-        # From axes before, batch, axes behind to batch, window.
+        # Permute [axes before, batch, axes behind] to [batch, window].
         b = len(batch)
         y = t.permuted(y, [*range(axis, axis + b), *range(axis), *range(axis + b, len(y.ty.shape))])
     else:
@@ -218,5 +218,5 @@ def _scatter(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     return [Value(t, t.reshaped(sliced(t, y, [0, 0], [count, length]), x.shape), x.shape)]
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {"stablehlo.gather": _gather, "stablehlo.scatter": _scatter}

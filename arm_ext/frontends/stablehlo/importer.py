@@ -67,7 +67,7 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
     with module.context:
         entry = _entry(module, name)
         inputs = _fixed(module, entry, shapes or {})
-        # What these cannot take apart is refused by its name.
+        # Operators that these passes cannot decompose are refused later, by name.
         with contextlib.suppress(UnreadableError):
             if any(name.startswith("chlo.") for name in _unknown(module, entry)):
                 take_apart(module)

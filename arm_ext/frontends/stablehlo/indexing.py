@@ -66,7 +66,7 @@ def _dynamic_update_slice(t: Translator, op: Any, operands: list[Value]) -> list
         return [update]
     if len(cut) == 1 and isinstance(start := begin[cut[0]], int):
         return [stacked(t, x, cut[0]).replaced(start, update.full)]
-    # Elsewhere each element is chosen: it is the update's where all its places are in the window.
+    # Otherwise each element is selected: the update's where the indices along all axes lie in the window.
     inside: Expr | None = None
     new = update.full
     for axis in cut:
@@ -86,7 +86,7 @@ def _dynamic_update_slice(t: Translator, op: Any, operands: list[Value]) -> list
     return [Value(t, t.emit(R.where(inside, new, x.full)), x.shape)]
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "stablehlo.dynamic_slice": _dynamic_slice,
     "stablehlo.dynamic_update_slice": _dynamic_update_slice,

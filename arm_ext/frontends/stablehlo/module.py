@@ -19,7 +19,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-# Registers the dialect of quantised types, for which there is no function of its own.
+# Parsing this pass registers the dialect of quantised types; jaxlib has no function that registers it.
 _LOADS_QUANT = "vhlo-legalize-to-stablehlo"
 _REFINE = (
     "stablehlo-refine-arguments{{types={}}},stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism),"
@@ -39,7 +39,7 @@ class _Context(ir.Context):  # type: ignore[misc]
 _BYTECODE = b"ML\xefR"
 # Reading takes half a second, most of it to start, and some seconds for 100 MB.
 _SECONDS, _BYTES_A_SECOND = 30, 10e6
-# How the process that reads bytecode ends if MLIR says why it does not take it.
+# Exit code of the process that reads bytecode if MLIR rejects the bytecode with a message.
 _REFUSED = 3
 
 
@@ -63,7 +63,7 @@ def read_module(data: bytes) -> Any:
 
 
 def _text_of(bytecode: bytes) -> bytes:
-    # -P: beside this file are modules with the names of packages.
+    # With -P, Python does not search this file's folder, which has modules with the names of packages.
     command, seconds = [sys.executable, "-P", __file__], _SECONDS + len(bytecode) / _BYTES_A_SECOND
     try:
         done = subprocess.run(command, input=bytecode, capture_output=True, check=False, timeout=seconds)
@@ -83,7 +83,7 @@ def _write_text() -> int:
     except UnreadableError as err:
         sys.stdout.buffer.write(str(err).encode(errors="replace"))
         return _REFUSED
-    # The names of operators are in their locations.
+    # Print debug info, because the names of operators are in their locations.
     module.operation.print(
         file=sys.stdout.buffer, binary=True, enable_debug_info=True, print_generic_op_form=True
     )
@@ -149,7 +149,7 @@ def _told(context: Any) -> Iterator[None]:
     try:
         yield
     except (ir.MLIRError, ValueError, RuntimeError) as err:
-        # Otherwise it is in the exception, behind a line of what failed.
+        # If MLIR printed no message, it is in the exception, after a line with the failed operation.
         *_, first = said[:1] or str(err).strip().splitlines()[:2] or [type(err).__name__]
         # The text has no name, which MLIR writes as "-".
         raise UnreadableError(

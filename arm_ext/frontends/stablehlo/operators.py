@@ -51,7 +51,7 @@ def _custom(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     return [t.hold(value) for value in convert_custom(custom, len(op.results))]
 
 
-# Operator → what converts it, where all is real.
+# Operator → its converter, if all values are real.
 _PLAIN: dict[str, Convert] = {
     **control.CONVERTERS,
     **elementwise.CONVERTERS,
@@ -65,17 +65,17 @@ _PLAIN: dict[str, Convert] = {
     "stablehlo.batch_norm_inference": _batch_norm,
 }
 CONVERTERS = complexes.with_complexes(_PLAIN)
-# What a custom_call calls → what converts it.
+# Name of the function that a custom_call calls → its converter.
 _CALLED: dict[str, Convert] = {
     **{name.replace("chlo.", "mhlo."): f for name, f in CONVERTERS.items() if name.startswith("chlo.")},
     **dict.fromkeys(control.NEUTRAL_CALLS, elementwise.same),
     "mhlo.topk": CONVERTERS["chlo.top_k"],
-    # It asserts shapes, which are static here and fit.
+    # Asserts relations of shapes, which are static here and fit.
     "shape_assertion": _nothing,
 }
-# Operators whose regions are program; those of others are functions of numbers.
+# Operators whose regions are control flow; regions of other operators are functions of scalars.
 _CONTROL = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
-# Operators that move a window, of which TVM makes none with an empty result.
+# Operators with a sliding window, which TVM does not support if the result is empty.
 _WINDOWED = ("stablehlo.convolution", "stablehlo.reduce_window")
 _NOT_EMPTY = "without 0: its window must be no larger than the padded image"
 _ENDS = ("func.return", "stablehlo.return")

@@ -50,7 +50,7 @@ def _product(
     The operands are exchanged if that takes fewer transposes.
     """
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     sides = [_Side(x, list(both), list(sums)) for x, both, sums in zip(operands, batch, summed, strict=True)]
     a, b = sides
     if sum(b.moves(a)) < sum(a.moves(b)) if a.batch else a.is_constant and not b.is_constant:
@@ -99,7 +99,7 @@ def _multiplied(t: Translator, a: _Side, b: _Side, dtype: str) -> Expr:
     return t.reshaped(y, [*lead, *rows, *columns])
 
 
-# Batch, channels (of weights: those of the output, and of the input), and the spatial axes.
+# Axes of batch, channels and space; of weights: of output channels, input channels and space.
 Axes = tuple[int, int, list[int]]
 
 
@@ -154,7 +154,7 @@ def _convolution(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
         y = _transposed_convolution(t, x, w, (source, kernel), c.gaps, margins)
         return [_ordered(t, y, (0, 1, list(range(2, rank + 2))), target, result_shape(op))]
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     last = source[1] == rank + 1
     y = _direct_convolution(t, x, w, (source, kernel), c, last, tensor.dtype)
     order = (0, rank + 1, list(range(1, rank + 1))) if last else (0, 1, list(range(2, rank + 2)))
@@ -167,7 +167,7 @@ def _direct_convolution(
     """Emit a convolution of data whose channels come last or first."""
     source, kernel = axes
     rank, low, high = len(c.strides), c.low, c.high
-    # What the window's own padding cannot be: elements between the data's, and fewer of them.
+    # The window's padding can neither insert elements between the data's nor be negative, so that is done before.
     if max(c.gaps) > 1 or min(*low, *high) < 0:
         before, behind, between = ([0] * (rank + 2) for _ in range(3))
         for k, axis in enumerate(source[2]):
@@ -235,7 +235,7 @@ def _ordered(t: Translator, y: Expr, order: Axes, target: Axes, shape: Sequence[
     return Value(t, t.permuted(y, axes), tuple(shape))
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "stablehlo.convolution": _convolution,
     "stablehlo.dot": _dot,

@@ -21,7 +21,7 @@ R = relax.op
 def result_shape(op: Any) -> Shape:
     """Return the shape of an operator's first result."""
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     return tensor.shape
 
 
@@ -99,7 +99,7 @@ def flipped(t: Translator, x: Expr, axes: Sequence[int]) -> Expr:
 
 def _iota(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     tensor = tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     (axis,) = ints(op, "iota_dimension")
     counted = np.arange(tensor.shape[axis]).astype(tensor.dtype)
     row = t.keep(counted)
@@ -151,7 +151,7 @@ def _spread(t: Translator, x: Expr, number: float, axis: int, gap: int) -> Expr:
 
 def _surrounded(t: Translator, x: Expr, widths: list[int], number: float) -> Expr:
     dtype = str(x.ty.dtype)
-    if dtype == "bool":  # of which TVM's pad makes integers
+    if dtype == "bool":  # TVM's pad would turn Booleans into integers
         return t.emit(
             R.astype(t.emit(R.nn.pad(t.emit(R.astype(x, "int8")), widths, "constant", number)), dtype)
         )
@@ -160,13 +160,13 @@ def _surrounded(t: Translator, x: Expr, widths: list[int], number: float) -> Exp
 
 def _bitcast(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     tensor, (x,) = tensor_of(op.results[0].type), operands
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     constant = x.constant()
     if tensor.dtype == x.dtype:
         return operands
     if constant is not None:
         whole = np.broadcast_to(constant, x.shape).tobytes()
-        # Booleans are a byte here, and what is quantised is the float that it stands for.
+        # Sizes may differ: a Boolean is one byte here, and a quantised value is held as the float that it represents.
         if len(whole) != math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize:
             raise ModelError(
                 f"it takes the bits of {op.operands[0].type} as {op.results[0].type}, which has another number of them"
@@ -193,7 +193,7 @@ def _set_dimension_size(t: Translator, op: Any, operands: list[Value]) -> list[V
     return [x]
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "stablehlo.bitcast_convert": _bitcast,
     "stablehlo.broadcast": _broadcast,

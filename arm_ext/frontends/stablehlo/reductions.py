@@ -145,7 +145,7 @@ def _indexed(t: Translator, op: Any, operands: list[Value], axes: list[int]) -> 
     left = tuple(axis for axis in range(len(x.shape)) if axis != axes[0])
     shape = tuple(x.shape[axis] for axis in left)
     data = x.full
-    if x.dtype == "bool":  # of which TVM knows no least
+    if x.dtype == "bool":  # TVM has no least Boolean
         data = t.emit(R.astype(data, "int8"))
     at = t.emit(R.astype(t.emit(places(data, axes[0], keepdims=True)), indices.dtype))
     most = t.emit(reducer.whole(data, axes, keepdims=True))
@@ -166,5 +166,5 @@ def counts(indices: Value, axis: int) -> bool:
     )
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {"stablehlo.reduce": _reduce}

@@ -68,11 +68,11 @@ def by_total_order(op: Any) -> bool:
 
 
 def total_order(x: Array) -> Array:
-    """Return integers that compare as floats do by their total order; other numbers as they are."""
+    """Map floats to integers that compare in the floats' total order; return integers unchanged."""
     if x.dtype.kind not in "fV":
         return x
     bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
-    # Of negative numbers, the greater has the lesser bits.
+    # Among negative numbers, the greater number has the smaller bit pattern.
     return np.asarray(np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits))
 
 
@@ -84,7 +84,7 @@ def computable(op: Any) -> bool:
 def compute(op: Any, operands: Sequence[Array]) -> Array:
     """Compute an elementwise operator, in the dtype of its result."""
     name, tensor = op.operation.name, tensor_of(op.results[0].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     with np.errstate(all="ignore"):
         if name == "stablehlo.convert":
             value = operands[0]
@@ -131,13 +131,13 @@ def known_turns(condition: Any, body: Any, states: Sequence[Array | None], most:
 
 
 def outlasts(condition: Any, body: Any, states: Sequence[Array | None], most: int) -> bool:
-    """Whether a loop has more than `most` turns: it counts by a constant step up or down to a bound.
+    """Whether a loop that counts by a constant step up or down to a bound has more than `most` iterations.
 
     Args:
-        condition: Block that gives whether there is another turn.
-        body: Block of a turn.
+        condition: Block that computes whether there is another iteration.
+        body: Block of an iteration.
         states: Known values of the loop's initial states.
-        most: Number of turns to compare with.
+        most: Number of iterations to compare with.
     """
     counted = _Counted.of(condition, body)
     compared = [op for op in counted.tests if op.operation.name != "stablehlo.constant"]
@@ -165,11 +165,11 @@ def outlasts(condition: Any, body: Any, states: Sequence[Array | None], most: in
 
 @dataclass(frozen=True)
 class _Counted:
-    """The part of a loop that decides how often it turns.
+    """The part of a loop that decides the number of iterations.
 
     Attributes:
-        condition: Block that gives whether there is another turn.
-        body: Block of a turn.
+        condition: Block that computes whether there is another iteration.
+        body: Block of an iteration.
         tests: Operators of `condition` that are needed.
         steps: Operators of `body` that are needed.
         wanted: Indices of the states that these operators read.
@@ -192,12 +192,12 @@ class _Counted:
             wanted |= read
 
     def goes_on(self, known: Mapping[int, Array | None]) -> bool | None:
-        """Whether there is another turn; None if that is unknown."""
+        """Whether there is another iteration; None if unknown."""
         found = _given(self.condition, self.tests, known, _results(self.condition))
         return None if found is None else bool(found[0].all())
 
     def after(self, known: Mapping[int, Array | None]) -> dict[int, Array | None] | None:
-        """Return the states after a turn, or None if they cannot be computed."""
+        """Return the states after an iteration, or None if they cannot be computed."""
         ends = _results(self.body)
         found = _given(self.body, self.steps, known, [ends[k] for k in known])
         return None if found is None else dict(zip(known, found, strict=True))

@@ -24,7 +24,7 @@ R = relax.op
 # Most operands of a sort: its comparator is tried with all combinations of a few numbers.
 _MAX_SORTED = 3
 
-# Numbers that a comparator is tried with, by what their dtype begins with.
+# Numbers that a comparator is tried with, by prefix of the dtype.
 _FLOATS = (-np.nan, -np.inf, -1.0, -0.0, 0.0, 1.0, np.nan)
 _NUMBERS: dict[str, Sequence[float]] = {
     "bool": (0, 1),
@@ -37,7 +37,7 @@ _NUMBERS: dict[str, Sequence[float]] = {
 
 @dataclass(frozen=True)
 class _Order:
-    """What a sort compares by.
+    """The order of a sort: its keys, direction and treatment of NaN.
 
     Attributes:
         keys: Indices of the operands that are compared, the first one first.
@@ -123,7 +123,7 @@ def _canonical(x: Array) -> Array:
         return scalars.total_order(np.where(np.isnan(x), np.full_like(x, np.nan), x))
 
 
-# Ways to compare floats. What the last leaves a NaN out of is no order; it is sorted by the second.
+# Orders of floats. "partial" leaves NaN unordered, so a comparator of this kind is implemented as "canonical".
 _ORDERS: dict[str, Callable[[Array], Array]] = {
     "total": scalars.total_order,
     "canonical": _canonical,
@@ -132,7 +132,7 @@ _ORDERS: dict[str, Callable[[Array], Array]] = {
 
 
 def _before(pairs: Sequence[Sequence[Array]], descending: bool) -> Array:
-    """Return whether a first argument comes before a second: by their first keys, and of equal ones by the next."""
+    """Return whether the first argument comes before the second: by the first key, if equal by the next."""
     before, same = np.array(False), np.array(True)
     with np.errstate(invalid="ignore"):
         for left, right in pairs:
@@ -144,18 +144,18 @@ def _before(pairs: Sequence[Sequence[Array]], descending: bool) -> Array:
 def _top_k(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (x,) = operands
     tensor = tensor_of(op.results[1].type)
-    assert tensor is not None  # operators with other types are refused before
+    assert tensor is not None  # operators with other types have been refused earlier
     (k,) = ints(op, "k")
     largest = attribute(op, "largest") is None or flag(op, "largest")
     data = x.full
     if "float" not in x.dtype:
         both = t.emit(R.topk(data, k, -1, "both", largest, tensor.dtype))
         return [t.hold(TupleGetItem(both, index)) for index in range(2)]
-    # It compares floats by their total order.
+    # top_k compares floats by their total order.
     places = t.emit(R.topk(total_order(t, data), k, -1, "indices", largest, tensor.dtype))
     values = t.builder.call_te(gathered, data, places, len(x.shape) - 1, primfunc_name_hint="gathered")
     return [t.hold(values), t.hold(places)]
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {"chlo.top_k": _top_k, "stablehlo.sort": _sort}

@@ -29,7 +29,7 @@ class Stack(Value):
     """A value as pieces along an axis, which are concatenated when the whole is needed."""
 
     def __init__(self, values: Graph, shape: Shape, axis: int, pieces: Sequence[_Piece]) -> None:
-        """Hold the pieces; `values` emits what puts them together."""
+        """Store the pieces; `values` is the graph in which their concatenation is emitted."""
         for name, value in {
             "shape": shape,
             "kept": None,

@@ -113,7 +113,7 @@ def _stages(bindings: Sequence[relax.Binding]) -> Iterator[_Stage]:
 
 
 def _part(name: str, stage: _Stage, bindings: Sequence[relax.Binding], result: Expr) -> Part | None:
-    """Return the part of a stage that is read outside of it, as a function; None if nothing is."""
+    """Return a stage as a function whose outputs are the values read outside of the stage; None if there are none."""
     inner = frozenset(binding.var for binding in stage.straight)
     outside = [binding.value for binding in bindings if binding.var not in inner]
     outputs = [

@@ -87,7 +87,8 @@ class Translator(Graph):
             with self.builder.dataflow():
                 try:
                     results = [result.full for result in convert()]
-                # Kept until the function is whole: a builder that is left in the middle of one complains on stderr.
+                # The error is raised after the function is complete: a builder with an unfinished function complains on
+                # stderr.
                 except Exception as err:
                     failure, results = err, []
                 output = self.builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
@@ -170,7 +171,7 @@ class Translator(Graph):
 
     def _check(self, result: Any, held: Value | Complex) -> None:
         tensor = tensor_of(result.type)
-        assert tensor is not None  # operators with other types are refused before
+        assert tensor is not None  # operators with other types have been refused earlier
         if isinstance(held, Complex):
             return
         if (held.shape, held.dtype) != (tensor.shape, tensor.stored):

@@ -28,7 +28,7 @@ from arm_ext.frontends.stablehlo.translator import Convert, Translator
 
 R = relax.op
 
-# Windows of more elements are no pools; each is a call here.
+# Most elements of a window, each of which becomes a call; larger windows are not used for pooling.
 _MAX_TAPS = 256
 
 
@@ -152,5 +152,5 @@ def _tapped(
     return total
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {"stablehlo.reduce_window": _reduce_window}
