@@ -64,7 +64,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         super().__init__(whole.model, whole.model.Subgraphs(graph), ExprTable(), builder)
         self.whole = whole
         self.values: dict[int, relax.Expr] = {}
-        # What the operator at hand is shown instead of a tensor.
+        # Tensor → the value that the current operator's converter sees instead.
         self._shown: dict[int, relax.Expr] = {}
         self._computes_in_integers = False
 
@@ -94,7 +94,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return tensor in self.values or self._is_constant(self.tensor(tensor))
 
     def show(self, tensor: int, value: relax.Expr) -> None:
-        """Show the current operator's converter another value of a tensor."""
+        """Let the current operator's converter see another value of a tensor."""
         self._shown[tensor] = self.bb.emit(value)
 
     def tensor(self, number: int) -> Any:
@@ -118,7 +118,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         value: npt.NDArray[Any] = super().get_tensor_value(tensor)
         return value
 
-    # What upstream's converters ask for.
+    # The methods below override those that upstream's converters call.
 
     def get_op_code_str(self, op: Any) -> str:
         """Return an operator's name; upstream lacks those of most custom operators."""
@@ -172,7 +172,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return value
 
     def _indices_or_empty(self, indices: Any) -> Any:
-        """Return numbers of tensors; of a list that the file leaves out, for which flatbuffers gives 0, none."""
+        """Return a list of tensor numbers; [] for a list absent in the file, for which flatbuffers returns 0."""
         return [] if indices is None or isinstance(indices, int) else indices
 
     def _tensors(self, indices: Any) -> list[Any]:

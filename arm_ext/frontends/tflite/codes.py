@@ -19,7 +19,7 @@ _OPERATORS: dict[int, str] = {
 def operator_name(model: Any, op: Any) -> str:
     """Return the operator's name in TFLite's schema; for a custom one its own name after "CUSTOM."."""
     code = model.OperatorCodes(op.OpcodeIndex())
-    # Numbers that fit in the older, narrower field may stand in either.
+    # Older files have the operator's number in the older, narrower field only.
     number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
     own: bytes = code.CustomCode() or b""
     # Some tools leave a custom operator's number at 0, which is ADD's.

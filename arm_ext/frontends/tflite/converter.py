@@ -132,7 +132,7 @@ class QdqConverter(Access):
 
     def _bind(self, tensor: Any, value: relax.Expr) -> None:
         value, dtype = self.bb.normalize(value), self.get_tensor_type_str(tensor.tensor.Type())
-        # What LiteRT computes in its own integers is quantised already.
+        # A value is already quantised if it was computed in LiteRT's integers.
         if tensor.qnn_params and str(value.ty.dtype) != dtype:
             value = self.bb.normalize(self.quantize(value, tensor))
         # Indices are int64 in Relax.
@@ -149,7 +149,7 @@ class QdqConverter(Access):
     def _check(self, tensor: Any, variable: relax.Var) -> None:
         shape, dtype = shape_of(tensor), self.get_tensor_type_str(tensor.tensor.Type())
         found = static_shape(variable) or ()
-        # Tensors whose size LiteRT decides when it runs have none in old files.
+        # In old files, tensors whose size LiteRT decides at run time have no shape.
         if found and not shape:
             shape = found
         if is_complex(tensor):

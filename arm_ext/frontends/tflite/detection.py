@@ -40,7 +40,7 @@ def detection_postprocess(c: Any, op: Any) -> relax.Expr:
             f"less; it has {shape_of(scores)[0]}, {most} and {own}"
         )
     boxes = c.bb.emit(_decoded(c, data_of(c, places), c.get_tensor_value(anchors), options))
-    # What comes before the classes is the background.
+    # Scores before the first class are those of the background.
     by_class = _R.strided_slice(data_of(c, scores), [2], [classes - own], [classes])
     by_class = c.bb.emit(_R.permute_dims(by_class, [0, 2, 1]))
     best, limit = by_class, int(options.get("detections_per_class", most))

@@ -32,7 +32,7 @@ _SMALLEST = 32
 _NEWTON_STEPS = 3
 # exp(-2^k) with 31 fractional bits, k = -2 ... 4.
 _EXPONENTIALS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401, 4: 242}
-# With 31 fractional bits: exp(-1/8) and 1/3; with 29: 48/17 and 32/17, where Newton's division begins.
+# With 31 fractional bits: exp(-1/8) and 1/3; with 29: 48/17 and 32/17, for the first estimate of Newton's division.
 _EXP_OF_EIGHTH, _THIRD, _48_OVER_17, _32_OVER_17 = 1895147668, 715827883, 1515870810, 1010580540
 
 
@@ -145,7 +145,7 @@ def _exp(x: Integers, integer_bits: int) -> Integers:
         bit = fraction + exponent
         if integer_bits > exponent and bit >= 0:
             result = np.where((near - x) >> bit & 1, _times(result, _narrow(multiplier)), result)
-    # Below, exponents are beyond those of the table.
+    # For smaller x the exponents are beyond the table; the result is 0.
     result = np.where(x < -(_SMALLEST << fraction), 0, result)
     return np.where(x == 0, MOST, result)
 

@@ -156,7 +156,7 @@ def _split(c: Any, op: Any, values: Sequence[_Array]) -> list[_Array]:
 
 def _split_v(_: Any, __: Any, values: Sequence[_Array]) -> list[_Array]:
     x, sizes, axis = values[0], values[1].tolist(), int(values[2].reshape(()))
-    if -1 in sizes:  # -1 takes the elements that the other parts leave
+    if -1 in sizes:  # -1 stands for the remaining elements
         sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
     return np.split(x, np.cumsum(sizes[:-1]), axis)
 

@@ -137,7 +137,7 @@ def _integers(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Exp
         relax.op.equal(low, high), one, relax.op.divide(steps, relax.op.subtract(high, low))
     )
     below, above = (relax.op.multiply(end, unit) for end in (low, high))
-    # The end whose own zero point is the more exact decides.
+    # The zero point follows from that end of the range which gives the smaller rounding error.
     errors = relax.op.add(relax.op.add(least, below), relax.op.add(most, above))
     point = relax.op.where(
         relax.op.greater(errors, zero), relax.op.subtract(least, below), relax.op.subtract(most, above)

@@ -39,7 +39,7 @@ from arm_ext.frontends.tflite.supported import check_supported, named_operators
 from arm_ext.frontends.tflite.tensors import constant, signature_of
 from arm_ext.frontends.tflite.variables import Variable, numbers_of, variables_of
 
-# What reading a damaged flatbuffer raises: it has no checksums.
+# Exceptions of reading a damaged flatbuffer, which has no checksums.
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError)
 
 

@@ -36,7 +36,7 @@ def product(
 ) -> relax.Expr:
     """Return int8 data times the transposed weights as int32, with the zero point subtracted and the bias added."""
     matrix = np.ascontiguousarray(weights.T).astype(np.int32)
-    # Casts to the accumulators' dtype, as front ends have integer products everywhere, are what kernels are chosen by.
+    # Kernels are matched by these casts to the accumulators' dtype, which all front ends emit for integer products.
     total = _R.matmul(_R.astype(x, "int32"), relax.const(matrix), out_dtype="int32")
     shift = (0 if bias is None else bias) - zero_point * weights.sum(-1, dtype=np.int64)
     return _R.add(total, whole(shift)) if shift.any() else total
@@ -53,7 +53,7 @@ def scaled(x: relax.Expr, scale: float | npt.NDArray[np.float64]) -> relax.Expr:
     wide = _R.multiply(_R.astype(x, "int64"), whole(multiplier << left, "int64"))
     y = _R.right_shift(_R.add(wide, whole(1 << (_FRACTION - 1), "int64")), whole(_FRACTION, "int64"))
     if right.any():
-        # Where nothing is shifted, nothing is rounded.
+        # Elements with shift 0 are not rounded.
         sign = _R.bitwise_and(
             _R.right_shift(y, whole(63, "int64")), whole(-(right > 0).astype(np.int64), "int64")
         )

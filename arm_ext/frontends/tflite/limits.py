@@ -20,7 +20,7 @@ from arm_ext.frontends.common.limits import (
     check_permutation,
 )
 
-# Option → what it can be, in whatever operator it stands; those that name an axis are in _AXES.
+# Option of any operator → the limit of its values; options that name an axis are in _AXES.
 _OPTIONS: dict[str, Limit] = {
     **dict.fromkeys(("StrideW", "StrideH", "DilationWFactor", "DilationHFactor", "StrideD"), COUNT),
     **dict.fromkeys(("FilterWidth", "FilterHeight", "NumSplits", "Num", "ValuesCount"), COUNT),
@@ -73,7 +73,7 @@ _OPTION_NAMES = {
 
 
 def check_references(model: Any) -> None:
-    """Refuse numbers of tensors, buffers and operator codes that the file has none of.
+    """Refuse references to tensors, buffers and operator codes that do not exist in the file.
 
     Raises:
         ValueError: There is one; the message names the first.
@@ -89,7 +89,7 @@ def check_references(model: Any) -> None:
         for k in range(graph.OperatorsLength()):
             op = graph.Operators(k)
             _refer(f"operator {k}", "operator code", op.OpcodeIndex(), 0, model.OperatorCodesLength())
-            for place in range(op.InputsLength()):  # -1 where one is left out
+            for place in range(op.InputsLength()):  # -1 stands for an absent input
                 _refer(f"operator {k}", "tensor", op.Inputs(place), -1, tensors)
             for place in range(op.OutputsLength()):
                 _refer(f"operator {k}", "tensor", op.Outputs(place), 0, tensors)

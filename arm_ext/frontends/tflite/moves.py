@@ -38,7 +38,7 @@ def _gather(c: Any, op: Any) -> relax.Expr:
     value, at = data_of(c, x), relax.op.astype(data_of(c, places), "int64")
     if not batch:
         return relax.op.take(value, at, axis, "fast")
-    # The axis moves behind those of the batch, and what lies between them behind the indices.
+    # Move `axis` directly behind the batch axes; the axes in between follow the axes of the indices.
     between = range(batch, axis)
     value = relax.op.permute_dims(value, [*range(batch), axis, *between, *range(axis + 1, rank)])
     y = relax.op.gather_nd(value, relax.op.expand_dims(at, -1), batch)
@@ -143,7 +143,7 @@ def _dynamic_update_slice(c: Any, op: Any) -> relax.Expr:
 
 
 def _scatter_nd(c: Any, op: Any) -> relax.Expr:
-    """Convert SCATTER_ND: sums of updates, elsewhere the stored value 0, which need not stand for the number 0."""
+    """Convert SCATTER_ND: sums of updates, elsewhere the stored integer 0, which need not represent the number 0."""
     places, updates, _ = c.get_input_tensors(op)
     (output,) = c.get_output_tensors(op)
     value = data_of(c, updates)
@@ -161,7 +161,7 @@ def _scatter_nd(c: Any, op: Any) -> relax.Expr:
 
 
 def _sparse_to_dense(c: Any, op: Any) -> relax.Expr:
-    """Convert SPARSE_TO_DENSE, whose places are index vectors or indices of one axis."""
+    """Convert SPARSE_TO_DENSE, whose indices are index vectors or indices along one axis."""
     places, _, values, default = c.get_input_tensors(op)
     (output,) = c.get_output_tensors(op)
     shape, rank = shape_of(output), len(shape_of(places))

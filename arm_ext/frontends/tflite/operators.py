@@ -41,7 +41,7 @@ def _identity(c: Any, op: Any) -> relax.Expr:
 
 def _dequantize(c: Any, op: Any) -> relax.Expr:
     (data,) = c.get_input_tensors(op)
-    # Upstream's is for weights in half precision; what is quantised is dequantised wherever it is used.
+    # Upstream's converter handles binary16 weights; quantised values are dequantised by each operator that reads them.
     return c.convert_dequantize(op) if data.tensor.Type() == tflite.TensorType.FLOAT16 else _identity(c, op)
 
 
@@ -171,7 +171,7 @@ def _transpose_conv_bias(c: Any, op: Any) -> relax.Expr:
     padding, *strides = (int(value) for value in op.CustomOptionsAsNumpy().view(np.int32))
     data, weight, *bias = c.get_input_tensors(op)
     kernel = (0, 0) if padding == _PADDING_SAME else shape_of(weight)[1:3]
-    # Upstream has the channels last; of a window that is wider than its stride the rest stays with "VALID".
+    # Upstream takes the sizes with channels last. With "VALID", a window wider than the stride adds the difference.
     rows, columns = (
         size * stride + max(window - stride, 0)
         for size, stride, window in zip(shape_of(data)[1:3], reversed(strides), kernel, strict=True)

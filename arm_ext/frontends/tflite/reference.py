@@ -156,7 +156,7 @@ class _Interpreter:
         self._interpreter = Interpreter(
             model_content=model,
             num_threads=1,
-            # XNNPACK keeps no tensors inside of what it takes.
+            # XNNPACK would not preserve tensors inside the parts of the graph that it runs.
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             experimental_preserve_all_tensors=True,
         )

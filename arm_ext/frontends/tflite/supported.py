@@ -14,9 +14,9 @@ from arm_ext.frontends.tflite.operators import OWN
 from arm_ext.frontends.tflite.specs import tensor_name
 
 _NOT_TAKEN = (
-    # Its graphs are of other operators.
+    # The graphs of this operator consist of StableHLO operators.
     "STABLEHLO_WHILE",
-    # What they compute depends on the calls before.
+    # The results of these operators depend on earlier calls.
     *(
         "LSTM",
         "MULTINOMIAL",
@@ -43,7 +43,7 @@ def named_operators(model: Any) -> dict[int, dict[str, Any]]:
         graph = model.Subgraphs(number)
         found[number] = {}
         for op in (graph.Operators(k) for k in range(graph.OperatorsLength())):
-            # One that gives nothing is known by what it takes last, or by what it is.
+            # An operator without outputs is named after its last input, or else after its kind.
             given = [*_numbers(op.InputsAsNumpy()), *reversed(_numbers(op.OutputsAsNumpy()))]
             base = (
                 tensor_name(graph.Tensors(given[-1])).split(";")[0]

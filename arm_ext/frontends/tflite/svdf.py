@@ -57,7 +57,7 @@ def svdf(c: Any, op: Any) -> relax.Expr:
 
 
 class _Form:
-    """The sizes of an operator and its walk over the frames."""
+    """The sizes of an operator, and its step from frame to frame."""
 
     def __init__(self, o: Operands, rows: int, filters: int, frames: int, units: int) -> None:
         self.o, self.rows, self.filters, self.frames, self.units = o, rows, filters, frames, units

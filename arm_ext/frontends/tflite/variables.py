@@ -63,7 +63,7 @@ def numbers_of(graph: Any) -> list[int]:
     """Return the tensor numbers of the variables that operators read."""
     given = {graph.Inputs(k) for k in range(graph.InputsLength())}
     operators = (graph.Operators(k) for k in range(graph.OperatorsLength()))
-    # One that names a variable has no inputs.
+    # VAR_HANDLE, which names a variable, has no inputs.
     read = [op.Inputs(k) for op in operators for k in range(op.InputsLength())]
     variable = (k for k in dict.fromkeys(read) if k >= 0 and graph.Tensors(k).IsVariable())
     return [k for k in variable if k not in given]
