@@ -58,7 +58,7 @@ _CONTAINERS = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "co
 
 
 class UntrustedError(Exception):
-    """A file holds what only torch.export.load reads, by running it; the message says what."""
+    """A file holds data that only torch.export.load can read, by running code of it; the message names the data."""
 
 
 def read_program(path: Path) -> ExportedProgram:
@@ -84,7 +84,7 @@ class _Members:
         root = next(info.filename.removesuffix(_FORMAT) for info in infos if info.filename.endswith(_FORMAT))
         self._archive = archive
         self._infos = {info.filename.removeprefix(root): info for info in infos}
-        # torch.export.save stores files as they are: an archive that unpacks to more than itself is a bomb.
+        # torch.export.save stores files uncompressed: an archive that unpacks to more than its own size is a zip bomb.
         packed = [info.filename for info in infos if info.compress_type != zipfile.ZIP_STORED]
         if packed:
             raise UntrustedError(f"{packed[0]} in it is compressed, which torch.export.save never does")
@@ -141,7 +141,7 @@ def _record(kind: type[_T], value: Any) -> _T:
 
 
 def _checked(kind: Any, value: Any, owner: str, field: str) -> Any:
-    """Return JSON's value of one field as torch has it.
+    """Return the JSON value of a field, converted to the field's type in torch's schema.
 
     Raises:
         UntrustedError: A string is not allowed in that place.
@@ -269,7 +269,7 @@ def _check_tree(tree: Any) -> None:
         _check_tree(child)
 
 
-# Where a string stands → what it may be; elsewhere it is a name.
+# (Class, field) of a string → its check; all other strings must be names.
 _STRINGS: dict[tuple[str, str], Callable[[str], str]] = {
     ("SymExpr", "expr_str"): _expression,
     ("Node", "target"): _operator,
@@ -291,7 +291,7 @@ _STRINGS: dict[tuple[str, str], Callable[[str], str]] = {
 }
 # Alternatives of torch's unions that stand for Python objects.
 _REFUSED = {"as_custom_obj": "a Python object as an argument", "custom_obj": "a Python object as an input"}
-# What compiling needs nothing of: where the author's source lies, and conditions on sizes, which are Python source.
+# Fields that compiling does not need: positions in the author's source, and conditions on sizes, as Python source.
 _DROPPED: dict[tuple[str, str], Callable[[], Any]] = {
     ("Node", "metadata"): dict,
     ("GraphModule", "metadata"): dict,

@@ -17,7 +17,7 @@ from arm_ext.frontends.ops.arithmetic import cast
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-_MOMENTUM = 5  # its place among the arguments of the operator that does not train
+_MOMENTUM = 5  # index of this argument in the operator for inference
 
 
 def with_known_statistics(
@@ -35,7 +35,7 @@ def with_known_statistics(
         None if a[name] is None else cast(graph.hold(a[name]), "float32")
         for name in ("input", "running_mean", "running_var", "weight", "bias")
     )
-    assert x is not None  # torch has no such call without data and statistics
+    assert x is not None  # in torch's operator, data and statistics are mandatory
     assert mean is not None
     assert variance is not None
     return norm.normalize(x, mean, norm.inverse_deviation(variance, a["eps"]), weight, bias).full
@@ -56,7 +56,7 @@ def training(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
         axes = [axis for axis in range(len(x.shape)) if axis != 1]
         mean, variance = (graph.hold(function(x.full, axes)) for function in (R.mean, R.variance))
         count = math.prod(x.shape) // x.shape[1]
-        # torch refuses a single value a channel.
+        # `count` is above 1, since torch refuses a single value per channel.
         new = (mean, variance * (count / (count - 1)))
         running = [updated(*pair) for pair in zip(running, new, strict=True)]
     inverse = norm.inverse_deviation(variance, a["eps"])

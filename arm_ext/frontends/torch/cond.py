@@ -140,7 +140,7 @@ def _outlined(name: str, func: relax.Function) -> _Functions:
         return new.setdefault(var, Var(str(var.name), var.ty)) if is_inner else var
 
     def called(block: relax.DataflowBlock) -> relax.BindingBlock:
-        # Items of what a branch returned stay outside: functions are given tensors.
+        # Selections from a branch's returned tuple stay outside, since functions take tensors, not tuples.
         own = {binding.var for binding in block.bindings}
         items = [
             b for b in block.bindings if isinstance(b.value, TupleGetItem) and b.value.tuple_value not in own

@@ -121,7 +121,7 @@ class _Loop:
             found = more
 
     def goes_on(self, known: _Known) -> bool | None:
-        """Whether there is another round; None if that is not known."""
+        """Whether there is another iteration; None if unknown."""
         found = _evaluate(self.test, _placed(self.test, known), _results(self.test))
         return None if found is None else bool(found[0].all())
 
@@ -154,7 +154,7 @@ class _Loop:
         return None if found is None else dict(zip(known, found, strict=True))
 
     def _ends(self) -> list[Any]:
-        """Return the states after a round; what a round only reads stays as it is."""
+        """Return the states after an iteration; values that the iteration only reads are unchanged."""
         ends, placeholders = _results(self.body), _placeholders(self.body)
         return [*ends, *placeholders[len(ends) :]]
 

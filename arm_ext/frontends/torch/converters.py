@@ -41,7 +41,7 @@ def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> di
 
 
 def _attention(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert scaled_dot_product_attention; a causal mask hides keys, and beside another mask it is added."""
+    """Convert scaled_dot_product_attention, with an explicit mask, a causal mask, or the sum of both."""
     graph = Graph(importer.block_builder)
     q, k, v = (graph.hold(a[name]) for name in ("query", "key", "value"))
     if a["enable_gqa"]:
@@ -86,7 +86,7 @@ def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[st
     if a.get("rounding_mode") == "floor":
         return emit(relax.op.floor_divide(left, right))
     quotient = emit(relax.op.divide(left, right))
-    # Integers are cut already.
+    # A quotient of integers is already truncated.
     is_cut = a.get("rounding_mode") == "trunc" and "float" in dtype
     return emit(relax.op.trunc(quotient)) if is_cut else quotient
 
@@ -170,7 +170,7 @@ def _dtype(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# Operator → what converts it.
+# Operator → its converter.
 CONVERTERS: dict[str, Convert] = {
     "scaled_dot_product_attention.default": _with_arguments(_attention),
     "quantize_per_tensor.default": _quantize,

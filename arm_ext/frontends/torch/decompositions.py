@@ -73,7 +73,7 @@ def _scatter_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 def _index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Any:
     if x.dtype != torch.bool or not accumulate:
         return NotImplemented
-    # A tensor's own method takes no None for an axis.
+    # Tensor.index_put does not accept None for an axis.
     return _aten.index_put(x.to(torch.int32), indices, values.to(torch.int32), accumulate).to(torch.bool)
 
 
@@ -175,7 +175,7 @@ def _copysign(x: Tensor, sign: Tensor) -> Tensor:
 
 
 def _ldexp(x: Tensor, exponent: Tensor) -> Tensor:
-    """Return x * 2**exponent, by powers of two that are numbers of x's type where their product is none."""
+    """Return x * 2**exponent as three products, since x's type may not hold 2**exponent itself."""
     if exponent.is_floating_point():
         return x * torch.pow(2.0, exponent)
     x = x.to(torch.result_type(x, 1.0))
@@ -217,7 +217,7 @@ def _trilinear(
 
 
 def _shifted(x: Tensor, step: int, dim: int, fill: Tensor) -> Tensor:
-    """Return data shifted by `step` places along an axis, with `fill` in the first places."""
+    """Return data shifted by `step` elements along an axis, with `fill` in the first ones."""
     kept = x.narrow(dim, 0, x.shape[dim] - step)
     return torch.cat([fill.expand_as(x.narrow(dim, 0, step)), kept], dim)
 
@@ -236,7 +236,7 @@ def _running(better: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, in
             before, at = (
                 _shifted(y, step, dim, fill) for y, fill in zip((values, places), first, strict=True)
             )
-            # Of equal ones the last counts, and NaN is ahead of all.
+            # Among equal elements the last one counts, and NaN precedes all numbers.
             is_earlier = better(before, values)
             if x.is_floating_point():
                 is_earlier = (is_earlier & ~values.isnan()) | (before.isnan() & ~values.isnan())
@@ -342,7 +342,7 @@ def _put(x: Tensor, places: Tensor, source: Tensor, accumulate: bool = False) ->
 
 
 def _neutral(dtype: torch.dtype, reduce: str) -> float:
-    """Return the number with which a reduction changes nothing."""
+    """Return the neutral element of a reduction."""
     if reduce not in ("amax", "amin"):
         return 1 if reduce == "prod" else 0
     if dtype.is_floating_point:
@@ -480,7 +480,7 @@ _WRITTEN: dict[Any, Callable[..., Any]] = {
     _aten._embedding_bag_forward_only.default: _embedding_bag,
     _aten._embedding_bag.default: _embedding_bag,
 }
-# Those of torch that its default decompositions leave out.
+# Decompositions of torch that are not in its default table.
 _TORCH_S = (
     _aten.addmv.default,
     _aten.as_strided_copy.default,

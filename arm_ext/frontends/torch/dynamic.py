@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-# Defines what PT2E writes, quantize_per_tensor and its like, without which no quantised file can be read either.
+# Registers PT2E's operators, such as quantize_per_tensor; without them no quantised file can be read.
 import torch.ao.quantization.fx._decomposed
 from torch.export import ExportedProgram
 from tvm import relax

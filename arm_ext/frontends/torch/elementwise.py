@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise torch operators that upstream's importer lacks or computes otherwise, by the vocabulary."""
+"""Elementwise torch operators that upstream's importer lacks or computes otherwise, by `frontends.ops`."""
 
 import operator
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def _real(function: Callable[..., Value]) -> Convert:
 
 
 def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
-    """Convert a power: integers by the vocabulary, as TVM has no code for theirs; upstream converts others."""
+    """Convert a power: of integers by `maths.power`, since TVM has no code for them; of floats as upstream does."""
     dtype = importer._convert_data_type(node.meta["val"].dtype)
     if "int" not in dtype:
         scalar = node.target is torch.ops.aten.pow.Tensor_Scalar

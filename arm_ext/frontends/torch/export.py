@@ -21,7 +21,7 @@ from arm_ext.frontends.common.refuse import reason_of
 
 # Listed at most, so that a message fits on a screen.
 _SHOWN = 3
-# Where code lies that is not the module's own.
+# Folders with code that is not the user's module.
 _TORCH, _PYTHON = Path(torch.__file__).parent, Path(sysconfig.get_paths()["stdlib"])
 
 
@@ -55,7 +55,7 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
     try:
         with torch.no_grad(), quiet():
             return torch.export.export(module, args, kwargs)
-    except Exception as err:  # of many types, those of the module's own code among them
+    except Exception as err:  # exceptions of many types, including those of the user's module
         where = _where(err)
         if isinstance(err, TypeError) and not where:
             raise UsageError(f"example_inputs do not fit {name}.forward: {reason_of(err, 0)}") from err
@@ -72,7 +72,7 @@ def quiet() -> Iterator[None]:
         with warnings.catch_warnings(), contextlib.redirect_stderr(printed):
             warnings.simplefilter("ignore")
             yield
-        # By the module's own code, and it is none of torch's graphs, which it prints as it fails.
+        # Without an error, the output is that of the user's module; torch prints its graphs only when it fails.
         sys.stderr.write(printed.getvalue())
     finally:
         logging.disable(before)

@@ -7,7 +7,7 @@ import re
 _LONGEST = 10_000
 _SYMBOL = re.compile(r"(s|u|zf|zuf)\d{1,9}")
 _NUMBER = re.compile(r"[-+]?\d{1,40}(\.\d{1,40})?(e[-+]?\d{1,3})?")
-# An exponent beyond it makes a number that no size has, and takes its time.
+# Largest exponent: a greater one gives a number larger than any size, and takes long to compute.
 _MAX_POWER = 64
 _ASSUMPTIONS = """
     commutative even extended_real finite integer negative nonnegative nonzero odd positive real zero

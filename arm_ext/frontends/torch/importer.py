@@ -179,7 +179,7 @@ def read_exported(
             f"{path}: not opened, since PyTorch would run code of the file: {err}. Export the model again without it, "
             "or, if you trust whoever made the file as you trust a program, add --trust (trust=True)"
         ) from err
-    except Exception as err:  # in types of torch's, zipfile's and json's own
+    except Exception as err:  # torch, zipfile and json raise many types
         reason = reason_of(err, line=0).partition(" Please check the warnings above")[0].rstrip(".")
         raise UsageError(
             f"{path}: not a program that torch.export.save wrote, or a damaged one: {reason}; "

@@ -53,7 +53,7 @@ def compared(importer: "ExportedProgramImporter", node: torch.fx.Node) -> Expr:
 
 
 def selected(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> Expr:
-    """Convert select.int; upstream takes the index -1 for the place before the first."""
+    """Convert select.int; upstream's converter reads the element before the first one for index -1."""
     x = Graph(importer.block_builder).hold(a["self"])
     axis = int(a["dim"]) % len(x.shape)
     if _is_tensor(a["index"]):
@@ -73,7 +73,7 @@ def sliced(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Argument
 
 
 def slice_scattered(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> Expr:
-    """Convert slice_scatter.default; TVM's loops of it read elements before and behind the source."""
+    """Convert slice_scatter.default; TVM's loops for this operator read beyond both ends of the source."""
     graph = Graph(importer.block_builder)
     x, source = graph.hold(a["self"]), graph.hold(a["src"])
     axis = int(a["dim"]) % len(x.shape)

@@ -32,13 +32,13 @@ def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
     rank = _rank(node)
     if a["divisor_override"] is None:
         return getattr(importer, f"_avg_pool{rank}d")(node)
-    # One number is that of each axis.
+    # A single number applies to all axes.
     kernel, stride, margins = (
         list(sizes) * (rank // len(sizes))
         for sizes in (a["kernel_size"], a["stride"] or a["kernel_size"], a["padding"])
     )
     emit, x = importer.block_builder.emit, a["self"]
-    if "int" in str(x.ty.dtype):  # an average of integers has lost what its sum had
+    if "int" in str(x.ty.dtype):  # an integer average has lost the remainder of the sum
         x = emit(relax.op.astype(x, "float64"))
     pads = [0, 0] * (len(x.ty.shape) - rank)
     sizes = zip(sizes_of(x)[-rank:], node.meta["val"].shape[-rank:], kernel, stride, margins, strict=True)

@@ -60,9 +60,9 @@ def _divided(node: torch.fx.Node, values: list[Any]) -> torch.dtype:
 
 _RULES = _rules()
 _SCALED = (torch.ops.aten.add, torch.ops.aten.sub, torch.ops.aten.rsub)
-# A condition has its own type.
+# Index of the first operand that is promoted; the condition of `where` is not.
 _FIRST = {"where": 1}
-# What torch computes of two booleans.
+# Operators that torch computes instead if both operands are Booleans.
 _OF_BOOLEANS = {"mul": torch.ops.aten.logical_and.default, "add": torch.ops.aten.logical_or.default}
 
 

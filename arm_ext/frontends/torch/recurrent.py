@@ -57,7 +57,7 @@ NAMES = tuple(operator.__name__ for operator in _KINDS)
 
 
 def loops_of(program: ExportedProgram) -> list[Any]:
-    """Return the operators of which all calls of a program are loops, and which are not to be taken apart."""
+    """Return the recurrent operators that become a loop at every call; torch must not decompose them."""
     calls: dict[Any, list[bool]] = {}
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):

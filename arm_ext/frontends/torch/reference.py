@@ -102,7 +102,8 @@ class NodeValues:
         changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.target in states}
         self.states: dict[str, str] = {name: known[name] for name in states if name in known}
         """Buffer that the program changes → its placeholder."""
-        # Unless it was made functional, an operator changes the buffer itself.
+        # If the program is not functionalised, operators change the buffer in place, and the placeholder holds its next
+        # value.
         self._next = {states[name]: changed.get(name, at) for name, at in self.states.items()}
         self.constants: dict[str, torch.Tensor] = {
             placeholder: held[name] for name, placeholder in known.items() if name not in self.states
@@ -144,7 +145,7 @@ class NodeValues:
                 if node.op == "output":
                     break
                 values[node] = self._value(node, values, given, replaced)
-                # At once: an operator that changes its argument may follow.
+                # Copied at once, since a later operator may change the tensor in place.
                 if node.name in wanted:
                     found[node.name] = values[node].detach().numpy().copy()
         by_name = {node.name: value for node, value in values.items()}

@@ -61,7 +61,7 @@ def _by_matrices(
 
 
 def nearest(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert upsample_nearest2d; upstream takes the nearest centre, and torch the floor of the place."""
+    """Convert upsample_nearest2d; upstream selects the nearest centre, torch the floor of the coordinate."""
     x, sizes = a["input"], node.meta["val"].shape[2:]
     if _are_whole(a["scale_factors"]):  # there is no difference
         return importer._upsample_nearest2d(node)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 _VIEW = torch.ops.aten.view.default
-# Whose axis is one of the result.
+# Operators whose `dim` is an axis of the result, not of the operand.
 _ADDS_AN_AXIS = (torch.ops.aten.unsqueeze.default,)
 
 
@@ -60,7 +60,7 @@ def _give_axis(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 
 
 def _results(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """Return the node, or what takes its tensors from it if it has several."""
+    """Return the nodes of a node's results: the node itself, or the getitem nodes if it returns several tensors."""
     is_one = isinstance(node.meta["val"], torch.Tensor)
     return [node] if is_one else [user for user in node.users if user.target is operator.getitem]
 

@@ -113,7 +113,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
                 _check_convolution(node)
                 value = self._without_data(node)
                 value = convert(node) if value is None else value
-                if isinstance(value, tvm.ir.Call):  # which upstream forgot to bind, and has no type
+                if isinstance(value, tvm.ir.Call):  # upstream did not bind the call, so it has no type
                     value = self.block_builder.emit(value)
                 value = self._as_torch(node, self._results(node, value))
             except UsageError:  # raised by a plugin's converter
@@ -130,7 +130,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return converted
 
     def _without_data(self, node: torch.fx.Node) -> Any:
-        """Return the constants that an operator gives for tensors without elements; None for other operators."""
+        """Return an operator's results if it is constant because operands have no elements; else None."""
         if not (isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"):
             return None
         known = node.meta.get("val")
@@ -166,7 +166,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             is_empty = _is_static(part) and 0 in part.shape
             if number in read and not is_empty:
                 raise ValueError(f"its result {number} is read, and only result 0 is supported")
-            # One that is not read has no value.
+            # A result that is not read has no value.
             dtype = self._convert_data_type(part.dtype)
             values.append(relax.const(np.zeros(part.shape), dtype) if is_empty else None)
         return values
@@ -225,7 +225,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     @classmethod
     def _has_assert_async(cls, graph_module: torch.fx.GraphModule) -> bool:
-        # Asked for what must not be in dataflow.
+        # Upstream calls this to find operators that must not be in a dataflow block.
         return bool(super()._has_assert_async(graph_module)) or cls.has_loop(graph_module)
 
     @staticmethod
@@ -233,7 +233,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return any(node.op == "call_function" and operator_of(node) in DECIDING for node in nodes)
 
     def _import_branch_subgraph(self, graph_module: Any, operands: list[relax.Expr], name_hint: str) -> Any:
-        # Each place where a branch is called has a function of its own, with the weights that it is given there.
+        # Each call of a branch gets its own function, with the weights passed at that call.
         self._branch_cache: dict[int, Any] = {}
         return super()._import_branch_subgraph(graph_module, operands, name_hint)
 

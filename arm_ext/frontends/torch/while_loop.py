@@ -43,7 +43,7 @@ def while_loop(importer: Importer, node: torch.fx.Node) -> list[relax.Expr]:
     """Convert a while_loop; return its states after the last iteration."""
     more, body, states, fixed = importer.retrieve_args(node)
     emit = importer.block_builder.emit
-    # A number that is carried is a tensor here.
+    # Carried numbers become tensors.
     states, fixed = ([_tensor(value) for value in values] for values in (states, fixed))
     (go,) = _inlined(importer, more, [*states, *fixed])
     importer.loops += 1
@@ -116,5 +116,5 @@ def _loop(
     choice = relax.If(go, again.end(repeat), block.end(done))
     relax.expr._update_type(choice, done.ty)
     result = outer.bind("results", choice)
-    # No dataflow: what is called there would be compiled with its caller.
+    # Not in a dataflow block: functions called there would be compiled as a part of their caller.
     return relax.Function([go, *own, *beside], outer.end(result), result.ty, is_pure=False)
