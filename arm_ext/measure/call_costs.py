@@ -22,9 +22,9 @@ LINE_BYTES = 64
 Bound = Literal["vector pipes", "dispatch", "latency", "L2", "memory", "overhead"]
 """Bottleneck of a call: the resource of which more would make it faster; see `bound_of`."""
 
-# A resource that is in use for this share of the cycles is what bounds a call.
+# A resource that is in use for at least this share of the cycles bounds the call.
 _BUSY = 0.7
-# A call spends its time on being called where this share of its instructions runs once.
+# If at least this share of a call's instructions runs only once, the call's overhead bounds it.
 _ONCE = 0.5
 # Instructions of a loop that a report shows.
 _LONGEST_LOOP = 64
@@ -56,7 +56,7 @@ class HotLoop:
 
 @dataclass(frozen=True)
 class CallCost:
-    """One kernel call, or what ran between two.
+    """Cost of one kernel call, or of the code that ran between two calls.
 
     Attributes:
         symbol: The kernel; "" is the program around kernels.

@@ -41,7 +41,7 @@ MAC_CLASSES = frozenset(
     }
 )
 
-# Whole mnemonics; asked for vector operands alone, so that the scalar smull is none of them.
+# Matched against the whole mnemonic, and only if the operands are vectors, so that scalar smull does not match.
 _MAC_MNEMONICS = (
     (InsnClass.SMMLA, re.compile(r"(s|u|us)mmla")),
     (InsnClass.SDOT, re.compile(r"(s|u|us|su)dot")),

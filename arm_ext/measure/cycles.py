@@ -83,7 +83,7 @@ def glue(blocks: Sequence[TranslationBlock]) -> list[TranslationBlock]:
         at[block.vaddr].append(block)
     left = {id(block): block.count for block in blocks}
     glued = []
-    # By address: whoever runs on into a block comes before it.
+    # In order of address: a block that falls through into another one comes before it.
     for block in sorted(blocks, key=lambda block: block.vaddr):
         count = left[id(block)]
         if not count:

@@ -17,13 +17,13 @@ from arm_ext.common.errors import EnvError
 
 # The first release whose Arm models mca_text's corrections were checked against.
 OLDEST_LLVM = 19
-_ANSWER_SECONDS = 10  # for what takes milliseconds
+_ANSWER_SECONDS = 10  # llvm-mca answers `--version` in milliseconds
 INSTALL_COMMAND = f"apt-get install llvm-{OLDEST_LLVM}"
 # Enough for a steady state: to fill and drain the pipeline, 7 cycles or so, adds 0.07 to an execution.
 ITERATIONS = 100
 # Debian and Ubuntu put versioned names on PATH, and the tools of each release into llvm-N here.
 _LLVM_ROOT = Path("/usr/lib")
-# One process takes so many blocks: its JSON stays small, its start-up does not count.
+# Blocks per llvm-mca process: few enough for small JSON, and enough to make the start-up negligible.
 _BLOCKS_PER_RUN = 500
 
 
@@ -175,7 +175,7 @@ def _read(store: Path) -> dict[str, tuple[float, int]]:
 
 
 def _write(store: Path, entries: Mapping[str, tuple[float, int]]) -> None:
-    # Renamed into place: a reader beside us sees the old file or the new one, whole.
+    # Write and rename: a concurrent reader sees either the old or the new file, never a part of one.
     store.parent.mkdir(exist_ok=True)
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=store.parent, delete=False) as file:
         json.dump(entries, file)

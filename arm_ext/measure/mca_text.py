@@ -32,13 +32,14 @@ _VECTOR_REGISTER = re.compile(r"\b[vzqdshb](\d+)\b")
 # Bytes of an element, and the register view that loads so many at once.
 _ELEMENT_BYTES = {"b": 1, "h": 2, "s": 4, "d": 8}
 _VIEW_OF_BYTES = {1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
-# The models in which an insertion costs what it should (2 cycles); cortex-a57 charges 8, the in-order ones 4,
-# so that there the split would be the greater fault. They are also those that price stores with write-back wrongly.
+# llvm-mca's models in which inserting a lane has the right cost (2 cycles). cortex-a57 charges 8 and the in-order
+# models 4, so that splitting lane loads there would be the greater error. The Neoverse models also price stores with
+# write-back wrongly.
 _NEOVERSE = "neoverse-"
 
 
 def mca_text(words: Sequence[int], cpu: str) -> tuple[str, ...]:
-    """Return the lines that stand for a block in llvm-mca's input.
+    """Return llvm-mca's input for a block, as lines.
 
     Args:
         words: The A64 instructions.

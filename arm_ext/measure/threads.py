@@ -86,6 +86,6 @@ def thread_report(trace: Trace, threads: int) -> ThreadReport:
 def _spread(counts: Sequence[int], threads: int) -> float | None:
     if sum(map(bool, counts)) == 1:
         return None
-    # A thread that is left without work ran no code of the model, and is none of `counts` if it never did.
+    # A thread without work ran no code of the model, and has no entry in `counts`.
     least = min(counts) if len(counts) == threads else 0
     return 1 - least / max(counts)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from arm_ext.common.npu_status import NpuStatus
 
-# p99 of fewer is the maximum.
+# With fewer repetitions, p99 would be the maximum.
 REPEATS = 100
 # Caches, branch predictors, the thread pool and an ondemand governor settle within these.
 WARMUP = 10

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
 
-# Both peers take arrays of numpy's C ABI version 2. Its version changes nothing between the marks.
+# Both peers need numpy's C ABI version 2. numpy's version does not change the instructions that are counted.
 NUMPY = "numpy==2.4.6"
 
 

@@ -7,7 +7,7 @@ own for single cores. What instructions there are both ask the emulator (AT_HWCA
 
 from arm_ext.board.info import ARM, ARM_PARTS
 
-# One line of processors: the peers run on one thread, and then ask for no more.
+# One processor is enough: the peers run on one thread, and then read no further processors.
 _TEXT = """\
 processor\t: 0
 Features\t: fp asimd
@@ -19,7 +19,7 @@ CPU revision\t: 0
 """
 # Revision r0 of the Cortex-A55 is another core to XNNPACK's cpuinfo, one without dotprod; r2 is in the boards sold.
 _VARIANTS = {"cortex-a55": 2}
-# A core of the family that "generic-dotprod" stands for, the one that QEMU shows for it.
+# "generic-dotprod" is no real core; the peers see the core that QEMU emulates for it.
 _STAND_INS = {"generic-dotprod": "cortex-a76"}
 
 

@@ -51,7 +51,7 @@ def _download(apt: Path) -> list[Path]:
     (apt / "state/lists/partial").mkdir(parents=True)
     (apt / "cache/archives/partial").mkdir(parents=True)
     (apt / "status").touch()
-    # Only settings of how to reach the archive are taken over: the system's hooks may clean its own caches.
+    # Copy only the settings that reach the archive; the system's hooks could clean the system's caches.
     dump = _run(["apt-config", "dump"]).stdout
     settings = [line for line in dump.splitlines() if line.startswith("Acquire::")]
     settings += [
@@ -66,7 +66,8 @@ def _download(apt: Path) -> list[Path]:
     ]
     (apt / "apt.conf").write_text("\n".join(settings), encoding="utf-8")
     env = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
-    # Another archive of this machine may lack arm64; what matters is whether the packages are found.
+    # The update may fail, because another archive of this machine lacks arm64; `install` fails if the packages are
+    # missing.
     _run(["apt-get", "update"], env, check=False)
     _run(["apt-get", "install", "--yes", "--download-only", "--no-install-recommends", *PACKAGES], env)
     return sorted((apt / "cache/archives").glob("*.deb"))

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Between these two calls of close() the emulator's plugin counts; no file is open under such numbers.
+# The emulator's plugin counts between close(BEGIN) and close(END); no file has these descriptors.
 BEGIN, END = 0x5A5A01, 0x5A5A02
-# As many as on our own board: the first inferences allocate.
+# Warm-up inferences, as many as on the virtual board: the first ones allocate memory.
 WARMUP = 4
 
 Prepared = tuple[Callable[[], object], Callable[[], list[npt.NDArray[Any]]]]

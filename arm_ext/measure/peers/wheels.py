@@ -26,9 +26,9 @@ def wheels(peer: Peer, python: str) -> Path:
 
     def fill(folder: Path) -> None:
         tags = [f"--platform={platform}" for platform in _PLATFORMS]
-        # Without dependencies: what an inference imports is pinned, and nothing else comes along.
+        # Without dependencies: all packages that an inference imports are pinned, and no others are installed.
         options = ["--quiet", "--no-deps", "--only-binary=:all:", f"--python-version={python}", *tags]
-        # -P: nothing of the working folder is imported.
+        # With -P, Python imports no modules from the working folder.
         command = [
             sys.executable,
             "-P",
