@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _HERE = Path(__file__).parent
 _WHEELS = ("apache-tvm", "apache-tvm-ffi")
 _WHEEL_PLATFORM = "manylinux_2_28_aarch64"
-# What the board needs of the wheels; the metadata is there so that the runtime can be asked for its version.
+# Files of the wheels that the board needs; METADATA has the runtime's version.
 _RUNTIME_FILES = (
     "tvm/lib/libtvm_runtime.so",
     "tvm/lib/libtvm_runtime_extra.so",
@@ -50,7 +50,7 @@ NPU_RUN = "arm_ext_npu_run"
 # In each folder of the cache: path of each file → its hash.
 _CONTENTS = "contents.json"
 _whole: set[Path] = set()
-# What is called from outside, and npu_system.cc, the operating system's side, are chosen by the caller.
+# Sources of every NPU driver; the caller adds the entry points, and npu_system.cc for the operating system.
 _NPU_SOURCES = (
     "npu_device.cc",
     "npu_driver_view.cc",
@@ -219,7 +219,7 @@ def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) ->
             folder.rename(damaged)
         aside.rename(folder)
     except OSError as error:
-        # Another process may have been first: its result is as good as ours.
+        # Another process may have written the folder first; its contents are the same.
         if not _is_whole(folder):
             raise EnvError(f"cannot write {folder} ({error}); name another in ARM_EXT_CACHE") from error
     finally:
@@ -252,7 +252,7 @@ def _is_whole(folder: Path) -> bool:
     if folder in _whole and folder.is_dir():
         return True
     contents = folder / _CONTENTS
-    if not contents.is_file():  # a named pipe would be waited for
+    if not contents.is_file():  # opening a named pipe would block
         return False
     try:
         is_whole = bool(json.loads(contents.read_text(encoding="utf-8")) == _hashes(folder))
@@ -282,7 +282,7 @@ def _download(versions: Sequence[str], folder: Path) -> None:
         options = ["--no-deps", "--only-binary=:all:", f"--platform={_WHEEL_PLATFORM}"]
         command = ["-m", "pip", "download", *options, *versions]
         quiet = ["--quiet", "--disable-pip-version-check", "--dest", wheels]
-        # -P: nothing of the working folder is imported.
+        # With -P, Python imports no modules from the working folder.
         done = subprocess.run(
             [sys.executable, "-P", *command, *quiet], capture_output=True, text=True, check=False
         )
