@@ -34,7 +34,7 @@ _ELEMENT_TYPES = (
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     *(f"float{bits}" for bits in (16, 32, 64)),
 )
-_RANK = 32  # beyond that of any framework that models come from
+_RANK = 32  # greater than any framework's largest rank
 _MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these packages
 
 Precision = Literal["fp32", "fp16", "bf16"]
@@ -50,7 +50,7 @@ Numerics = Literal["qdq", "tosa"]
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Dim = Annotated[int, Field(ge=0, lt=1 << 31)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-# What programs are called with: no option of theirs, and no word of a shell.
+# A word that is passed to programs: it can neither be an option nor have a meaning to a shell.
 Word = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.,=+-]*)?$")]
 
 

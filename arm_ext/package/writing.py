@@ -47,7 +47,8 @@ def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -
             folder = stack.enter_context(scratch(place.parent))
             fresh = folder / NEW
             fresh.mkdir()
-            _keep_others(place, folder / _TRIAL)  # so that what cannot be kept is known before the work
+            # A trial, so that files that cannot be kept are reported before the compile.
+            _keep_others(place, folder / _TRIAL)
         except OSError as err:
             raise unwritable(err, output, _OPTION) from err
         try:
