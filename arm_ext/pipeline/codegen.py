@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's passes from TensorIR to what LLVM is given, without those that change nothing here.
+"""TVM's passes from TensorIR to LLVM's input, without those that change nothing here.
 
 Half of the time of TVM's own list goes into CompactBufferAllocation, which shrinks buffers to what is accessed of them.
 Kernels of ours, whose accumulators have thousands of accesses, take buffers of the right size to begin with. A sixth of
@@ -42,8 +42,8 @@ TASKS = "arm_ext.tasks"
 POINTERS = "arm_ext.pointers"
 """Attribute of an `APART` function whose arguments are addresses of buffers, not tensors (`call_by_pointers`)."""
 
-# How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
-# (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
+# Prefixes of the names of functions that are linked into model.so in addition to its kernels, and the prefix of their
+# symbols (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
 _LINKED, _PREFIX = ("arm_ext_", NEW_TENSOR), "__tvm_ffi_"
 _CALL_PACKED = tvm.ir.Op.get("tirx.tvm_call_packed")
 _CALL_CPACKED = tvm.ir.Op.get("tirx.tvm_call_cpacked")
@@ -64,10 +64,10 @@ _STAYS = "disable_lower_builtin"
 _LINE = f"uint8x{ALIGNMENT}"
 # The runtime's function that returns its argument.
 _SAME = "vm.builtin.copy"
-# What TVM calls the machine code of a Relax function (VMTIRCodeGen).
+# Prefix of the name that TVM gives to the machine code of a Relax function (VMTIRCodeGen).
 _COMPILED = "__vmtir__"
-# Statements in a row that are one function of machine code; a kernel has three. LLVM takes more than twice as long for
-# twice as many: of a model with 1,600 kernels 20 s as one function, and 3 s in such parts.
+# Most statements of `main` in one function of machine code; a kernel call has three. LLVM's time grows faster than the
+# number of statements: a model with 1,600 kernels takes 20 s as one function, and 3 s in such parts.
 _STATEMENTS = 512
 SHORT = _STATEMENTS // 2
 """Largest number of bindings of a Relax function that is compiled as one function; a binding is two statements."""
@@ -77,7 +77,7 @@ _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for k
 
 
 def _of_others(transform: Pass) -> Pass:
-    """Return a pass that leaves out the kernels of ours, which have nothing that it could improve."""
+    """Return a pass that skips hand-written kernels, which the pass could not improve."""
 
     def applied(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
         others = tirx.transform.Filter(lambda func: EXACT not in func.attrs)(mod)
@@ -186,13 +186,13 @@ def _dtype(value: Expr) -> str:
 
 
 def _is_index(value: Expr) -> bool:
-    """Whether a value is an integer or no number at all; the simplifier's work on these is what it is for."""
+    """Whether a value is an integer, a Boolean or a handle, the values that the simplifier is meant for."""
     dtype = _dtype(value)
     return dtype.startswith(("handle", "bool")) or (dtype.startswith(("int", "uint")) and "x" not in dtype)
 
 
-# In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
-# AnnotateEntryFunc, which marks a function that is alone, stands in `_lower`.
+# In TVM's order (tvm/s_tir/pipeline.py), without the passes for GPUs and their memories, 8-bit floats and options.
+# `_lower` runs AnnotateEntryFunc, which marks the only function of a module.
 _TO_BLOCKS = Sequential(
     [
         s_tir.transform.CanonicalizeLoop(),
@@ -214,9 +214,9 @@ _TO_LOOPS = Sequential(
     ]
 )
 _TO_FLAT = Sequential([tirx.transform.FlattenBuffer(), tirx.transform.BF16ComputeLegalize()])
-# Indices of a package's kernels stay of 64 bits where they begin at a tensor's byte_offset, which has no known bound.
-# Those of a C library's begin at 0, and would all become 32 bits wide. On a CPU of 64 bits, LLVM then keeps vectors
-# of convolutions with short segments on the stack.
+# Indices that begin at a tensor's byte_offset, which has no known bound, stay 64 bits wide in a package's kernels.
+# Those of a C library begin at 0, and would all become 32 bits wide. On a 64-bit CPU, LLVM then keeps vectors of
+# convolutions with short segments on the stack.
 _NARROW = tirx.transform.NarrowDataType(32)
 _TO_CODE = Sequential(
     [
@@ -230,7 +230,7 @@ _TO_CODE = Sequential(
         _of_others(tirx.transform.RemoveNoOp()),
         tirx.transform.prim_func_pass(lambda func, _mod, _context: _release_vectors(func), opt_level=0),
         s_tir.transform.RewriteUnsafeSelect(),
-        # These passes see whole vectors, which VectorizeLoop has made by now.
+        # These passes run after VectorizeLoop, since they rewrite whole vectors.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_comparisons(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
@@ -349,7 +349,7 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _one_task(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Make the parallel loop of a function one iteration of it, by a parameter.
+    """Replace a function's parallel loop by one iteration, whose number becomes a parameter.
 
     Only now: until here the passes know from the loop what values its variable has.
     """
@@ -395,9 +395,9 @@ def _on_cpu(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
-    """Cut long functions that were Relax ones into parts, which they call; parts share no variables.
+    """Split long functions lowered from Relax into parts, which they call; parts share no variables.
 
-    What flows between them is in the registers of the Relax VM, not of the CPU.
+    Values pass between the parts in the registers of the Relax VM, not of the CPU.
     """
     out = mod.clone()
     for gvar, func in mod.functions_items():
@@ -498,7 +498,7 @@ def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
 
     def paired(call: Call) -> Call:
         if not (call.op.same_as(_CALL_CPACKED) and call.args[0].value in by_pointers):
-            # A call that stores a result would pass arguments that are no addresses.
+            # Functions called by pointers return nothing: a call that stores a result passes tensors, not addresses.
             assert not call.op.same_as(_BY_SYMBOL) or call.args[2].value not in by_pointers, call
             return call
         name, *args = call.args
@@ -530,7 +530,7 @@ def _with_addresses(func: tirx.PrimFunc) -> tirx.PrimFunc:
             return call
         arena = arenas.get(_entry(within))
         data = _data(*within.args) if arena is None else tirx.address_of(arena[0])
-        # As an int64 it is passed without a check for null.
+        # A pointer passed as an int64 is not checked for null.
         return tirx.reinterpret("int64", tirx.handle_add_byte_offset(data, offset))
 
     body = structural_map(func.body, [(tirx.Evaluate, allocated)])
@@ -585,12 +585,12 @@ def _unchecked(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:
-    """Change the calls of what was a Relax function."""
+    """Apply `change` to all calls in the functions lowered from Relax."""
     return _each_compiled(mod, lambda func: func.with_body(structural_map(func.body, [(Call, change)])))
 
 
 def _each_compiled(mod: tvm.IRModule, change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> tvm.IRModule:
-    """Change what was a Relax function."""
+    """Apply `change` to each function lowered from Relax."""
     out = mod.clone()
     # In the order in which machine code of functions is made, for `_call_outside`.
     for gvar, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):

@@ -21,7 +21,7 @@ import schedules
 from relay_passes.ir.calls import array_of
 from relay_passes.ir.sources import relax_functions
 
-# arm_ext, whose name loads what would import this, and what it computes with.
+# Folders of arm_ext, which cannot be imported here without a cycle, and of the packages that it computes with.
 _PACKAGES = (
     Path(__file__).parents[1],
     *(Path(str(package.__file__)).parent for package in (relay_passes, schedules)),
@@ -40,7 +40,7 @@ def programs() -> str:
 
 
 def kernel_programs() -> str:
-    """Return a hash of the sources that choose, emit and lower kernels, and the versions that `programs` has."""
+    """Return a hash of the sources that choose, emit and lower kernels, and of the versions that `programs` hashes."""
     return _hash_of((Path(__file__).parent, *_PACKAGES[1:]))
 
 

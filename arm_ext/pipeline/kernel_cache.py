@@ -59,7 +59,7 @@ class KernelCache:
             build = cache(partial(built, kernel, workload, params, on))
             self._bodies[key] = build
             stored = KERNEL_ENTRIES.get(key, lambda: tvm.ir.save_json(_stub(build())).encode())
-            # Not by tvm.ir.load_json, which upgrades JSON of older versions in Python; that takes most of its time.
+            # tvm.ir.load_json would spend most of its time upgrading JSON of older versions in Python.
             stub = from_json_graph_str(stored.decode())
             self._stubs[key] = stub.with_attr(BODY, self._first_alike(key, int(stub.attrs[BODY])))
         return self._stubs[key]
@@ -104,7 +104,7 @@ def _key(*made_from: object) -> str:
 
 
 def _stub(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Replace the body of a kernel by what it allocates: for a call, and in parallel loops; `BODY` is a hash of it."""
+    """Reduce a kernel's body to its allocations, per call and per parallel iteration; `BODY` is the body's hash."""
     of_a_call = list(workspaces(func.body))
     known = set(of_a_call)
     left = [buffer for buffer in allocated(func.body) if buffer not in known]

@@ -26,7 +26,7 @@ def numerics_of(mod: tvm.IRModule) -> dict[str, str]:
 
 
 def numerics_of_calls(callers: Iterable[relax.Function], routines: Mapping[str, str]) -> dict[str, str]:
-    """Return what each kernel computes in: a numerics, "float" if it reads or writes a float tensor, or both."""
+    """Return the numerics of each kernel, joined with "float" if the kernel reads or writes a float tensor."""
     found: dict[str, str] = {}
     for binding in (binding for func in callers for binding in bindings_of(func)):
         if not isinstance(binding.value, relax.Call):

@@ -73,7 +73,7 @@ class LargeConstants:
         """
         blob = np.from_dlpack(_PACK_IMPORTS(executable)).tobytes()
         head = bytes(_head(tvm.runtime.tensor(np.zeros(_DIGEST_BYTES, np.uint8))))
-        # From where to where something else stands, and what.
+        # (start, end, replacement) of each placeholder.
         changes = [
             (found.start(), found.end(), [_head(value), _data(value)])
             for found in re.finditer(re.escape(head) + b"(.{%d})" % _DIGEST_BYTES, blob, re.DOTALL)
@@ -92,7 +92,7 @@ class LargeConstants:
 
 
 def _changed(blob: memoryview, changes: Iterable[tuple[int, int, list[memoryview]]]) -> list[memoryview]:
-    """Return the parts of a blob where something else stands in places that do not overlap."""
+    """Return the parts of a blob after replacing ranges of bytes that do not overlap."""
     result, at = [], 0
     for start, end, parts in sorted(changes, key=itemgetter(0)):
         result += [blob[at:start], *parts]
@@ -101,7 +101,7 @@ def _changed(blob: memoryview, changes: Iterable[tuple[int, int, list[memoryview
 
 
 def _head(value: Tensor) -> memoryview:
-    """Return what TVM writes of a tensor before its data."""
+    """Return the header that TVM writes before a tensor's data."""
     dtype, shape = value.dtype, value.shape
     head = _TENSOR.pack(_MAGIC, 0, *_CPU, len(shape), dtype.type_code, dtype.bits, dtype.lanes)
     return memoryview(head + struct.pack(f"<{len(shape) + 1}q", *shape, _size(value)))

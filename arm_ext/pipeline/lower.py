@@ -28,7 +28,7 @@ from schedules.select import Choice, Choose, Option
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
 _OPAQUE = 8
-# Attribute of a kernel that stands without its body: the kernel's name.
+# Attribute of a kernel whose body is removed for the time of some passes; holds the kernel's name.
 _EMPTY = "arm_ext.empty"
 
 Rejected = dict[str, tuple[Diagnostic, ...]]
@@ -97,13 +97,13 @@ def fuse_loops(
     with section("hand-written kernels"):
         mod, kernels, rejected = _lower_composites(mod, choose, sizes)
     ours = {kernel.symbol for kernel in kernels}
-    # Integer weights that no kernel took as they are become the floats that the loops below compute with.
+    # Weights that no kernel reads as integers are folded to the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
     mod, bodies = _without_bodies(mod, ours)
     with profile.tvm_target():
-        # Sorts and scans, for which LegalizeOps has nothing.
+        # Sorts and scans need a pass of their own, since LegalizeOps does not lower them.
         mod = legalize(run_upstream(mod, relax.backend.DispatchSortScan()), generic.LEGALIZE)
-        # Before loops are fused: then all indices of one operator are still a tensor.
+        # Check indices before loops are fused, while all indices of an operator are still one tensor.
         mod, checks = check_indices(mod, ours)
         mod = _wide_alone(run_upstream(mod, relax.transform.AnnotateTIROpPattern()))
         mod = run_upstream(mod, relax.transform.FuseOps())
@@ -154,7 +154,7 @@ def _wide_alone(mod: tvm.IRModule) -> tvm.IRModule:
 def _schedule(
     mod: tvm.IRModule, symbols: Iterable[str], choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, dict[str, tuple[generic.Scheduled, str]]]:
-    """Vectorise loops; return, for each function, what was done, and the record that decided it, if any."""
+    """Vectorise loops; return, for each function, its schedule and the tuning record that decided it, if any."""
     mod, done = mod.clone(), {}
     for symbol in sorted(symbols):
         scheduled, known = sizes.schedule(mod[symbol], choose)
@@ -222,7 +222,7 @@ def _lower_composites(
         outcome = sizes.lower(composite, choose)
         if isinstance(outcome, Lowered):
             placed[composite] = _place(builder, outcome, added)
-            # Composites of one workload share one kernel.
+            # Composites of the same workload share one kernel.
             symbol = placed[composite].gvar.name_hint
             before = kernels[symbol].sources if symbol in kernels else ()
             kernels[symbol] = _ours(
@@ -273,7 +273,7 @@ def _place(
     builder: relax.BlockBuilder, lowered: Lowered, added: dict[tirx.PrimFunc, tvm.ir.GlobalVar]
 ) -> _Placed:
     """Add a kernel to the module, unless it was added; its name becomes a symbol of model.so."""
-    if lowered.func not in added:  # the builder would compare all of it
+    if lowered.func not in added:  # `add_func` would compare the whole function with the others
         name = str(lowered.func.attrs["global_symbol"])
         func = lowered.func.with_attr("op_pattern", _OPAQUE).without_attr("global_symbol")
         added[lowered.func] = builder.add_func(func, name)

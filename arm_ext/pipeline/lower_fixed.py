@@ -32,7 +32,7 @@ def by_trace(
         return scheduled, ""
     if not isinstance(known.params, metaschedule_trace.Params):
         return scheduled, known.source
-    # By its own names, as a trace has those of the workload.
+    # Give the function its own attributes again, since a trace has those of the workload.
     traced = metaschedule_trace.build(workload, known.params).without_attr("global_symbol")
     for name in func.attrs.keys() if func.attrs else ():
         traced = traced.with_attr(name, func.attrs[name])

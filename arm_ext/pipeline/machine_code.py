@@ -39,7 +39,7 @@ from relay_passes.canonicalize import define_casts, define_comparisons
 from relay_passes.memory import hoist_workspaces, storage_offsets
 from relay_passes.memory.pointer_calls import takes_pointers
 
-# As export_library names what it has LLVM write: the functions that call kernels, and the weights.
+# Names of the object files that export_library writes: the functions that call kernels, and the weights.
 _OBJECTS = ("lib0.o", "devc.o")
 _OBJECT = "kernel.o"
 _BLOB_NAME = tvm.get_global_func("runtime.ModuleImportsBlobName")
@@ -141,7 +141,7 @@ def make_program(
     for symbol, func in kernels.items():
         marked.update_func(marked.get_global_var(symbol), func.with_attr(codegen.APART, True))
     with section("code generation"):
-        # Runs here are few: they do not pay for optimising what they run.
+        # Functions run here only a few times, so optimising them costs more than it saves.
         executable = build(
             marked, profile, initial, optimised=not runs_here, own_allocator=True, constants=constants
         )

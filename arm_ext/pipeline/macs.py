@@ -32,7 +32,7 @@ def count_macs(mod: tvm.IRModule) -> dict[str, int]:
 def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
     name = getattr(call.op, "name", "")
     if _walks(mod, call):
-        # Each product with the data, [steps, batch, gates * hidden], goes with one of the state.
+        # For each product with the data, [steps, batch, gates * hidden], there is a product with the state.
         products, weights = call.args[1].fields[:2]
         return math.prod(_shape(products)) * _shape(weights)[0]
     if name == "relax.matmul":
@@ -41,7 +41,7 @@ def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
         weights, layout = _shape(call.args[1]), str(call.attrs.kernel_layout)
         return math.prod(_shape(call)) * math.prod(weights) // weights[layout.index("O")]
     if name in _CONV_TRANSPOSE:
-        # Every input element meets the filter of its channel: output channels of its group times window.
+        # Every input element is multiplied by the weights of its channel: output channels of a group times window.
         weights, layout = _shape(call.args[1]), str(call.attrs.kernel_layout)
         return math.prod(_shape(call.args[0])) * math.prod(weights) // weights[layout.index("I")]
     return 0

@@ -81,7 +81,7 @@ def _of_binding(
     name = getattr(value.op, "name", "")
     if name == "relax.memory.alloc_storage":
         return int(value.args[0].values[0])
-    if name == "relax.builtin.alloc_tensor":  # outputs: the planner leaves them on their own
+    if name == "relax.builtin.alloc_tensor":  # the planner allocates each output separately
         return _bytes(binding.var.ty)
     callee = getattr(value.op, "name_hint", "")
     if callee in within:

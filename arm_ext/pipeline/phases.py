@@ -183,19 +183,19 @@ def canonicalize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def layout(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Put channels last; in QDQ form, where scales still stand beside the axes that they follow."""
+    """Convert to channels-last, still in QDQ form, in which scales are attached to the axes of their tensors."""
     mod, kept = relay_passes.to_nhwc(result.mod)
     return replace(result, mod=mod, kept_layout=tuple(kept))
 
 
 def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Compute in integers what stands between dequantize and quantize."""
+    """Compute operators between dequantize and quantize in integers."""
     mod, left = relay_passes.integerize(result.mod, options.numerics)
-    # What is quantised at run time.
+    # Products of data that is quantised at run time.
     mod = relay_passes.dynamic_products(
         mod, linear_dynamic_routine, conv_dynamic_routine, matmul_dynamic_routine, options.record
     )
-    # Weights of 4 bits of what stays in float.
+    # Float products with 4-bit weights.
     grouped = relay_passes.grouped_products(mod, linear_grouped_routine, options.record)
     mod = mod if grouped.same_as(mod) else relay_passes.fold_constants(grouped)
     return replace(result, mod=mod, left_float=tuple(left))
@@ -210,7 +210,7 @@ def precision(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute products in 16 bits, with their sums in binary32, where that was asked for."""
     if options.precision == "fp32":
         return result
-    # Before products are in 16 bits: their sums of 32 have another dtype than the table.
+    # Run these rules before products are in 16 bits, while their binary32 sums still have the dtype of the table.
     mod = relay_passes.apply_rules(result.mod, GATHER_RULES, record=options.record)
     mod = relay_passes.to_half_precision(mod, "float16" if options.precision == "fp16" else "bfloat16")
     return replace(result, mod=mod)
@@ -218,7 +218,7 @@ def precision(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 def fuse(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
-    # Among them: int8 weights of float products stay int8, their scale goes where the epilogue finds it.
+    # One of these rules keeps int8 weights of float products in int8 and moves their scale to the epilogue.
     mod = relay_passes.apply_rules(result.mod, PRODUCT_RULES, record=options.record)
     mod = relay_passes.split_concat(mod)
     cached = options.kernel_cache
@@ -250,7 +250,7 @@ def lower_kernels(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def plan(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Give every activation its place in one arena."""
+    """Assign every activation an offset in one arena."""
     passes = [
         relax.transform.RewriteDataflowReshape(),
         relax.transform.ToNonDataflow(),
@@ -286,7 +286,7 @@ def _bounded(mod: tvm.IRModule, length: BoundedLength) -> tvm.IRModule:
     return mod
 
 
-# A reshape or slice that the planner turned into another look at the same bytes.
+# A reshape or slice that the planner turned into a view of its input.
 _VIEW = {"kernel": "view", "numerics": "-", "reason": "shares its input's bytes", "rejected": ()}
 
 

@@ -46,15 +46,15 @@ _FLOAT = Check(
     relative_bound=1e-4,
     reason="the order of sums and the rounding of multiply-adds differ between the host and the target",
 )
-# Two neighbours are this far apart at most, relative to the smaller.
+# Greatest relative difference of two neighbouring numbers of the format.
 _HALF_STEP: dict[Precision, float] = {"fp16": 2.0**-10, "bf16": 2.0**-7}
-# Each of the two rounds once in every step of its own, and no order is open to choice.
+# Both sides quantise and dequantise by the same roundings, and integer sums do not depend on their order.
 _INTEGER = Check(
     relative_bound=0.0,
     reason="every operator is computed in integers; quantising inputs and dequantising outputs are the same "
     "roundings of binary32 everywhere",
 )
-# A quantised activation on the other side of a tie moves by a whole step, and what it feeds moves with it.
+# If a value near a tie is quantised to the other side, it differs by a whole step, and so do all later values.
 _MIXED_BOUND = 0.1
 
 # Float kernels that are large and slow on a machine with 16 short vectors: MobileNetV2 takes LLVM 6.7 CPU seconds and
@@ -71,7 +71,7 @@ def with_fitting_inputs(
     given: bool,
     outputs_of: Callable[[_T], Sequence[npt.NDArray[Any]]],
 ) -> _T:
-    """Return the result of `compute` for the inputs, or for others if those have an index out of bounds or say nothing.
+    """Return the result of `compute` for the inputs, or for others if those fail or give constant outputs.
 
     Args:
         compute: Computes a result from inputs.
