@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Biases that make up for what quantisation shifts the mean of each channel by.
+"""Bias correction: change biases by the shift of each channel's mean that quantisation causes.
 
     y = Conv(x, W, b)    →    y = Conv(x, W, b - mean(Conv'(x) - Conv(x)))
 

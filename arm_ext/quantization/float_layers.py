@@ -112,7 +112,7 @@ def _first(matching: Matching, layer: Layer) -> str:
 
 
 def _is_open(matching: Matching, layer: Layer, kept: Collection[str]) -> bool:
-    """Whether nothing in integers computes or reads a layer's value."""
+    """Whether all nodes that compute or read a layer's value stay in float."""
     readers = {node.name for node in matching.quantized.readers.get(layer.value, [])}
     return layer.integers is not None and {*layer.nodes, *readers}.issubset(kept)
 
@@ -127,7 +127,7 @@ def _read(nodes: list[NodeProto], outputs: set[str]) -> list[NodeProto]:
 def replace_nodes(
     model: onnx.ModelProto, nodes: list[NodeProto], constants: Iterable[onnx.TensorProto]
 ) -> None:
-    """Give a model other nodes, without conversions that nothing reads, and further constants."""
+    """Replace a model's nodes and add constants; conversions that nothing reads are left out."""
     used = _read(nodes, {value.name for value in model.graph.output})
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in used]
     del model.graph.node[:]

@@ -65,7 +65,7 @@ def _with_names_apart(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _before_new(graph: Graph, node: onnx.NodeProto, own: Collection[str]) -> str:
-    """Return what a QuantizeLinear reads, without a pair of conversions that was put in front of it."""
+    """Return the input of a QuantizeLinear, or of the new pair of conversions in front of it, if there is one."""
     last = graph.producers.get(node.input[0])
     first = graph.producers.get(last.input[0]) if last is not None and last.op_type == DEQUANTIZE else None
     if first is not None and first.op_type == QUANTIZE and first.name not in own:

@@ -83,7 +83,7 @@ class Histogram:
         largest = max(abs(self.least), abs(self.greatest)) if self.least <= self.greatest else 0.0
         if largest == 0.0:
             return
-        # The least width that could do: BINS bins from the least to the greatest value, and one more at the ends.
+        # The least possible width of a bin: BINS bins must reach from the least to the greatest value.
         exponent = math.frexp(largest)[1] - _PRECISION
         span = self.greatest - self.least
         if span:

@@ -38,9 +38,9 @@ LABELS_CSV, CLASSES_TXT = "labels.csv", "classes.txt"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 # Share of the machine's memory that samples may take: there are two copies while they are put together.
 _SHARE_OF_MEMORY = 0.3
-# Pillow's modes of one channel with more than 8 bits, which its conversion would clip.
+# Pillow's modes of one channel with more than 8 bits, which converting to 8 bits would clip.
 _WIDE_MODES = ("I", "F")
-# Written as a number, and one that a class can have.
+# A folder's name is a class number if it has at most this many digits.
 _MOST_DIGITS = 9
 
 
@@ -153,14 +153,14 @@ def _sample(file: Path, chain: OperationChain) -> Array:
 def _pixels(file: Path, size: tuple[int, int], mode: str) -> Array:
     with loading("PIL", "Images are read by Pillow, which", "pip install 'tvm-arm-ext[images]'"):
         from PIL import Image, ImageOps
-    if not file.is_file():  # a reader waits for the writer of a pipe
+    if not file.is_file():  # opening a named pipe would block
         raise UsageError(f"{file}: is no file; expected an image")
     try:
         with Image.open(file) as image:
             wide, pixels = image.mode.startswith(_WIDE_MODES), image.convert(mode)
             if pixels.size != size:
                 pixels = ImageOps.fit(pixels, size, Image.Resampling.BILINEAR)
-    # What its readers of the formats raise of contents that they do not expect has no common class.
+    # The exceptions of Pillow's readers, raised for unexpected contents, have no common class.
     except Exception as err:
         raise UsageError(f"{file}: the image cannot be read ({type(err).__name__}: {err})") from err
     if wide:
@@ -215,7 +215,7 @@ def _numbers(labels: Sequence[str], folder: Path) -> dict[str, int]:
 
 
 def _read(file: Path) -> str:
-    if not file.is_file():  # a reader waits for the writer of a pipe
+    if not file.is_file():  # opening a named pipe would block
         raise UsageError(f"{file}: is no file; expected text")
     try:
         return file.read_text("utf-8-sig")

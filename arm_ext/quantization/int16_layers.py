@@ -131,7 +131,7 @@ def _limits(layer: Layer) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Uses:
-    """Uses of quantised tensors. What only moves integers has the type of what it reads, and is no use of it.
+    """Uses of quantised tensors. An operator that only moves integers keeps the type, and does not count as a use.
 
     Attributes:
         layers: Layers of each quantised tensor, by the tensor's root.

@@ -42,9 +42,9 @@ _WEIGHT_SHIFT_STEPS = 0.4
 # Largest value over the root mean square; above this, most of the range is for a few values. For a million values of a
 # normal distribution it is 5.
 _PEAK = 20.0
-# Least part of a mean shift in the power of the error: what is evenly spread has a small mean, too, of few values.
+# Least share of the error's power that counts as a mean shift: the mean of few random errors is not exactly 0 either.
 _SHIFT_PART = 0.25
-# A tensor that keeps this much more than what its readers make of it has channels of very different ranges.
+# If a tensor's SQNR is this much higher than its readers' results, its channels have very different ranges.
 _CHANNELS_DB = 6.0
 
 
@@ -106,7 +106,7 @@ class LayerErrors:
             least, greatest = quantizer.limits
             # Within a step, as the 1 of a softmax whose integers go to 255 / 256, little is lost.
             step = self._step
-            with np.errstate(over="ignore"):  # a limit beyond what float32 holds is infinite
+            with np.errstate(over="ignore"):  # a limit beyond the range of float32 becomes infinite
                 beyond = (exact < least - step) | (exact > greatest + step)
             self.saturated += int(np.count_nonzero(beyond))
         if values.integers is not None and values.others is not None:
@@ -247,7 +247,7 @@ def _weights(constant: Constant) -> Iterator[str]:
     channels = range(source.shape[axis]) if source.ndim else ()
     pairs = [(constant.value.take(i, axis), source.take(i, axis)) for i in channels]
     found = [(error_of(*pair), i) for i, pair in enumerate(pairs) if np.any(pair[1])]
-    # Of most channels: one that is wrong by itself is named below.
+    # The median over channels shows a fault of most of them; a single wrong channel is named below.
     factor = float(np.median([sums.gain for sums, _ in found])) if found else whole.gain
     usual = float(np.median([sums.mean_shift for sums, _ in found])) if found else whole.mean_shift
     if factor and abs(factor - 1) > _GAIN:
@@ -296,7 +296,7 @@ def errors(sums: ErrorSums) -> Errors:
 
 
 def _difference(value: Array, exact: Array) -> Array:
-    with np.errstate(invalid="ignore"):  # of infinities, which histograms leave out
+    with np.errstate(invalid="ignore"):  # differences of infinities are NaN, which histograms leave out
         return np.asarray(value.astype(np.float64) - exact.astype(np.float64))
 
 

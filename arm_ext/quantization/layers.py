@@ -33,11 +33,11 @@ QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 RESCALED, CORRECTED = "arm_ext.rescaled", "arm_ext.corrected"
 """Notes in a model's metadata: tensors whose channels were rescaled, and nodes whose biases were corrected."""
 
-# What a layer is named after, where it has one of them.
+# A layer is named after its operator of one of these kinds, if it has one.
 ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-# What a quantiser takes into the operator before it; the weights of such a layer are those of the source.
+# Activations that a quantiser fuses into the operator before them; such a layer has the source's weights.
 _ACTIVATIONS = ("Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh")
-# They pass values on; with equal parameters on both sides, all integers too.
+# These operators pass values on, and with equal input and output parameters the stored integers, too.
 # fmt: off
 _MOVES = frozenset({
     "DepthToSpace", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Transpose",
@@ -224,7 +224,7 @@ def noted(model: onnx.ModelProto, key: str) -> frozenset[str]:
     found = next((each.value for each in model.metadata_props if each.key == key), "[]")
     try:
         names = json.loads(found)
-    except ValueError:  # anybody may write there
+    except ValueError:  # any program may have written this metadata
         return frozenset()
     return (
         frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
@@ -255,7 +255,7 @@ class Matching:
             passes = node.op_type in (QUANTIZE, DEQUANTIZE)
             for name in node.output:
                 self.roots[name] = self.roots.get(node.input[0], name) if passes else name
-        # Such values are no multiple of the source's, and such biases are not the source's on purpose.
+        # Rescaled values and corrected biases differ from the source's on purpose, which is no error.
         rescaled = noted(quantized, RESCALED) - noted(source, RESCALED)
         self._corrected = noted(quantized, CORRECTED)
         members: dict[str, list[str]] = defaultdict(list)
@@ -347,7 +347,7 @@ class Matching:
                 else None
             )
             outof = self.quantized.quantizer(node)
-            # Pairs of QuantizeLinear and DequantizeLinear for each reader, all alike, are one.
+            # Equal pairs of QuantizeLinear and DequantizeLinear, one for each reader, count as one.
             held = [v.tobytes() for each in (into, outof) if each for v in (each.scale, each.zero_point)]
             key = integers if into is None or before is None else before.input[0], *held
             if key in seen or outof is None or outof.scale.size > 1:
@@ -458,7 +458,8 @@ def with_outputs(model: onnx.ModelProto, tensors: Iterable[str]) -> onnx.ModelPr
     copy.CopyFrom(model)
     own = {value.name for value in copy.graph.output}
     new = (name for name in dict.fromkeys(tensors) if name not in own)
-    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)  # runtimes infer the types
+    # Without types, which runtimes infer.
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)
     return copy
 
 

@@ -384,11 +384,11 @@ def _own(name: str, arrays: Mapping[str, Array]) -> Callable[[Outputs, Outputs],
 def _function(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     here = str(Path.cwd())
-    sys.path.insert(0, here)  # what a user names is of the folder that they work in
+    sys.path.insert(0, here)  # a user's module is found in the working folder
     try:
         with importing_code_of_users():
             found = getattr(importlib.import_module(module), function, None)
-    except (Exception, SystemExit) as err:  # whatever a user's module raises as it is imported
+    except (Exception, SystemExit) as err:  # a user's module may raise anything while it is imported
         raise UsageError(
             f"--metric {name}: {module} cannot be imported: {type(err).__name__}: {err}"
         ) from err

@@ -242,7 +242,8 @@ class Search:
         """Return the layers in each order in which raising them to a precision is tried."""
         names = list(self.noises)
         by_noise = sorted(names, key=lambda name: -self.noises[name])
-        # A tensor is in float where all is that computes and reads it: layers go with their neighbours.
+        # A tensor is in float only if the layers that compute and read it are, so also try layers with their
+        # neighbours.
         padded = [0.0, *self.noises.values(), 0.0]
         around = {name: sum(padded[at : at + 3]) for at, name in enumerate(names)}
         orders = [by_noise, sorted(names, key=lambda name: -around[name])]
@@ -257,7 +258,7 @@ class Search:
         found = [each for each in order[order.index(precision) :] if name in self._precisions[each]]
         if self.cycles is None:
             return found[0]
-        # The last of those that cost the least is the most precise.
+        # Among equally cheap precisions, take the last one, which is the most precise.
         return min(reversed(found), key=lambda each: self._extra(name, each))
 
     def _shorten(self, order: Sequence[tuple[str, Precision]]) -> None:

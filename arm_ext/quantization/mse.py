@@ -38,7 +38,7 @@ def _range(counts: npt.NDArray[Any], edges: npt.NDArray[Any], least: Any, greate
         rounded = (
             np.clip(np.round(centres / step), round(share * low / step), round(share * high / step)) * step
         )
-        # What a bin's values err around its centre is the same for all steps that are wider than it.
+        # The spread of values within a bin adds the same error for every step wider than the bin, so it is left out.
         errors.append(float(np.sum(counts * (centres - rounded) ** 2)))
     share = _SHARES[int(np.argmin(errors))]
     dtype = np.asarray(least).dtype

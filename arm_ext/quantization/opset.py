@@ -19,7 +19,7 @@ def at_least_opset(proto: onnx.ModelProto, name: str, least: int) -> onnx.ModelP
         return proto
     try:
         converted = onnx.version_converter.convert_version(proto, least)
-    except Exception as err:  # the converter's own type is RuntimeError, and a crash of it ValueError
+    except Exception as err:  # RuntimeError if the converter reports an error, ValueError if it crashes
         raise ModelError(
             f"{name}: quantising needs opset {least}, and onnx cannot bring it there from {opset}: "
             f"{reason_of(err, line=0)}. Export it at opset {least} or later."

@@ -63,7 +63,7 @@ class Importer:
         self._model, self._states = model, states or {}
         self._quantizer: Quantizer | None = None
         if samples is not None:
-            from arm_ext.quantization import static  # not above: it loads onnxruntime's quantiser
+            from arm_ext.quantization import static  # not imported above: it loads onnxruntime's quantiser
 
             path, steps = Path(samples), Steps(self._states, initial or {})
             arrays = read_calibration(path)

@@ -31,7 +31,7 @@ from arm_ext.quantization.steps import Feed
 Array = npt.NDArray[Any]
 # Operators that commute with multiplication by a positive factor.
 _HOMOGENEOUS = ("AveragePool", "GlobalAveragePool", "Identity", "LeakyRelu", "MaxPool", "Relu")
-# A smaller range is taken for this share of the largest: a channel that is nearly zero needs no room.
+# Least range of a channel as a share of the largest range: a channel that is nearly zero needs no finer scale.
 _LEAST_SHARE = 1e-3
 
 
@@ -88,7 +88,8 @@ def rescale(
     result = onnx.ModelProto()
     result.CopyFrom(model)
     held = {tensor.name: tensor for tensor in result.graph.initializer}
-    for place in places:  # in execution order, as the weights of one are read by the next
+    # In execution order, because each pair of layers reads weights that the one before has changed.
+    for place in places:
         _apply(place, ranges[place.tensors[-1]], held)
     return result, tuple(tensor for place in places for tensor in place.tensors)
 

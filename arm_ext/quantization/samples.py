@@ -14,7 +14,7 @@ from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.quantization.image_folder import read_images
 
-# The array's name where the model's only input need not be named; `run --accuracy` reads the same files.
+# Name of the samples' array if the model has a single input; `run --accuracy` reads the same files.
 ONLY_INPUT = "inputs"
 
 

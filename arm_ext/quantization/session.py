@@ -37,7 +37,7 @@ class Session:
             return None
 
     def __call__(self, feed: Feed) -> Feed:
-        """Return the tensors that are no inputs; what the feed holds besides the model's inputs is left alone."""
+        """Compute the session's tensors; entries of the feed that are no inputs of the model are ignored."""
         if not self._tensors:  # onnxruntime would give all outputs
             return {}
         with self._refusing():

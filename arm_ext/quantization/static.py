@@ -61,7 +61,7 @@ _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
     # each of the 128 levels, leaves nothing to choose and gives the ranges of min-max; its quantize_static takes no
     # other number, which is why its two halves are called here one by one.
     "entropy": (EntropyCalibrater, {"num_bins": 2048}),
-    # Its histograms alone; the ranges are of `mse_ranges`.
+    # Only the calibrator's histograms are used; `mse_ranges` computes the ranges.
     "mse": (PercentileCalibrater, {"symmetric": True, "num_bins": 2048}),
 }
 
@@ -70,12 +70,12 @@ _OPERATORS = sorted({*QLinearOpsRegistry, *QDQRegistry})
 # The first opset whose QuantizeLinear has an axis, which weights per channel need.
 _MIN_OPSET = 13
 
-# Fuses MatMul and Add of three dimensions into Reshape, Gemm, Reshape under names of its own.
+# This optimisation replaces MatMul and Add of rank 3 by Reshape, Gemm, Reshape with new names.
 _RENAMING = ["MatMulAddFusion"]
 
 _NO_STEPS = Steps()
 
-# From here on, bounds of a histogram's bins may overflow float32.
+# For values greater than this, bounds of a histogram's bins may overflow float32.
 _LARGEST = 1e34
 
 # Levels of onnxruntime's logger: its default, and one that is never reached.
@@ -206,7 +206,7 @@ class Quantizer:
         made_for = (shapes, list(keep_float), list(int16), list(float16))
         if self._latest is None or self._latest[0] != made_for:
             self._latest = made_for, self._quantized(*made_for)
-        # The accuracy on the samples, and the import, ask for the same model; each may change its own.
+        # Both the measurement of accuracy and the import get this model, and each may change its copy.
         copy = onnx.ModelProto()
         copy.CopyFrom(self._latest[1])
         return copy
@@ -357,9 +357,9 @@ def _refusing(name: str) -> Iterator[None]:
     try:
         with _quiet():
             yield
-    except (ArmExtError, OSError):  # of a disk, which the command line tells of
+    except (ArmExtError, OSError):  # a full disk, for example, which the command line reports
         raise
-    # The quantiser raises what its parts do, Exception itself among them.
+    # The quantiser raises exceptions of many types, plain Exception included.
     except Exception as err:
         raise ModelError(f"{name}: onnxruntime cannot quantise it: {reason_of(err, line=0)}") from err
 
@@ -376,13 +376,13 @@ def _ranges(
         source = Path(scratch) / "model.onnx"
         onnx.save(proto, source)
         augmented = Path(scratch) / "augmented.onnx"
-        # Not create_calibrator: it opens a session in this process, which the model may end.
+        # create_calibrator would open a session in this process, which the model may crash.
         calibrator = make(source, operators, str(augmented), **options)
         calibrator.augment_graph()
         calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False))
         try:
             calibrator.collect_data(_Reader(feeds(source)))
-        except (ValueError, IndexError) as err:  # of histograms whose bins have no finite bounds
+        except (ValueError, IndexError) as err:  # raised for histograms whose bins have no finite bounds
             if not watched.large:
                 raise
             raise ValueError(
@@ -417,7 +417,7 @@ def _insert_qdq(
 
 
 def _sort_after_reads_of_subgraphs(graph: onnx.GraphProto) -> None:
-    """Put what computes the values that a branch or a loop captures before it, which onnxruntime's sort does not."""
+    """Move the nodes whose values a branch or loop captures before it; onnxruntime's own sort does not."""
     producers = {name: node for node in graph.node for name in node.output if name}
     ordered: dict[tuple[str, ...], onnx.NodeProto] = {}
     for first in graph.node:
@@ -445,7 +445,8 @@ def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequ
     Raises:
         ModelError: onnxruntime cannot run or quantise the model.
     """
-    operators = sorted({node.op_type for node in model.graph.node})  # more than the quantiser takes by itself
+    # All kinds, also those that the quantiser skips by default.
+    operators = sorted({node.op_type for node in model.graph.node})
     with _refusing(model.graph.name):
         ranges = _ranges(model, lambda path: iter(feeds), "minmax", operators)
         return _insert_qdq(model, ranges, keep_float, operators)
@@ -501,7 +502,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.WARNING)
     onnxruntime.set_default_logger_severity(_FATAL)
     try:
-        # What overflows is told of by an error.
+        # Overflows are reported by a later error, so numpy's warnings are ignored.
         with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
             yield
     finally:

@@ -23,9 +23,9 @@ from relay_passes.ir.sources import bindings_of, sources_of
 
 Array = npt.NDArray[Any]
 
-# Their second and third inputs are weights and bias.
+# Products, whose second and third inputs are weights and bias.
 _PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-# They pass values on; with equal parameters on both sides, all integers too.
+# These operators pass values on, and with equal input and output parameters the stored integers, too.
 _MOVES = frozenset(
     {"EXPAND_DIMS", "MAX_POOL_2D", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE"}
 )
@@ -114,7 +114,7 @@ class TfliteLayer:
 
 
 def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list[TfliteLayer], list[str]]:
-    """Return the layers in execution order, and the operators that are none.
+    """Return the layers in execution order, and the names of the operators that form no layer.
 
     Args:
         file: The model.
@@ -124,7 +124,7 @@ def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list
     variables: dict[tuple[str, str], relax.Var] = {}
     for binding in bindings_of(mod["main"]):
         for name in sources_of(binding.value):
-            variables[name, str(binding.var.ty)] = binding.var  # the last is what the operator gives
+            variables[name, str(binding.var.ty)] = binding.var  # the last binding is the operator's result
     layers, left = list(_inputs(file, against, mod)), []
     for name, operator in file.operators.items():
         if file.code(operator) in RESOURCES:
@@ -141,7 +141,7 @@ def layers_of(file: File, against: File | None, mod: tvm.IRModule) -> tuple[list
 
 
 def _twin(file: File, against: File, number: int) -> int | None:
-    """Return the float model's tensor that stands for one: outputs by their places, for converters rename them."""
+    """Return the float model's counterpart of a tensor; outputs are matched by index, since converters rename them."""
     if number in file.outputs:
         return against.outputs[file.outputs.index(number)]
     found = against.number(file.tensor_name(number))
@@ -179,7 +179,7 @@ def _readers(against: File | None, twin: int | None) -> tuple[Reader, ...]:
         # [outputs, y, x, inputs] or, of a depthwise one, [1, y, x, outputs]
         first = np.moveaxis(weights, -1, 0 if against.code(operator) == "DEPTHWISE_CONV_2D" else 1)
         groups = channels // first.shape[1]
-        if groups * first.shape[1] == channels:  # else it reads several pixels as one row
+        if groups * first.shape[1] == channels:  # otherwise the operator reads several pixels as one row
             found.append(Reader(name, -1, input_channel_power(first, groups)))
     return tuple(found)
 

@@ -32,7 +32,7 @@ from arm_ext.quantization.torch_layers import (
 _WEIGHTS, _BIAS = 1, 2
 """Places of constants among the arguments of a product."""
 
-# Place of epsilon among the arguments of each form of batch normalisation; parameters are the four after the input.
+# Index of epsilon among the arguments of each form of batch normalisation; the four after the input are parameters.
 _EPSILON = {"batch_norm": 7, "_native_batch_norm_legit_no_training": 6}
 
 

@@ -38,7 +38,7 @@ _ACTIVATIONS = frozenset({
     "clamp", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6", "sigmoid", "silu", "tanh",
 })
 _UNPACKS = frozenset({"getitem"})
-# They pass values on; with equal parameters on both sides, all integers too.
+# These operators pass values on, and with equal input and output parameters the stored integers, too.
 _MOVES = frozenset({
     "clone", "contiguous", "dropout", "expand", "flatten", "max_pool2d", "permute", "reshape", "select", "slice",
     "squeeze", "transpose", "unsqueeze", "view",
@@ -89,7 +89,7 @@ class TorchMatching:
         for binding in [] if mod is None else bindings_of(mod["main"]):
             ty = binding.var.ty
             for name in sources_of(binding.value) if isinstance(ty, relax.TensorType) else ():
-                variables[name, str(ty.dtype)] = binding.var  # the last is what the node gives
+                variables[name, str(ty.dtype)] = binding.var  # the last binding is the node's result
         graph = self.quantized.program.graph
         returned = graph.output_node().all_input_nodes
         values = {node: root_of(node) for node in graph.nodes if self._is_value(node, returned)}
@@ -141,7 +141,7 @@ class TorchMatching:
         return users[0] if is_folded else None
 
     def _layer(self, node: Node, root: Node, twin: Node, known: set[Node], *, again: bool) -> Layer:
-        """Return a layer; `again` says that the same value is quantised for other readers, too."""
+        """Return a layer; `again` is true if the value is quantised once more for other readers."""
         quantizer = _quantizer(node, self.quantized) if _quantizes(node) else None
         readers = [reader for reader in node.users if dequantizes(reader)]
         nodes = computed_between(twin, known)
@@ -205,7 +205,7 @@ class TorchMatching:
 
 
 def returning_nodes(program: ExportedProgram, names: Collection[str]) -> ExportedProgram:
-    """Return a program that returns nodes, too, behind its own outputs."""
+    """Return a copy of a program that also returns the values of the named nodes, after its outputs."""
     with quiet():
         program = copy.deepcopy(program)
     output, specs = program.graph.output_node(), program.graph_signature.output_specs

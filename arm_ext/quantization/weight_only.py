@@ -34,7 +34,8 @@ OPSETS: dict[WeightType, int] = {"int8": 13, "int4": 21}
 _IR_VERSION = 10
 
 _LARGEST = {"int8": 127, "int4": 7}
-# What a group's largest weight becomes, with its sign: -8, or a number beyond the ends, which saturates.
+# Candidates for the integer, times the sign, of a group's largest weight: -8, or a value that saturates beyond the
+# ends.
 _SHARES = np.linspace(-6.5, -10.5, 17)
 
 
@@ -104,7 +105,8 @@ def quantize_weights(
     for node in model.graph.node:
         if node.name in found:
             name, axis = node.input[1], found[node.name]
-            if (name, axis) not in done:  # else weights that several products share
+            # Otherwise another product with the same weights has added the nodes.
+            if (name, axis) not in done:
                 nodes.append(_dequantized(model, name, graph.constants[name], axis, how))
                 done[name, axis] = nodes[-1].output[0]
             node.input[1] = done[name, axis]
@@ -117,7 +119,7 @@ def quantize_weights(
 
 
 def with_dims_of(model: onnx.ModelProto, source: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with the dimensions of its inputs and outputs as its source has them, dynamic ones among them.
+    """Return a model whose inputs and outputs have the source's dimensions, including dynamic ones.
 
     Args:
         model: `source` with quantised weights, for static shapes.
@@ -194,7 +196,7 @@ def _nonzero(scales: Array) -> Array:
 
 
 def _drop_unread(graph: onnx.GraphProto, names: set[str]) -> None:
-    """Drop those of some constants that nothing reads any more."""
+    """Remove the named constants that nothing reads any more."""
     read = {name for node in graph.node for name in values_read(node)} | {v.name for v in graph.output}
     for tensor in [each for each in graph.initializer if each.name in names - read]:
         graph.initializer.remove(tensor)
