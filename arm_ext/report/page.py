@@ -62,7 +62,7 @@ def render(report: CompileReport) -> str:
 
 @dataclass(frozen=True)
 class _Finding:
-    """A row of a section: its cost, as a share of the estimated time, its place, and a text."""
+    """A row of a section: its cost, as a share of the estimated time, its layer, and a text."""
 
     share: float
     layer: str
@@ -230,7 +230,7 @@ class _Page:
             "CPU); Vela's layers, kcost in thousands of cycles of the NPU by its estimate:"
         )
         for layer in region.layers:
-            if not layer.cycles:  # part of the layer before it
+            if not layer.cycles:  # counted as part of the layer before
                 continue
             share = 100 * layer.cycles / mhz / self.total
             # Vela counts look-ups and sums of pools, too.

@@ -109,12 +109,12 @@ class LayerAccuracy(_Record):
 
     @property
     def kept_db(self) -> float:
-        """SQNR of the layer's own error, at the layer or at what reads it, whichever is less."""
+        """SQNR of the layer's own error, at the layer or at its readers, whichever is less."""
         return self.own.sqnr_db if self.read_db is None else min(self.own.sqnr_db, self.read_db)
 
     @property
     def is_to_blame(self) -> bool:
-        """Whether there is a cause, or its own error is large."""
+        """Whether a cause of the layer's error is known, or the layer's own error is large."""
         return bool(self.causes) or self.own.sqnr_db < LOW_DB
 
     def because(self) -> str:

@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float32]
 TILES = (16, 8, 4)
 """Channels that kernels compute together: four vectors of float32, two, and one."""
 
-# More channels than this share on top cost more than full tiles save.
+# Largest share of added channels: with more, they cost more than full tiles save.
 _MOST_MORE = 0.25
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -33,7 +33,7 @@ PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _ALMOST_ZERO = 2.0**-60
 """Weights so small that adding the product of two of them changes no float32 sum, unless that is as small."""
 
-# Operators between two convolutions that turn zeros into zeros, and know nothing of the number of channels.
+# Operators between two convolutions that map zeros to zeros and do not depend on the number of channels.
 _KEEP_ZEROS = ("Relu", "LeakyRelu", "HardSwish", "Tanh", "MaxPool", "AveragePool", "GlobalAveragePool")
 
 
@@ -100,7 +100,7 @@ def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Chan
             padded[node.name] = f"{weights.shape[0]} → {wanted}"
     if not padded:
         return None
-    del copy.graph.value_info[:]  # shapes, some of which are others now
+    del copy.graph.value_info[:]  # inferred shapes, some of which have changed
     counts = Counter(padded.values()).most_common()
     what = ", ".join(f"{change} channels ({count})" for change, count in counts)
     return Changed(copy, tuple(padded), what)
@@ -142,7 +142,7 @@ class Graph(DefUse):
         return found if found is not None and found.dtype == np.float32 else None
 
     def chain(self, convolution: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-        """Return what follows a convolution up to the next one; None where more channels would show elsewhere."""
+        """Return the nodes after a convolution up to the next one; None if other nodes would see more channels."""
         weights = self.constant(convolution.input[1])
         if weights is None or integer(convolution, "group", 1) != 1 or not self._constant_rest(convolution):
             return None

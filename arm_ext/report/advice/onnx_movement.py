@@ -27,7 +27,7 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 _MATRIX = 2
 _FLATTENS = ("Reshape", "Flatten")
-# They give each element its place without moving it, or are removed with what they do.
+# Operators that move no data, or that are removed together with the operators around them.
 _FREE = ("Reshape", "Flatten", "Identity", "Squeeze", "Unsqueeze", "Constant")
 # Operators that have channels in the second axis of four.
 _SPATIAL = (
@@ -41,7 +41,7 @@ _SPATIAL = (
     "DepthToSpace",
     "SpaceToDepth",
 )
-# Behind these, the axes of a value say nothing about those of the value before.
+# Operators whose result's axes do not correspond to the operand's axes.
 _REARRANGES = (
     "Reshape",
     "Flatten",
@@ -62,7 +62,7 @@ def channels_last_ends(model: onnx.ModelProto) -> Changed | None:
         model: A model whose nodes all have names and whose values have static shapes.
     """
     if any(True for node in model.graph.node for _ in subgraphs(node)):
-        return None  # whose nodes read values of this graph by their names, too
+        return None  # nodes of subgraphs also read this graph's values, by name
     copy = copied(model)
     graph, dims = Graph(copy.graph), dims_of(copy)
 
@@ -271,7 +271,7 @@ def _reshaped(
 
 
 def _replace_nodes(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    kept = onnx.GraphProto(node=nodes)  # copies: clearing the field would empty the model's own
+    kept = onnx.GraphProto(node=nodes)  # copies, because clearing the field also clears the nodes in it
     model.graph.ClearField("node")
     model.graph.node.extend(kept.node)
     model.graph.ClearField("value_info")

@@ -76,13 +76,13 @@ class Finding:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Return whether the calls in question cost enough, by estimate where nothing can be measured."""
+        """Whether the finding's calls cost enough; judged by the estimate, too, if no change can be measured."""
         found = self.share if self.change is not None else min(self.share, self.estimate)
         return found >= (LEAST_GAIN if self.change is not None else self.least)
 
 
 def findings(subject: Subject) -> list[Finding]:
-    """Return what all rules find that costs enough, most first."""
+    """Return the findings of all rules that cost enough, the costliest first."""
     found = [finding for rule in RULES for finding in rule(subject) if finding.is_worth_a_look]
     return sorted(found, key=lambda finding: -finding.share)
 
@@ -123,7 +123,7 @@ def full_tiles(subject: Subject) -> Iterator[Finding]:
 
 
 def small_calls(subject: Subject) -> Iterator[Finding]:
-    """Find kernel calls that are too small for what setting them up costs."""
+    """Find kernel calls that take most of their time for set-up."""
     small = [call for call in subject.profile.calls if call.counts and call.counts.bound == "overhead"]
     for calls, change in _left_out(subject, small):
         yield Finding(
@@ -183,7 +183,7 @@ _ALL_OF_IT = "all that these calls cost"
 
 
 def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> Finding | None:
-    """Return what transpositions cost that a reshape of channels first forces; None if there are none."""
+    """Return the finding about transpositions before reshapes that need channels first; None if there are none."""
     transposed = [call for call in calls if call.kernel == "transpose"]
     if subject.model is None:
         return None

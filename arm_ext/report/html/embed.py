@@ -25,7 +25,7 @@ def embedded(package: str, data: Mapping[str, BaseModel | None]) -> str:
         "SCRIPT": _text(package, "page.js"),
         **{name: _json(record) for name, record in data.items()},
     }
-    # At one go: a node of a model may be called like a place.
+    # Replace all placeholders in one pass, since a model's node may have a placeholder's name.
     return _PLACE.sub(lambda place: parts[place[1]], _text(package, "page.html"))
 
 

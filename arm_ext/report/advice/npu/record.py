@@ -86,7 +86,7 @@ class NpuAdvice(_Record):
     note: str = Field(description="What the figures mean, and what they do not mean.")
 
     def fastest(self) -> list[NpuPrice]:
-        """Return what takes the least time in each family, where the NPU runs a part of the model at all."""
+        """Return the fastest configuration of each family, among those whose NPU runs a part of the model."""
         best: dict[str, NpuPrice] = {}
         for each in self.prices:
             if each.price is not None and each.price.regions:
