@@ -120,7 +120,7 @@ def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:
 
 
 def _long(bucket: Bucket) -> tuple[int, ...]:
-    """Return the greatest length, and others of both parities: what holds for all of them holds for those between."""
+    """Return long lengths, odd and even ones; a property that holds for all of them holds for those between."""
     return bucket.largest, bucket.largest - 1, bucket.largest * 2 // 3
 
 

@@ -75,7 +75,7 @@ class Variant:
         samples = SELFTEST_SAMPLES if self.bucket.batch else 1
         macs = count_macs(self.model.mod)
         for each in self.result.removed:
-            # A product whose weights took up the factor before it also has the name of that node.
+            # The names may include a scale node that was folded into the product's weights; only the product has MACs.
             if product := next((node for node in each.nodes if node in macs), None):
                 macs[product] -= each.macs
         return {node: samples * count for node, count in macs.items()}
@@ -103,7 +103,7 @@ class Variant:
         return batch_loop(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
     def _shares_phases(self) -> bool:
-        """Whether the first phases are those of the self-test, which has no rules of the user's, and one length."""
+        """Whether the self-test can share the first phases: there are no rules of the user and no bounded length."""
         return not (self.options.more_rules or self.bucket.length)
 
     def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
