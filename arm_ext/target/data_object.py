@@ -16,7 +16,7 @@ _SHF_ALLOC, _SHF_X86_64_LARGE = 2, 0x10000000
 _SHN_ABS = 0xFFF1
 _LOCAL_FILE, _LOCAL, _GLOBAL_OBJECT = 0x04, 0x00, 0x11  # binding and type of a symbol
 _STRINGS, _DATA, _SYMBOLS = 1, 2, 4  # sections
-# Code of x86-64 reaches 2 GB of its own data; larger data lies apart.
+# x86-64 code addresses 2 GB of data relative to itself; larger data is in a separate section.
 _LARGE = 1 << 30
 
 
@@ -35,7 +35,7 @@ def write_data_object(
     machine, _, _ = triple.partition("-")
     size = sum(map(len, data))
     is_large = machine == "x86_64" and size > _LARGE
-    # On AArch64 "$d" marks what is no code.
+    # On AArch64, the symbol "$d" marks data.
     marks = ["$d"] if machine == "aarch64" else []
     names = [
         ".strtab",

@@ -25,7 +25,7 @@ _SCALABLE = re.compile(r"\b[zp]\d")  # a register of SVE
 _ARRAY = re.compile(r"\bza")  # the array of SME
 _HALF = re.compile(r"\bh\d|\.[248]?h\b")  # half-precision, in HALF's mnemonics alone
 _QUAD = re.compile(r"\.q\b")
-_SYSTEM_REGISTER = re.compile(r"\b(fpcr|fpsr|nzcv|tpidr_el0)\b")  # those that Armv8.0-A lets a program touch
+_SYSTEM_REGISTER = re.compile(r"\b(fpcr|fpsr|nzcv|tpidr_el0)\b")  # accessible to programs on Armv8.0-A
 
 # The operands that make a form SVE2, of mnemonics that SVE has in other forms: unpredicated multiply, indexed
 # multiply-add, predicated saturating add, two-register permutes, and gathers that bypass the cache.

@@ -121,7 +121,7 @@ SVE = _names(
     """
 )
 
-# SVE2 forms; of those in SVE as well, isa.py tells the forms apart.
+# Mnemonics of SVE2; for those that SVE has, too, isa.py distinguishes the forms.
 SVE2 = _names(
     """
     adclb adclt addhnb addhnt addp bcax bsl bsl1n bsl2n cadd cdot cmla eor3 eorbt eortb ext faddp fcvtlt
@@ -147,7 +147,7 @@ SVE_WITH: dict[str, frozenset[str]] = {
     "i8mm": _names("smmla sudot ummla usdot usmmla"),
 }
 
-# SME on the array za, and what streaming mode adds to SVE.
+# Mnemonics of SME: on the array za, and additions to SVE in streaming mode.
 SME = _names(
     """
     addha addva bfmopa bfmops fmopa fmops ld1q psel revd sclamp smopa smops smstart smstop st1q

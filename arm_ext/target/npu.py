@@ -12,7 +12,7 @@ from arm_ext.common.names import near
 
 Family = Literal["u55", "u65", "u85"]
 
-# What ExecuTorch's Arm backend compiles for by default, by family: system configuration and memory mode of Vela's
+# Defaults of ExecuTorch's Arm backend, by family: system configuration and memory mode of Vela's
 # own vela.ini.
 DEFAULT_SYSTEM = {
     "u55": ("Ethos_U55_High_End_Embedded", "Shared_Sram"),

@@ -99,7 +99,7 @@ class Profile:
         return _target(config if optimised else config | {"opt-level": 0})
 
 
-# What people call a board whose profile has another name.
+# Common names of boards → names of their profiles.
 _OTHER_NAMES = {
     short: f"raspberry-pi-{number}"
     for number in (4, 5)
@@ -231,10 +231,10 @@ def _target(config: dict[str, Any]) -> "tvm.target.Target":
     return _made(json.dumps(config))
 
 
-# One object, which kernels are built for and looked up by.
+# Cached, so that kernels are built for and looked up by the same object.
 @functools.cache
 def _made(config: str) -> "tvm.target.Target":
-    import tvm  # not above: it takes seconds, and a table of profiles needs none of it
+    import tvm  # not imported above: TVM takes seconds to load, and listing profiles does not need it
 
     return tvm.target.Target(json.loads(config))
 

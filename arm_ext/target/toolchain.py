@@ -42,13 +42,13 @@ _DISCARD_DEBUG = "SECTIONS { /DISCARD/ : { *(.debug_*) *(.comment) } } INSERT AF
 _SHARED_FLAGS = ("-shared", "-fPIC", "-O2", "-Wl,--build-id=none")
 # Zig compiles its compiler-rt for a target when it first links with it: ten times the time of its libc stubs.
 _WITHOUT_BUILTINS = "--rtlib=none"
-# Names that compilers give to its routines, such as __truncsfhf2; those of TVM's runtime are found when it loads.
+# Names of compiler-rt's routines, such as __truncsfhf2. Names of TVM's runtime are resolved when a library loads.
 _BUILTIN = re.compile(r"__(?!tvm)", re.IGNORECASE)
-# As words of their own: a comma in the path would end it.
+# The path is a separate argument, because -Wl would split it at a comma.
 _LINKER_SCRIPT = ("-Xlinker", "-T", "-Xlinker")
 
 
-# What zig says of a source, or of a full disk.
+# Errors of zig that are due to a source or a full disk, not to a damaged cache.
 _NOT_OF_THE_CACHE = re.compile(r"^\S+:\d+:\d+: (fatal )?error:|No space left|NoSpaceLeft", re.MULTILINE)
 
 
@@ -171,21 +171,21 @@ def zig(
         of_an_input = any(f"error: {each}" in str(error) for each in args)
         if of_an_input or _NOT_OF_THE_CACHE.search(str(error)) or not cache.is_dir():
             raise
-    # Zig trusts what is in its cache. If an empty one mends it, that takes its place.
+    # Zig does not check its cache. If an empty cache mends the error, it replaces the damaged one.
     with tempfile.TemporaryDirectory(
         prefix=f"{ASIDE}zig-", dir=cache.parent, ignore_cleanup_errors=True
     ) as aside:
         fresh = Path(aside) / "zig"
         with _environment(fresh) as env:
             done = _run(command, cwd=cwd, env=env, outputs=[*outputs, cache])
-        with suppress(OSError):  # another process may be doing the same
+        with suppress(OSError):  # another process may be replacing the cache, too
             cache.rename(Path(aside) / "damaged")
             fresh.rename(cache)
     return done
 
 
-# ld.lld, which links zig's libraries in its cache, takes % for the wildcard of a temporary name; zig's lists of
-# dependencies end names at colons and line breaks.
+# Characters that the path of zig's cache may not have. ld.lld, which links zig's libraries there, replaces % as in a
+# temporary file's name; zig's lists of dependencies end a name at a colon or line break.
 _NO_NAME = re.compile(r"[%:\x00-\x1f\x7f]")
 
 
@@ -236,7 +236,8 @@ def link_shared(
     with temporary() as folder, child_section("linker"):
         script = folder / "discard_debug.ld"
         script.write_text(_DISCARD_DEBUG, encoding="utf-8")
-        # By its name in its folder: ld.lld takes a % in an output's path for the wildcard of a temporary name.
+        # The output is named relative to its folder, because ld.lld replaces a % in its path as in a temporary file's
+        # name.
         at = output.parent
         args = [*_SHARED_FLAGS, *_LINKER_SCRIPT, str(script), "-o", output.name, *map(str, objects), "-lm"]
         driver = Driver(triple, cc)
@@ -250,7 +251,7 @@ def link_shared(
 
 
 def _needs_builtins(library: Path) -> bool:
-    """Whether a library calls routines of compiler-rt that it does not have; what libc and libm have has a version."""
+    """Whether a library needs compiler-rt: it has undefined symbols with names of routines and no version."""
     if not library.is_file():
         return False
     with library.open("rb") as file:
