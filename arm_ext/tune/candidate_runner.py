@@ -34,9 +34,9 @@ from schedules.composites.workload import Workload
 # A board that is started again takes a minute.
 AWAY_SECONDS = 90
 _POLL_SECONDS = 1
-# Between the end of a process's pipes and its own.
+# Time between the end of a process's pipes and the end of the process.
 _ENDING_SECONDS = 0.1
-# A candidate whose board went away gets another one once: it may be what ends boards.
+# A candidate whose board is lost is tried on another one only once, since the candidate may have crashed it.
 _ATTEMPTS = 2
 
 
@@ -82,7 +82,7 @@ class FailedError(Exception):
     """A step of a candidate's measurement failed; `kind` names the step."""
 
     def __init__(self, kind: Failure, error: Exception | str) -> None:
-        # TVM's errors end with their message; those of TVMScript with a line that underlines.
+        # TVM's errors end with the message; those of TVMScript with a line of underlining.
         lines = [line.strip() for line in str(error).splitlines() if any(map(str.isalnum, line))]
         super().__init__(lines[-1] if lines else type(error).__name__)
         self.kind = kind
@@ -127,7 +127,7 @@ class CandidateRunner:
         parent = multiprocessing.parent_process()
         if parent is not None:
             parent.join(_ENDING_SECONDS)
-            if not parent.is_alive():  # it was killed, and removes nothing any more
+            if not parent.is_alive():  # the parent was killed, and can no longer remove its folder
                 shutil.rmtree(self._site.folder, ignore_errors=True)
 
     def _build(
@@ -189,7 +189,8 @@ class CandidateRunner:
             except BoardLostError as error:
                 if monotonic() > deadline:
                     raise FailedError("board", error) from error
-            if self._board is not None and self._board.emulated:  # ours, and ended by somebody
+            # A virtual board of this process, ended from outside.
+            if self._board is not None and self._board.emulated:
                 self._board.close()
                 self._board = None
             sleep(_POLL_SECONDS)
@@ -212,7 +213,7 @@ class CandidateRunner:
 
 @contextmanager
 def _failing(kind: Failure) -> Iterator[None]:
-    """Turn an exception of a step into a FailedError of its kind; let the loss of a board pass."""
+    """Turn exceptions in the block into a FailedError of this kind, except for the loss of a board."""
     try:
         yield
     except (FailedError, BoardLostError):
@@ -223,7 +224,7 @@ def _failing(kind: Failure) -> Iterator[None]:
         raise FailedError(kind, error) from error
 
 
-@lru_cache(maxsize=4)  # of the tasks in the batches at hand
+@lru_cache(maxsize=4)  # of the tasks in the current batches
 def _read(path: Path) -> Sample:
     sample: Sample = pickle.loads(path.read_bytes())
     return sample

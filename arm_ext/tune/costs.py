@@ -38,7 +38,7 @@ and was not in L1 and L2, once."""
 _LINE_CYCLES = (LINE_BYTES / L2_BYTES_PER_CYCLE, LINE_BYTES / BYTES_PER_CYCLE)
 
 _REPEATS = 9
-# Several calls are timed together until they take this long: clocks tick in less than a thousandth of it.
+# Calls are repeated until they take this long together, at least a thousand ticks of the clock.
 _REPEAT_MS = 5
 # Interquartile range over the median that is small enough: below the gain that is worth a record.
 _SPREAD = 0.02

@@ -213,13 +213,13 @@ def _append(path: Path, data: bytes) -> None:
     try:
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":
-            data = b"\n" + data  # behind what an end in the middle of a write left
+            data = b"\n" + data  # an earlier write was interrupted within a line
         try:
             while data:
                 data = data[os.write(file, data) :]
             os.fsync(file)
         except OSError:
-            os.ftruncate(file, size)  # no half of a record where the disk is full
+            os.ftruncate(file, size)  # the disk may be full: leave no partial record
             raise
     finally:
         os.close(file)

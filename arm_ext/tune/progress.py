@@ -92,7 +92,7 @@ def start(
 
 
 class Watched:
-    """A `Measurer` that tells of each trial as it is done."""
+    """A `Measurer` that reports each trial when it is done."""
 
     def __init__(self, inner: Measurer, progress: Progress, on_progress: OnProgress) -> None:
         self.unit, self.where = inner.unit, inner.where

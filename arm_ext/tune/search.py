@@ -80,7 +80,8 @@ class SearchState:
     def gradient(self) -> float:
         """Return the expected saving of a further trial for the whole model, in units of cost."""
         if not math.isfinite(self.cost):
-            return math.inf if self.trials <= ROUND else 0.0  # given up after a round in which nothing ran
+            # A task is given up after a round without any successful trial.
+            return math.inf if self.trials <= ROUND else 0.0
         before = self._costs[max(0, len(self._costs) - 1 - WINDOW)]
         recent = (before - self.cost) / min(WINDOW, len(self._costs)) if math.isfinite(before) else 0.0
         return self.task.times * (MOMENTUM * recent + (1 - MOMENTUM) * self.cost / self.trials)
@@ -111,7 +112,7 @@ class _Search:
         taken, self.first = self.first[:count], self.first[count:]
         order = list(np.argsort(model.predict(self.left), kind="stable"))
         chosen = order[: max(0, count - len(taken) - AT_RANDOM)]
-        # A generator for each round, so that it matters to no task when its turn is.
+        # Each round has its own random generator, so that the order of tasks does not change their candidates.
         random = np.random.default_rng([self.seed, int(self.state.task.key, 16), self.state.trials])
         chosen += list(random.permutation(order[len(chosen) :]))[: count - len(taken) - len(chosen)]
         taken += [self.left[index] for index in chosen]
@@ -151,7 +152,7 @@ class _Run:
 
 
 def never() -> bool:
-    """Return False: stands for no time limit of a search."""
+    """Return False; passed as the stop condition of a search without a time limit."""
     return False
 
 

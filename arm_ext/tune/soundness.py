@@ -75,7 +75,7 @@ def fault_of(record: Record) -> str:
         workload = decode_workload(record.workload)
         if key_of(workload) != record.task:
             return WRONG_WORKLOAD
-    except Exception:  # anything can stand in a workload that no version of ours wrote
+    except Exception:  # a workload not written by this project may have any content
         return WRONG_WORKLOAD
     try:
         candidate = Candidate.decode(record.candidate)
@@ -83,13 +83,13 @@ def fault_of(record: Record) -> str:
         return NO_KERNEL
     try:
         return "" if _possible(workload, candidate, core) else IMPOSSIBLE
-    except Exception:  # likewise; the kernel is asked of a workload that was never its own
+    except Exception:  # likewise: a kernel may raise anything for a workload of another kernel
         return IMPOSSIBLE
 
 
 def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
     if candidate.kernel == metaschedule_trace.NAME:
-        # Whether a trace fits shows when it is applied: listing those that could be takes seconds.
+        # Applying a trace shows whether it fits; listing all possible traces here would take seconds.
         return isinstance(metaschedule_trace.matches(workload, core), Match) and isinstance(
             candidate.params.trace, str
         )

@@ -94,7 +94,7 @@ class Tuned:
         return [record for record in records if record.candidate["kernel"] not in self._without]
 
     def _against(self, record: Record) -> str:
-        """Return the default's cost in the same place, as text; "" if it is not known."""
+        """Return the cost of the default measured in the same place, as text; "" if unknown."""
         if record.default:
             return ", which is the default"
         same = (r for r in self._records[record.task] if r.default and r.where == record.where)
@@ -103,7 +103,7 @@ class Tuned:
 
 
 def _unfit(workload: Workload, candidate: Candidate) -> str:
-    """Return why a trace does not fit the loops that it is of; "" if it fits, or the candidate is no trace."""
+    """Return why a MetaSchedule trace does not fit its loops; "" if it fits, or for a candidate of another kind."""
     if candidate.kernel != metaschedule_trace.NAME:
         return ""
     try:
