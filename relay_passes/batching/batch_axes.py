@@ -25,12 +25,12 @@ class Samples:
 
 
 class MixedError(Exception):
-    """A result of one sample depends on another sample, or may; the message says where."""
+    """A result of one sample depends, or may depend, on another sample; the message names the access."""
 
 
 @dataclass(frozen=True)
 class _Store:
-    """A store, what decides whether it happens, and its variables with their ranges; no bound values are left."""
+    """A store with its conditions and the ranges of its variables; let-bound values are substituted."""
 
     store: tirx.BufferStore
     conditions: tuple[Expr, ...]

@@ -22,12 +22,12 @@ from relay_passes.ir.legalize import Legalize, legalize
 from relay_passes.ir.sources import bindings_of, sources_of
 from schedules.diagnostic import Diagnostic
 
-# They work along one axis, and each place beside it is by itself.
+# Operators along one axis that treat the elements along all other axes independently.
 _ALONG_AXIS = ("relax.topk", "relax.sort", "relax.argsort", "relax.cumsum", "relax.cumprod")
 
 _UNKNOWN = "how it reads its input is not known"
 
-_Places = Samples | None | list["_Places"]  # None: the same for all samples; a list is of a tuple's fields
+_Places = Samples | None | list["_Places"]  # None: equal for all samples; a list has the fields of a tuple
 
 
 def check_batch_independence(
@@ -55,7 +55,7 @@ def check_batch_independence(
         proof.places[param] = Samples(0) if index in batched else None
     for binding in bindings_of(lowered["main"]):
         if getattr(getattr(binding.value, "op", None), "name", "") == "relax.shape_of":
-            continue  # importers leave some that nothing reads; what does is refused
+            continue  # importers leave unused ones; readers of a shape are refused
         try:
             proof.places[binding.var] = proof.place(binding.value)
         except MixedError as err:
@@ -145,7 +145,7 @@ def _plain(mod: IRModule) -> IRModule:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A model of one sample beside that of several."""
+    """A comparison of the model of one sample with that of several."""
 
     one: IRModule
     several: IRModule

@@ -41,7 +41,7 @@ class _Loop:
         self._private = self._one.without_attr("global_symbol")
         self._builder = relax.BlockBuilder(mod)
         self._copies = [self._builder.add_func(_copy(ty), f"{name}_copy") for ty in self._outputs]
-        # Not by the builder, which would take the function of that name for the one that is equal to it.
+        # The builder would merge a new function with an equal one of another name, so create the names directly.
         self._sample, self._range = (GlobalVar(f"{name}_{part}") for part in ("sample", "range"))
 
     def made(self) -> IRModule:
