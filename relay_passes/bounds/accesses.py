@@ -113,7 +113,7 @@ class Analysis:
         """
         self.values: dict[ir.Var, Interval] = dict(given)
         self._params = set(func.params)
-        # Written in ways that are no stores, such as a sort of the runtime's.
+        # Buffers that calls write, such as the runtime's sort, and not stores.
         self._passed_on: set[ir.Var] = set()
         self._stores: list[_Store] = []
         self._reads: list[tuple[ir.Var, Sequence[ir.Expr], _Around]] = []
@@ -195,7 +195,7 @@ class Analysis:
     def _statement(self, stmt: tirx.Stmt, around: _Around) -> None:
         match stmt:
             case tirx.SeqStmt():
-                # A Bind holds for what follows it.
+                # A Bind is in effect for the statements after it.
                 for each in stmt.seq:
                     self._statement(each, around)
             case tirx.Bind():
@@ -256,7 +256,7 @@ class Analysis:
             self._passed_on.add(expr)
         for operand in operands_of(expr):
             if isinstance(expr, ir.Call) and isinstance(operand, TensorLoad):
-                # The operand is passed on as an address or as a value.
+                # The callee may get the operand's address, and may write to it.
                 self._passed_on.add(operand.source)
             self._expression(operand, around)
 

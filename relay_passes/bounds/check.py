@@ -82,7 +82,7 @@ class _Checker:
     def __init__(self, mod: IRModule, trusted: frozenset[str]) -> None:
         self.checks: list[IndexCheck] = []
         self._mod, self._trusted = mod, trusted
-        # By variable: the values of its elements; a list for a tuple.
+        # Variable → the interval of its elements; a list for a tuple.
         self._values: dict[Var, Any] = {}
 
     def function(self, func: relax.Function) -> relax.Function:
@@ -145,7 +145,7 @@ class _Checker:
         places = {param: place for place, param in enumerate(func.params[: len(args)])}
         tensors = list(dict.fromkeys(t for access in unproven for t in access.tensors))
         taken = [places[tensor] for tensor in tensors]
-        # What has the variables of sizes that limits are made of.
+        # Further operands that define the size variables in the limits.
         own = {var for tensor in tensors for var in _sizes(tensor)}
         sized = [
             place
@@ -253,7 +253,7 @@ def _check_function(
     steps: list[tirx.Stmt] = [tirx.AllocBuffer(bad), tirx.BufferStore(bad, tirx.IntImm("int32", 0), [zero])]
     for access in accesses:
         step = _comparison(access, new, bad)
-        # A scatter reads what it adds to.
+        # Add no check twice: a scatter that adds both reads and writes at the same index.
         if not any(structural_equal(step, other, map_free_vars=True) for other in steps):
             steps.append(step)
     good = prim.EQ(tirx.BufferLoad(bad, [zero]), tirx.IntImm("int32", 0))

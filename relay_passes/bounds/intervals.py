@@ -93,7 +93,7 @@ def interval(expr: ir.Expr, scope: Scope) -> Interval | None:
     if every is None:
         return None
     found = _found(expr, scope)
-    # What does not fit into the type wraps around.
+    # A result that may not fit into the type wraps around, so it may be any value of the type.
     result = found if found is not None and found.within(every) else every
     for known, values in scope.facts:
         if structural_equal(known, expr):
