@@ -88,9 +88,9 @@ def _to_fixed_point(mod: IRModule, rules: Sequence[Rule], debug: bool, record: R
 
 STEPS: tuple[CanonicalizeStep, ...] = (
     CanonicalizeStep("remove_aliases", _remove_aliases),
-    # A value that only dead code shares (BatchNorm's running mean) would keep rules from it.
+    # Rules do not match a value with a second reader, even if that is dead code, such as BatchNorm's running mean.
     CanonicalizeStep("remove_dead_code", _remove_dead_code),
-    # Folding divides and shifts, too.
+    # Define divisions and shifts before constants are folded, because folding computes them, too.
     CanonicalizeStep("define_division", define_division),
     CanonicalizeStep("define_shifts", define_shifts),
     CanonicalizeStep("define_rounding", define_rounding),
@@ -112,9 +112,9 @@ STEPS: tuple[CanonicalizeStep, ...] = (
         needs=("remove_aliases", "remove_dead_code", "fold_constants", "recognize_kernels", "tidy"),
         has_rules=True,
     ),
-    # Calls on equal constants are equal.
+    # Merge constants first, so that calls on equal constants are equal.
     CanonicalizeStep("merge_constants", merge_constants, needs=("apply_rules",)),
-    # Equal convolutions with different norms are no longer equal, and equal weights no longer shared.
+    # Merge calls after the rules: if different norms were folded into equal convolutions, these now differ.
     CanonicalizeStep("merge_equal_calls", _merge_equal_calls, needs=("merge_constants",)),
     CanonicalizeStep("remove_merged", _remove_dead_code, needs=("merge_equal_calls",)),
 )

@@ -46,7 +46,7 @@ def _with_kernels(
 
 
 def _round_trips(func: relax.Function) -> dict[Var, Expr]:
-    """Return variables whose value was cast from float32 to bfloat16 and back, and what was cast."""
+    """Return variable → original value, for values cast from float32 to bfloat16 and back."""
     narrow: dict[Var, Expr] = {}
     pairs: dict[Var, Expr] = {}
     for binding in bindings_of(func):

@@ -72,7 +72,7 @@ class _Sorter:
         self._builder = builder
 
     def changed(self, _: Var, call: Call) -> Expr:
-        """Return what computes the same as a call; a call that is no sort stays as it is."""
+        """Return the replacement of a sort; return any other call unchanged."""
         if not _is_sort(call):
             return call
         (x,), attrs, names = call.args, call.attrs, sources_of(call)
@@ -80,7 +80,7 @@ class _Sorter:
         places = with_source(_places(call, order), names)
         if call.op.same_as(_ARGSORT) or (call.op.same_as(_TOPK) and attrs.ret_type == "indices"):
             return places
-        # A call inside another has no type until all is normalised, so the kernel is made for a variable.
+        # A nested call has no type before normalisation, so the kernel is made for a variable with that type.
         keyed = Var("keys", relax.TensorType(x.ty.shape, _key_dtype(str(x.ty.dtype))))
         found = Var("places", self._builder.normalize(_places(call, keyed)).ty)
         axis = int(attrs.axis) % len(x.ty.shape)
@@ -124,7 +124,7 @@ def keys(data: te.Tensor, total: bool = False) -> te.Tensor:
             return data(*at).astype(of)
         x = data(*at).astype(wide)
         number = tirx.reinterpret(of, x)
-        # Of negative numbers, the greater has the lesser bits.
+        # Among negative numbers, the greater number has the smaller bit pattern.
         number = tirx.Select(number < tirx.const(0, of), number ^ most, number)
         if total:
             return number

@@ -46,8 +46,8 @@ _QUICKLY_RUN = 1 << 16
 """Number of elements read and written up to which code takes longer to optimise than to run."""
 _PIPELINE = "relay_passes.fold_constants"
 _UNFOLDED = (
-    *("relax.argmax", "relax.argmin"),  # of a row of the least integer, TVM's loops return index -1
-    *(f"relax.nn.max_pool{rank}d" for rank in (1, 2, 3)),  # TVM's begin with the least finite number
+    *("relax.argmax", "relax.argmin"),  # if all elements are the least integer, TVM's loops return index -1
+    *(f"relax.nn.max_pool{rank}d" for rank in (1, 2, 3)),  # TVM's loops start from the least finite number
 )
 """Operators that are not folded, as compiled code computes them by loops with other results."""
 _SUMS = (
@@ -174,8 +174,8 @@ def compute(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> list[npt.
 
 def _run(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> Any:
     mod = relax.transform.DeadCodeElimination(["main"])(mod)
-    # What is computed here is the compiler's own memory.
-    # A sum in binary16 loses its small terms, one of ones stops growing at 2048: it is of binary32, as compiled code's.
+    # Sum binary16 in binary32, as compiled code does: a sum in binary16 loses its small terms; one of ones stops at
+    # 2048.
     sums = dict.fromkeys((f"relax.{name}" for name in _SUMS), in_float32("float16"))
     mod, _ = check_indices(legalize(mod, sums))
     try:

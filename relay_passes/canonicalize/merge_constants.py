@@ -27,7 +27,7 @@ def merge_constants(mod: IRModule) -> IRModule:
     first: dict[_Key, GenericConst] = {}
 
     def merged(constant: GenericConst) -> GenericConst:
-        if not isinstance(constant.value, Tensor):  # a planned function has strings and element types, too
+        if not isinstance(constant.value, Tensor):  # after planning, constants may also be strings and dtypes
             return constant
         value = array_of(constant)
         digest = hashlib.sha256(value.reshape(-1).view(np.uint8).data).digest()

@@ -23,7 +23,7 @@ from tvm_ffi import structural_equal, structural_walk
 from relay_passes.ir.sources import map_calls, relax_functions, sources_of, with_source
 
 Compute = Callable[..., te.Tensor]
-# A guess: topi's function and its arguments, and the operator that computes the same.
+# A candidate: a function of topi, its arguments, and the Relax operator that computes the same.
 Guess = tuple[Compute, tuple[object, ...], Expr]
 
 _EXTREMA: tuple[tuple[Compute, Callable[[Expr, Expr], Expr]], ...] = (
@@ -53,7 +53,7 @@ def _recognized(mod: IRModule, _var: Var, call: Call) -> Call:
 def _kernel(mod: IRModule, call: Call) -> PrimFunc | None:
     if str(getattr(call.op, "name", "")) != "relax.call_tir" or not isinstance(call.args[0], GlobalVar):
         return None
-    # Symbolic shapes are an argument of their own.
+    # A call_tir with symbolic shapes has a third argument, and is not supported.
     return mod[call.args[0]] if len(call.args) == 2 else None
 
 
