@@ -203,7 +203,7 @@ def _emitted(parallel: _Parallel) -> Iterator[relax.VarBinding]:
     yield (value := _bound(product, anchors))
     if len(parallel.members[0].bindings) > 1:
         adds = [member.bindings[1] for member in parallel.members]
-        # That they have one element a column is what makes them a step of a composite.
+        # `fuse` takes a bias into a composite only if it has one element per column, so these have.
         biases = [_values(_constant(add.value)).reshape(-1) for add in adds]
         yield (value := _bound(relax.op.add(value.var, tensor_const(np.concatenate(biases))), adds))
     parts = relax.op.split(value.var, list(accumulate(parallel.widths))[:-1], axis=-1)

@@ -92,7 +92,7 @@ def _is_of(step: EpilogueStep, op: str | None) -> bool:
 
 
 def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> Diagnostic | None:
-    """Return why `follower`, a call of `op`, is not this step on `value`, or None if it is."""
+    """Return why `follower`, a call of `op` on `value`, cannot be this epilogue step, or None if it can."""
     if not _is_of(step, op):
         return Diagnostic.of("it is not the operator of the step", step.op, op)
     call, shape = follower.value, static_shape(value)
@@ -132,7 +132,7 @@ def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -
         "per-channel": last_axis or math.prod(shape) == 1,
         "per-row": math.prod(shape) == 1 or shape == (*value[:-1], 1),
         "any": True,
-        # One right side for each left side: a vector, or what is broadcast, would change the shape in other ways.
+        # Both matrices have the same batch axes; a vector or broadcasting would change the shape in other ways.
         "contracted": shape[:-2] == value[:-2] and len(shape) == len(value),
     }
     return (

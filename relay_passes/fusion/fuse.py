@@ -118,7 +118,7 @@ def _function(builder: relax.BlockBuilder, found: Group) -> tuple[relax.Function
     block = structural_map(block, [(Var, lambda var: copies.get(var, var))])
     body = relax.SeqExpr([block], copies[root])
     func = relax.Function([copies[var] for var in operands], body, root.ty)
-    # Equal composites would be one function, and have one origin, but for the names.
+    # The attribute `sources` keeps equal composites of different nodes from being merged into one function.
     attributes = {"Composite": found.spec.name, "Primitive": True, "sources": list(found.nodes)}
     return builder.normalize(func).with_attrs(attributes), operands
 
