@@ -38,9 +38,9 @@ _MIRRORED = {
     "less": "greater",
     "less_equal": "greater_equal",
 }
-# Which arguments an operator chooses from.
+# Operator → indices of the two arguments from which it selects elements.
 _CHOSEN: Mapping[str, tuple[int, int]] = {"where": (1, 2), "scatter_elements": (0, 2), "scatter_nd": (0, 2)}
-# Dequantised one by one to find a threshold.
+# Most bits of a quantised operand, since all its values are dequantised to find a threshold.
 _MAX_BITS = 16
 
 

@@ -61,7 +61,7 @@ class Context:
     def call(self, routine: Routine, args: Sequence[Expr], like: Expr, dtype: str, *names: Names) -> Var:
         """Bind a call of `routine`; its result has the shape of `like`."""
         gvar = self._builder.add_func(routine.func, str(routine.func.attrs["numerics"]).replace(".", "_"))
-        # Without a dtype, `const` takes int64 for int32.
+        # Without a dtype, `relax.const` would narrow int64 to int32.
         constants = [relax.const(array, str(array.dtype)) for array in routine.constants]
         out = relax.TensorType(static_shape(like), dtype)
         return self.emit(relax.call_tir(gvar, [*args, *constants], out), *names)
@@ -106,7 +106,7 @@ class Context:
         if dtype == "int32" and value.magnitude + int(np.abs(value.offset).max()) > _INT32_MAX:
             dtype = "int64"
             total = self.emit(R.astype(total, dtype), value.names)
-        # Without a dtype, `const` takes int64 for int32.
+        # Without a dtype, `relax.const` would narrow int64 to int32.
         return self.emit(R.add(total, relax.const(value.offset.astype(dtype), dtype)), value.names)
 
     def scaled(self, value: Sum) -> Expr:

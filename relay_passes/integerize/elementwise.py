@@ -47,7 +47,7 @@ def _round_half_even(x: _Array) -> _Array:
     return np.rint(x)
 
 
-# One argument, no attributes.
+# Operators with one argument and no attributes.
 _UNARY: dict[str, Callable[..., _Array]] = {
     "abs": np.abs,
     "acos": np.arccos,
@@ -197,7 +197,7 @@ def _has_meaning(call: Call) -> bool:
 def _meaning(call: Call) -> Callable[..., _Array]:
     match operator(call):
         case "nn.leakyrelu":
-            # The attribute is a binary64 of a binary32 number's decimals.
+            # The attribute is a binary64 number parsed from a binary32 number's decimals; round it back.
             alpha = float(np.float32(call.attrs.alpha))
             return lambda x: np.where(x > 0, x, alpha * x)
         case "nn.softplus":
@@ -217,5 +217,5 @@ def _is_immediate(arg: Expr) -> bool:
 
 
 def _immediate(arg: Expr) -> float:
-    # A clip's limits are compared with binary32 numbers.
+    # Round to binary32, since compiled code compares a clip's limits with binary32 numbers.
     return float(np.float32(arg.value))

@@ -12,7 +12,7 @@ from relay_passes.integerize.context import Context, operator
 from relay_passes.ir.sources import bindings_of, sources_of
 from schedules.diagnostic import Diagnostic
 
-# The borders between float and integers, which the definition has.
+# Conversions between float and integers are part of the definition, and no float calls.
 _BORDERS = ("quantize", "dequantize")
 _OUTPUT = "the model's output"
 
@@ -28,7 +28,7 @@ def remaining_float(func: relax.Function, context: Context) -> Iterator[Diagnost
         call = binding.value
         if not isinstance(call, Call) or operator(call) in _BORDERS:
             continue
-        # A comparison reads floats and returns none.
+        # Look at the operands, too: a comparison reads floats but returns Booleans.
         if not any(_is_float(var.ty) for var in (binding.var, *free_vars(call))):
             continue
         if binding.var in context.created:

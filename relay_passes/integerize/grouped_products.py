@@ -116,7 +116,7 @@ def _is_blocks(call: Expr) -> bool:
 
 
 def _unpacked(chosen: Collection[Var], var: Var, dequantize: Call) -> Call:
-    """Return a product of constants for the dequantize of a chosen variable; other calls are returned as they are."""
+    """Replace the dequantize of a chosen variable by a product of constants; return other calls unchanged."""
     if var not in chosen:
         return dequantize
     blocks, scale, _ = (arg.value.numpy() for arg in dequantize.args)
@@ -154,7 +154,7 @@ def _read(call: Call, dequantize: Call, shape: tuple[int, ...]) -> _Weights | Di
     count = -(-depth // group)
     least, most = int(blocks.min(initial=0)), int(blocks.max(initial=0))
     wide = least < _LEAST or most > _MOST
-    if len(blocks) != columns * count or (count == 1 and wide):  # a scale a column is another's business
+    if len(blocks) != columns * count or (count == 1 and wide):  # not grouped, but one scale per column
         return None
     if static_shape(call.args[0]) is None or str(call.args[0].ty.dtype) != "float32":
         return Diagnostic.of("data is not float32 of static shape", "float32", str(call.args[0].ty))

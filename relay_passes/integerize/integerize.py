@@ -48,7 +48,7 @@ def dequantized(context: Context, call: Call) -> Quantized | Sum | Diagnostic:
     data = context.constants.get(data, data) if isinstance(data, Var) else data
     shape = [1] * len(data.ty.shape)
     s, z = scale.value.numpy(), zero_point.value.numpy().astype(np.int64)
-    # One number, or one for each element of an axis.
+    # Scale and zero point are one number each, or have one for each element of an axis.
     s, z = (a.reshape(()) if a.size == 1 else a.reshape(_along(shape, call.attrs.axis)) for a in (s, z))
     if str(data.ty.dtype) == "int32" and not isinstance(data, GenericConst):
         return _accumulators(call, s, z)
@@ -98,7 +98,7 @@ _ORDER = ("argmax", "argmin")
 
 
 def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[Diagnostic, ...]]:
-    """Compute in integers what stands between dequantize and quantize.
+    """Compute operators between dequantize and quantize in integers.
 
     Args:
         mod: Canonical: A-normal form, every call named, equal calls merged, constants folded but for dequantize.
@@ -239,7 +239,7 @@ class _Walk:
         quantization = None if x is None else x.per_tensor
         if x is None or quantization is None or x.constant is not None or (low, high) != (0.0, None):
             return False
-        # 0 is a value of every quantisation: relu stays with its input's.
+        # Every quantisation can represent 0, so the result of relu keeps its input's quantisation.
         zero = relax.const(np.array(quantization.zero_point, quantization.dtype))
         value = context.emit(R.maximum(x.value, zero), x.names, sources_of(call))
         return self._known(var, replace(x, value=value, names=()))

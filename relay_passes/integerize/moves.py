@@ -46,7 +46,7 @@ def interpolated(context: Context, call: Call, names: Names) -> Quantized | Diag
     return Quantized(value, x.scale, x.zero_point, names)
 
 
-# Of these, argument 0 is the data and all else stays as it is.
+# Operators that move the elements of argument 0; their other arguments and attributes are unchanged.
 _PLAIN = (
     "batch_flatten",
     "broadcast_to",

@@ -97,7 +97,7 @@ class Outputs:
         if key not in self._found:
             found = self._emitted(expr, y, names, bounds)
             if isinstance(found, Diagnostic):
-                # The deepest call that refuses is the one to blame.
+                # Keep the first refusal, which is that of the innermost call.
                 if isinstance(expr, Var):
                     self._context.refusals.setdefault(expr, found)
                 return found
@@ -202,7 +202,7 @@ def _reads_alone(context: Context, chain: ElementwiseChain) -> bool:
     """Whether nothing but the chain reads its tensor and its intermediate values."""
     quantized, (*inner, _) = chain.leaf.value, (chain.at, *chain.steps)
     return (
-        isinstance(quantized, relax.DataflowVar)  # else it is a result of the function, too
+        isinstance(quantized, relax.DataflowVar)  # otherwise the function returns it, too
         and [*context.readers.get(quantized, ())] == [chain.at]
         and all(reader in chain.steps for var in inner for reader in context.readers.get(var, ()))
     )

@@ -108,7 +108,7 @@ def convolution(context: Context, call: Call) -> Sum | Diagnostic:
     groups = int(call.attrs.groups) if transposed else 1
 
     def per_channel(values: Array) -> Array:
-        # The channels of a transposed convolution's weight are those of one group.
+        # The weights of a transposed convolution have the output channels of one group only.
         values = values if values.size == 1 else np.tile(values.reshape(-1), groups)
         return values.reshape([-1 if axis == "C" else 1 for axis in out_layout])
 
@@ -198,7 +198,7 @@ def padded(context: Context, data: Expr, layout: str, padding: list[int], value:
 
 
 def matmul(context: Context, call: Call) -> Sum | Diagnostic:
-    """Return the accumulators of a matrix product, by constants or of two run-time operands, or why there are none."""
+    """Return the accumulators of a matrix product, with constant or run-time weights, or why there are none."""
     a, b = (context.known(arg) for arg in call.args)
     if a is None or b is None:
         return Diagnostic.of("an operand is not quantised")

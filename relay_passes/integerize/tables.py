@@ -40,7 +40,7 @@ class Origin:
 
 
 def common_origin(context: Context, a: Quantized, b: Quantized) -> Origin | None:
-    """Return a tensor that both are tables of, the nearest to the first of them; None if there is none."""
+    """Return a tensor of which both tensors are tables, the closest ancestor of the first; None if there is none."""
     first, second = a.per_tensor, b.per_tensor
     if first is None or second is None:
         return None
@@ -54,7 +54,7 @@ def common_origin(context: Context, a: Quantized, b: Quantized) -> Origin | None
 
 
 def _lineage(context: Context, tensor: Quantized) -> Iterator[Table]:
-    """Yield a tensor as a table of itself, of what it is a table of, of what that is a table of, and so on."""
+    """Yield a tensor as a table of itself, then of its ancestors, each of which the one before is a table of."""
     if tensor.dtype not in BYTES or tensor.constant is not None:
         return
     info = np.iinfo(tensor.dtype)
