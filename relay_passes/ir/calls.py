@@ -13,7 +13,7 @@ from tvm.relax.analysis import free_vars
 
 from relay_passes.ir.sources import bindings_of
 
-# These give another shape to the same elements in the same order.
+# Operators that change the shape and keep the elements and their order.
 SHAPE_ONLY = (
     "relax.reshape",
     "relax.squeeze",

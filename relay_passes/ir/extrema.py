@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of maxima and minima, and of their places, for booleans, which TVM lacks, and for floats.
+"""Loops of maxima and minima, and of their indices, for floats, and for Booleans, which TVM lacks.
 
 of truths      whether any is true, or all are
 of floats      begin with an infinity: TVM's begin with the greatest finite number, and say of a row of
@@ -18,7 +18,7 @@ _JOINS = {"relax.max": topi.any, "relax.min": topi.all}
 
 
 def _reducer(combine: Callable[[ir.Expr, ir.Expr], ir.Expr], start: float, name: str) -> te.Reduce:
-    # TVM counts the parameters of Python functions; its own operators have none that it sees.
+    # TVM inspects the Python signature of a function, and its own operators have none; so wrap them in a lambda.
     return te.comm_reducer(lambda a, b: combine(a, b), lambda dtype: tirx.const(start, dtype), name)
 
 
@@ -55,7 +55,7 @@ def extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
 
 
 def _index(output: tuple[ir.Expr, ...], over: dict[int, ir.Expr], keepdims: bool) -> list[ir.Expr]:
-    """Return the element of a reduction's operand for places of its output and of the reduced axes."""
+    """Return the operand's index for an index of the output and of the reduced axes."""
     places, rank = iter(output), len(output) + (0 if keepdims else len(over))
     index = []
     for axis in range(rank):
@@ -81,7 +81,7 @@ def place_of_extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         return tirx.Select(tirx.Or(better, same), place, other), tirx.Select(better, value, term)
 
     def start(_: str, of: str) -> tuple[ir.Expr, ir.Expr]:
-        # A place behind all others, which that of an equal infinity replaces.
+        # Start with the greatest index, so that the index of an equal infinity replaces it.
         return tirx.max_value(out), tirx.const(_WORST[name], of)
 
     def places(x: te.Tensor) -> te.Tensor:

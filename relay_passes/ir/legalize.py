@@ -46,7 +46,7 @@ def legalize(mod: IRModule, others: Mapping[str, Legalize] | None = None) -> IRM
 
 def _take(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     x, indices = call.args
-    # Without an axis, the data has one.
+    # If the axis is None, the data has only one axis.
     at = int(call.attrs.axis or 0) % len(x.ty.shape)
     if _takes_rows(x, indices, at):
         data, index = (te.placeholder(static_shape(each), str(each.ty.dtype)) for each in (x, indices))
@@ -109,7 +109,7 @@ def _negative(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     dtype = str(x.ty.dtype)
     if not dtype.startswith("uint"):
         return call.op.get_attr("FLegalize")(builder, call)
-    # TVM takes a difference of unsigned integers for one that does not wrap around.
+    # TVM assumes that a difference of unsigned integers does not wrap around, so negate without a difference.
     negated = lambda x: topi.add(topi.bitwise_not(x), tirx.const(1, dtype))  # noqa: E731
     return builder.call_te(negated, x, primfunc_name_hint="negative")
 

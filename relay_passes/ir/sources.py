@@ -14,7 +14,7 @@ from tvm_ffi import structural_map, structural_walk
 
 Names = tuple[str, ...]
 
-# What lowering adds to run a call, and no source node asked for.
+# Prefixes of calls that lowering adds and that belong to no source node.
 _MACHINERY = ("relax.builtin.", "relax.memory.", "relax.vm.", "relax.null_value")
 
 
@@ -76,7 +76,7 @@ def name_bindings(func: relax.Function, names: Mapping[Var, str | Iterable[str]]
     """
     sources = {var: (name,) if isinstance(name, str) else tuple(name) for var, name in names.items() if name}
     bound = [b.var for b in bindings_of(func)]
-    # What nobody names keeps the name it has.
+    # Variables without an entry in `names` keep their names.
     taken = {str(var.name) for var in (*func.params, *bound) if var not in sources}
     renamed: dict[Var, Var] = {}
     for old in bound:
