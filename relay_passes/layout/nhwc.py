@@ -159,7 +159,7 @@ def _staying(
         # A conversion that is a mere reshape copies nothing; the price of one element makes the cut prefer none.
         price = 0 if form.is_trivial else _element(var) if form.is_view else _bytes(var) + _element(var)
         producer = producers.get(var, SOURCE)
-        # One transpose serves all that want the value in the other form.
+        # One transpose serves all users that want the value in the other form.
         for user in users.get(var, ()) if price else ():
             cut.edge((var, "in"), user, NEVER)
             cut.edge(user, (var, "out"), NEVER)

@@ -66,7 +66,7 @@ def infer_roles(relations: Sequence[Relations]) -> "Roles":
         for axis, role in relation.facts:
             roles.say(axis, role)
     merges = [merge for relation in relations for merge in relation.merges]
-    # Both ways at each turn: graphs are long, and what one end knows goes to the other in one.
+    # Each iteration propagates in both directions, so that a role crosses even a long graph in one iteration.
     alike += reversed(alike)
     while sum(_merge(roles, *merge) for merge in merges) or sum(_copy(roles, *pair) for pair in alike):
         pass
@@ -107,7 +107,7 @@ class Roles:
         root = axis
         while root in self._parent:
             root = self._parent[root]
-        while axis != root:  # the next search takes one step, however long the chain of axes was
+        while axis != root:  # path compression: the next search takes one step
             self._parent[axis], axis = root, self._parent[axis]
         return root
 
