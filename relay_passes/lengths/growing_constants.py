@@ -149,7 +149,7 @@ def _sum(form: _Linear, length: int) -> Call:
 
 
 def _steps(value: Call, names: Sequence[str]) -> list[relax.VarBinding]:
-    """Return a binding for each call of an expression, its own at the end."""
+    """Return bindings for an expression and all calls nested in it; that of the expression is the last."""
     bindings: list[relax.VarBinding] = []
     args: list[Expr] = []
     for arg in value.args:

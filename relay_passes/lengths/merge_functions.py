@@ -22,7 +22,7 @@ from relay_passes.lengths.growing_constants import equal_tensors
 Numbers = tuple[int, ...]
 
 _INTEGER, _NUMBER = "ir.IntImm", "int"
-# A variable is what it is, not what it looks like: two of one function stay two.
+# Variables are compared by identity: two variables of one function are never merged.
 _VARIABLES = ("ir.Var", "relax.expr.DataflowVar")
 _SPANS = ("ir.Span", "ir.SequentialSpan")
 # kTVMFFIInt, kTVMFFIBool, kTVMFFIFloat: such fields hold a value, others the number of a node.
@@ -80,7 +80,7 @@ class Graphs:
             raise DifferentError("its constants differ")
 
     def _rebuilt(self, differs: Callable[[Numbers], None]) -> tuple[list[Any], int]:
-        """Return the nodes of one graph, and the index of its root.
+        """Return the nodes of the merged graph, and the index of its root.
 
         Each integer that differs between the graphs is passed to `differs`, and replaced by a mark that counts these
         calls.
