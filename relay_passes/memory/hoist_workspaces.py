@@ -44,7 +44,7 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
     out = mod.clone()
     for gv, _, _ in found:
         del out[gv]
-    # A variable of its own each: its type has the arguments.
+    # Each function gets a new GlobalVar, because its type includes the added arguments.
     builder = relax.BlockBuilder()  # with the module it would hash all kernels
     borrowers = {
         gv.name_hint: _Borrower(builder.add_func(_with_arguments(func, buffers), gv.name_hint), buffers)

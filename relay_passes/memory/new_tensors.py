@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation of small tensors of known sizes, such as outputs, by another function than the runtime's.
+"""Allocation of small tensors of static size, such as outputs, by a faster function than the runtime's.
 
     y = relax.builtin.alloc_tensor((1, 10), "float32")    →    y = NEW_TENSOR(40, float32, 1, 10)
 
@@ -20,8 +20,8 @@ sizes. It is no kernel: the virtual machine's own functions have this prefix."""
 
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
 
-# Larger ones stay where the runtime keeps them for the next run: malloc may give as many bytes back to the system, and
-# then takes more for new pages than it saves.
+# Larger tensors stay with the runtime, which keeps their memory for the next run. malloc may return so many bytes to
+# the system, and new pages then cost more than this function saves.
 _MOST_BYTES = 1 << 16
 
 

@@ -242,7 +242,7 @@ def _with_check(builder: relax.BlockBuilder, func: relax.Function) -> relax.Func
     typed = {arg for call in calls for arg in call.args}
     is_static = all(isinstance(size, tirx.IntImm) for param in params for size in param.ty.shape.values)
     if is_static and typed.isdisjoint(params):
-        # So the virtual machine does not check them again, which would take twenty times as long.
+        # With type Any, the virtual machine does not check the arguments again, which would take twenty times as long.
         params = {param: Var(param.name, relax.AnyType()) for param in params}
         func = structural_map(func, [(Var, lambda var: params.get(var, var))])
     checked = [

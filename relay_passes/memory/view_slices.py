@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices of consecutive elements as views of what they are taken from.
+"""Slices of consecutive elements become views of the sliced tensor.
 
     y = call_tir(slice, x)    →    y = memory.view(x, offset)
 
@@ -31,14 +31,15 @@ def view_slices(mod: IRModule, first: str) -> IRModule:
     out = mod.clone()
     for gv, func in relax_functions(mod):
         bound = {binding.var: binding.value for binding in bindings_of(func)}
-        # What the caller passes lies where the caller says, and what is returned is the caller's.
+        # Views are made of computed tensors alone, since arguments may lie anywhere. Returned tensors belong to the
+        # caller.
         computed = {var for var, value in bound.items() if isinstance(value, Call)}
         returned = _returned(func.body.body, bound)
 
         def changed(
             binding: relax.VarBinding, computed: set[Var] = computed, returned: set[Var] = returned
         ) -> relax.VarBinding:
-            # What is not of a dataflow block may be the result of a branch.
+            # A variable outside of a dataflow block may be the result of a branch.
             stays = binding.var in returned or not isinstance(binding.var, relax.DataflowVar)
             view = None if stays else _view(mod, first, binding.value, computed)
             return binding if view is None else relax.VarBinding(binding.var, view, binding.span)
@@ -66,7 +67,7 @@ def _returned(result: Expr, bound: Mapping[Var, Expr]) -> set[Var]:
 
 
 def _view(mod: IRModule, first: str, call: Expr, computed: set[Var]) -> Expr | None:
-    """Return the view that a call can be; None for what stays."""
+    """Return the view that can replace a call; None if there is none."""
     if not (name_of(call) == CALL_TIR and len(call.args[1].fields) == 1):
         return None
     func, x, shape = mod[call.args[0]], call.args[1].fields[0], static_shape(call)
