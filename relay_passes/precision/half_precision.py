@@ -37,7 +37,7 @@ from relay_passes.rules.registry import HALF_PRECISION_RULES
 FULL = "float32"
 Half = Literal["float16", "bfloat16"]
 
-# Each output element of these depends on few input elements, and is no larger than about their product.
+# Operators whose output elements depend on few input elements and are not much larger than those or their product.
 FOLLOWING = frozenset(
     f"relax.{name}"
     for name in (
@@ -79,9 +79,9 @@ class _Converter:
     def __init__(self, half: Half) -> None:
         self._type = half
         self._builder = relax.BlockBuilder()
-        # Original variable → its value by element type; the first is how it was computed.
+        # Original variable → element type → value; the first entry is the type in which it was computed.
         self._values: dict[Var, dict[str, Expr]] = {}
-        # Variables that come from a convolution or matrix product, or follow one.
+        # Variables computed in 16 bits: results of convolutions and matrix products, and values computed from these.
         self._half: set[Var] = set()
         # Variables that no input reaches: weights that a call makes of constants.
         self._weights: set[Var] = set()
@@ -89,7 +89,7 @@ class _Converter:
 
     def convert(self, func: relax.Function) -> relax.Function:
         """Return the converted function, whose inputs and outputs keep their types."""
-        if not func.body.blocks:  # what only passes a value on
+        if not func.body.blocks:  # the function only returns a parameter or constant
             return func
         (block,) = func.body.blocks
         with self._builder.function("main", list(func.params)):
