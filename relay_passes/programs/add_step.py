@@ -37,7 +37,7 @@ KEEP = "keep_state"
 SWAP = "swap_states"
 """Name of a call (entry, entry) that the code generator replaces by a swap of the tensors in the two entries."""
 
-_IS_SET = "vm.builtin.read_if_cond"  # of the runtime: whether the first byte of a tensor is not 0
+_IS_SET = "vm.builtin.read_if_cond"  # returns whether the first byte of a tensor is not 0
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
 _TEXT = "entry of the state "
 
@@ -187,7 +187,7 @@ def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result:
     own: list[Expr] = []
     for k, (value, origin) in enumerate(zip(values, origins, strict=True)):
         if k < len(values) - states:
-            # What a branch or another function gives may be a state, or one of main's constants.
+            # The result of a branch or another function may alias a state or a constant of main.
             is_alone = _is_new(origin) and not _is_among(origin, origins[-states:])
             safe = is_alone or _is_among(origin, taken)
         else:

@@ -97,7 +97,7 @@ def _inlined(name: str, func: relax.Function, call: Call) -> tuple[list[relax.Bi
     values = {b.var: b.value for b in bindings}
     outputs = _fields(new[func.body.body], values)
     written = [output if _is_own(output, values) else None for output in outputs]
-    # What is but another look at an input needs no computing: what is offered for it is written in vain.
+    # A result that is a view of an input needs no computing; the device writes to a spare tensor, which nothing reads.
     spare = [_allocation(output) for output, own in zip(outputs, written, strict=True) if own is None]
     places = iter([binding.var for binding in spare])
     targets = [next(places) if own is None else own for own in written]

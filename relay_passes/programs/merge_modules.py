@@ -74,7 +74,7 @@ class _Merger:
             if old == MAIN:
                 names[old] = self._symbol(module, ty)
             elif old in _callees(func):
-                # What calls itself is shared with nothing: its name is part of what it is.
+                # A recursive function is never shared, since its body contains its name.
                 names[old] = self._symbol(self._free(old, None, set(names.values())), ty)
             func = self._renamed(func, names)
             if old not in names:
@@ -107,7 +107,7 @@ class _Merger:
 
 
 def _marked(func: BaseFunc, name: str) -> BaseFunc:
-    """Give a function that is called from outside its name as global symbol; kernels have none after lowering."""
+    """Set the global symbol of `main`, which is called from outside, and remove it from other Relax functions."""
     if not isinstance(func, relax.Function):
         return func
     return func.with_attr(_SYMBOL, name) if name == MAIN else func.without_attr(_SYMBOL)

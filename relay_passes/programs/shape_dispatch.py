@@ -99,7 +99,7 @@ def checking(values: Sequence[Expr], fits: Expr, refusal: str) -> tirx.PrimFunc:
     """Return a PrimFunc of scalars that returns true, or raises ValueError with `refusal` if `fits` is false."""
     body = tirx.SeqStmt(
         [
-            # The names of its parameters in Python, kind and condition, are the wrong way round.
+            # AssertStmt's constructor has the Python names of its first two parameters, kind and condition, swapped.
             tirx.AssertStmt(fits, StringImm("ValueError"), [StringImm(refusal)]),
             tirx.Return(tirx.IntImm("bool", 1)),
         ]
