@@ -160,8 +160,8 @@ def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnost
             passed.append((root, inside, result))
     found: dict[Var, Match] = {}
     taken: set[Var] = set()
-    # The longest first: a match without an optional last step lies inside the match with it. The next sweep looks at
-    # what an overlapping match has become.
+    # Take the longest matches first: a match without an optional last step is a part of the match with it. The next
+    # sweep matches again where matches overlapped.
     for root, inside, match in sorted(passed, key=lambda item: len(item[1]), reverse=True):
         if taken.isdisjoint(inside):
             found[root] = match
@@ -178,7 +178,7 @@ class _Graph:
         self._values = get_var2val(func)
         self._bindings = {b.var: b for b in bindings}
         self._order = {var: index for index, var in enumerate(self._bindings)}
-        # Matching looks through an alias, at what is bound elsewhere.
+        # Aliases are no roots: matching looks through an alias at the value, which has a binding of its own.
         self._roots = [
             (b.var, b.value, _operator_of(b.value)) for b in bindings if not isinstance(b.value, Var)
         ]

@@ -33,8 +33,9 @@ from relay_passes.rewriter.pattern_text import CONSTRAINTS, constraint, either, 
 from schedules.diagnostic import Diagnostic
 
 _FEWEST_MATCHED = 2
-_MOST_MISSES = 2  # more are another computation
-# Where a walk is given up. Above the other, or operands in the wrong order would seem to fit better.
+_MOST_MISSES = 2  # with more misses it is another computation
+# Misses at which a match is abandoned. With a limit as low as _MOST_MISSES, operands in the wrong order would seem to
+# match better.
 _MISSES_TRIED = 4
 
 
@@ -84,7 +85,7 @@ class PartialMatch:
         return replace(self, misses=(*self.misses, miss), missing=self.missing + missing)
 
     def or_missed(self, other: Miss) -> "PartialMatch":
-        """Return the partial match with the expectation of `other` added to the last miss, if both are of one value."""
+        """Add the expectation of `other` to the last miss if both concern the same value; return the match."""
         *before, last = self.misses
         if (last.found, last.at) != (other.found, other.at):
             return self
@@ -93,7 +94,7 @@ class PartialMatch:
 
 
 def best_of(fits: Iterable[PartialMatch | None]) -> PartialMatch | None:
-    """Return the partial match of the highest rank, the first of equal ones, with the expectations of them all."""
+    """Return the first partial match of the highest rank, with the expectations of all matches of this rank."""
     best: PartialMatch | None = None
     for fit in fits:
         if fit is None:
@@ -105,7 +106,7 @@ def best_of(fits: Iterable[PartialMatch | None]) -> PartialMatch | None:
     return best
 
 
-# Patterns of computed values; a wildcard stands for what comes in from outside.
+# Patterns of values computed inside a match; a wildcard matches a value from outside.
 INNER = (CallPattern, TupleGetItemPattern, TuplePattern)
 
 # Operators whose operands upstream's matcher takes in either order.
@@ -127,7 +128,7 @@ def near_misses(
 
 
 class _Walk:
-    """Fits patterns to the values of one function."""
+    """Finds partial matches of patterns in one function."""
 
     def __init__(self, func: relax.Function, names: Mapping[DFPattern, str]) -> None:
         self._bindings = bindings_of(func)
@@ -140,7 +141,7 @@ class _Walk:
         order = {b.value.id_: index for index, b in enumerate(self._bindings)}
         for binding in self._bindings:
             if isinstance(binding.value, Var):
-                continue  # matching looks through an alias, at what is bound elsewhere
+                continue  # matching looks through an alias at the value, which has a binding of its own
             fit = self._align(pattern, binding.value, PartialMatch({}), ())
             if fit is not None and fit.is_near:
                 matched = sorted(fit.matched, key=lambda value: order.get(value.id_, 0))
@@ -175,7 +176,7 @@ class _Walk:
                 left = self._align(pattern.left, value, fit, at)
                 return left and self._align(pattern.right, value, left, at)
             case NotPattern() if isinstance(pattern.reject, NotPattern):
-                # How a pattern looks at what it must not take in.
+                # not(not(pattern)) inspects a value without consuming it.
                 return self._align(pattern.reject.reject, value, fit, at)
             case CallPattern() if isinstance(value, Call):
                 return self._call(pattern, value, fit, at)
@@ -200,7 +201,8 @@ class _Walk:
         if not (is_op or _stands_in(pattern, value, is_root)):
             return fit.missed(other, self._size(pattern))
         count, actual = len(pattern.args), len(value.args)
-        # A pattern that prints so takes any further operands; no field of it tells.
+        # Only the text of a pattern, ending in "...", shows that it accepts any further operands; it has no field for
+        # this.
         if actual < count or (actual > count and not str(pattern).endswith("...)")):
             if is_op:
                 other = Miss((f"{count} operands of {found(value)}",), str(actual), at)
@@ -214,7 +216,8 @@ class _Walk:
         result = best_of(self._all(pattern.args, args, start, at) for args in orders)
         if is_op or (result is not None and len(result.matched) > len(fit.matched)):
             return result
-        return fit.missed(other, self._size(pattern))  # nothing below fits either: one miss, not several
+        # The operands do not match either: count one miss, not several.
+        return fit.missed(other, self._size(pattern))
 
     def _all(
         self, patterns: Iterable[DFPattern], exprs: Iterable[Expr], fit: PartialMatch, user: Names
@@ -234,7 +237,7 @@ def _diagnostic(nodes: Names, misses: tuple[Miss, ...]) -> Diagnostic:
 
 
 def _stands_in(pattern: CallPattern, value: Call, is_root: bool) -> bool:
-    """Whether the operator of `value` could stand where `pattern` wants another one.
+    """Whether a call of another operator than the pattern's counts as a near miss.
 
     For example one activation in place of another, or subtract in place of add, but no convolution in place of a
     product. Calls with two operands are everywhere in a graph, so that at the root of a pattern another such operator
