@@ -58,7 +58,7 @@ def _check_zero(match: Match) -> Match | Diagnostic:
     if "average" in match.values:
         if any(attrs.padding) and not attrs.count_include_pad:
             return match.reject("the average counts the pad, and not its own padding")
-        # Beyond the padding, where only ceil_mode goes, nothing is counted.
+        # Elements beyond the padding, which only ceil_mode reads, are not counted.
         if attrs.ceil_mode:
             return match.reject("ceil_mode counts the pad by rules of its own")
     return match

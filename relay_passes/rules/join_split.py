@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A concatenation of all parts of a split, in order, is what was split.
+"""A concatenation of all parts of a split, in order, is the tensor that was split.
 
     s = split(x, axis=a); concat(s[0], s[1], …, axis=a)    →    x
 

@@ -51,7 +51,7 @@ from relay_passes.rules import (
     unflatten_transpose,
 )
 
-# Exact, and in the way of every pattern: what does nothing, or could be one call.
+# Exact rules that remove calls without effect or merge several calls into one; such calls would hide other patterns.
 TIDY: tuple[Rule, ...] = (
     remove_noop.RULE,
     remove_neutral.RULE,
@@ -62,7 +62,7 @@ TIDY: tuple[Rule, ...] = (
     join_split.RULE,
     join_slices.RULE,
 )
-# Make one operator of a decomposed form.
+# Rules that replace a decomposed form by one operator.
 RECOGNIZE: tuple[Rule, ...] = (
     recognize_extremum.RULE,
     recognize_clip.RULE,
@@ -76,7 +76,7 @@ RECOGNIZE: tuple[Rule, ...] = (
     recognize_leaky_relu.RULE,
     recognize_softplus.RULE,
     recognize_softmax.RULE,
-    # Inside of a layer norm stands an RMS norm.
+    # Layer norm comes first, since its form contains that of an RMS norm.
     recognize_layer_norm.RULE,
     recognize_rms_norm.RULE,
     fold_affine_into_norm.RULE,
@@ -86,8 +86,8 @@ RECOGNIZE: tuple[Rule, ...] = (
     # Softmax, and the transpose of keys, are recognised before.
     scale_scores.RULE,
 )
-# Into weights of float calls, whose sums have no order that would define their last bits. BatchNorm at once rounds
-# less than as a scale and a shift.
+# Rules that fold into weights of float calls. The sums of such calls have no defined order, so their last bits may
+# change. Folding BatchNorm as a whole rounds less than folding a scale and a shift.
 FOLD: tuple[Rule, ...] = (
     fold_batch_norm.RULE,
     subtract_to_add.RULE,
@@ -95,7 +95,8 @@ FOLD: tuple[Rule, ...] = (
     fold_scale_before.RULE,
     fold_shift_before.RULE,
 )
-# Change the last bits of elementwise results: not in functions that quantise, where that could move an integer.
+# Rules that change the last bits of elementwise results; not for functions that quantise, where an integer could
+# change.
 FLOAT: tuple[Rule, ...] = (
     decompose_batch_norm.RULE,
     merge_scales.RULE,
@@ -109,9 +110,9 @@ FLOAT: tuple[Rule, ...] = (
 NOT_IF_QUANTIZED: tuple[Rule, ...] = (*FLOAT, recognize_hard_sigmoid.RULE)
 # Operators are recognised in the forms that exporters write, before other rules give these another form.
 RULES: tuple[Rule, ...] = (*TIDY, *RECOGNIZE, *FOLD, divide_by_power_of_two.RULE, *FLOAT)
-# Applied to products before composites are formed: those that are gathers, in 16 bits with sums of 32, and with int8
-# weights that stay int8.
+# Rules for products, applied before composites are formed: products that are gathers, products in 16 bits with sums in
+# 32, and products with int8 weights that stay int8.
 GATHER_RULES: tuple[Rule, ...] = (gather_one_hot.RULE,)
 PRODUCT_RULES: tuple[Rule, ...] = (*GATHER_RULES, sum_halves_in_full.RULE, scale_after_product.RULE)
-# After operators were moved to 16 bits.
+# Rules applied after operators are converted to 16 bits.
 HALF_PRECISION_RULES: tuple[Rule, ...] = (round_before_move.RULE,)

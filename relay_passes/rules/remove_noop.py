@@ -23,11 +23,11 @@ from schedules.diagnostic import Diagnostic
 _x = wildcard()
 # Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.
 _STRIDES = 4
-# Where the type of the result is that of x, so is the result.
+# Operators whose result equals x if it has the type of x.
 _BY_TYPE = ("astype", "reshape", "squeeze", "expand_dims", "flatten", "broadcast_to", "tile", "repeat")
 _by_type = reduce(or_, (is_op(f"relax.{op}")(_x, varg_default_wildcard=True) for op in _BY_TYPE))
 _resized = is_op("relax.image.resize2d")(_x, varg_default_wildcard=True)
-# Coordinates that are whole where nothing is scaled; others shift the image.
+# Coordinate transformations that are the identity if the size does not change; others shift the image.
 _WHOLE = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 _permuted = is_op("relax.permute_dims")(_x)
 _sliced = is_op("relax.strided_slice")(_x, varg_default_wildcard=True)
