@@ -53,7 +53,7 @@ def numbers(attributes: Mapping[str, str], name: str) -> tuple[int, ...]:
     return _parsed(attributes[name])
 
 
-@cache  # estimates of a thousand candidates ask for the same
+@cache  # the estimates of a thousand candidates parse the same texts
 def _parsed(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in text.strip("[()]").split(",") if number)
 

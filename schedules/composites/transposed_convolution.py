@@ -193,7 +193,7 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
         )
         channel = i if geometry.groups == 1 else tirx.floordiv(o, columns) * depth + i
         column = o if geometry.groups == 1 else tirx.floormod(o, columns)
-        # Weights of input channel c lie at c of all of them, whatever its group.
+        # The weights are indexed by the input channel among all groups.
         tap = (axis.kernel - 1 - back for axis, back in zip(geometry.axes, (ky, kx), strict=True))
         product = read(x(n, y, z, channel)) * tirx.Cast(dtype, w(column, *tap, channel))
         return te.sum(tirx.if_then_else(tirx.all(below, beside), product, tirx.const(0, dtype)), [ky, kx, i])

@@ -26,7 +26,7 @@ ACTIVATIONS = (
 )
 # An activation, then the residual, as YOLO has them, or the residual, then an activation, as residual networks do.
 _FLOAT_EPILOGUE = (BIAS, *ACTIVATIONS, RESIDUAL, *ACTIVATIONS)
-# Also with a slope for each channel, which kernels with packed constants of their own take.
+# The same with PReLU, whose slopes per channel only kernels that pack their constants support.
 _FLOAT_LAYER = (BIAS, *ACTIVATIONS, PRELU, RESIDUAL, *ACTIVATIONS, PRELU)
 
 LINEAR = CompositeSpec(
@@ -53,7 +53,7 @@ CONV2D_TRANSPOSE = CompositeSpec(
     epilogue=_FLOAT_LAYER,
 )
 
-# Products of 16-bit floats, summed up in float32. What follows is computed in float16, or in float32 and then cast.
+# Products of 16-bit floats with float32 sums. The epilogue is computed in float16, or in float32 with a final cast.
 _CAST = EpilogueStep("cast", "relax.astype", retypes=True)
 _HALVES = (("float16", "f16"), ("bfloat16", "bf16"))
 HALF_PRODUCTS = tuple(
@@ -74,7 +74,7 @@ HALF_PRODUCTS = tuple(
     for dtype, suffix in halves
 )
 
-# int8 weights, float data; their scale follows the product.
+# Float data times int8 weights; the product is then multiplied by the weights' scale.
 LINEAR_W8 = CompositeSpec(
     name="arm.linear_w8",
     anchor="relax.matmul",
@@ -120,7 +120,7 @@ DYNAMIC_SUMS = tuple(
     replace(spec, name=f"{spec.name}_sums", epilogue=()) for spec in (LINEAR_DYNAMIC, CONV2D_DYNAMIC)
 )
 
-# What is stored in float16 and computed in float32: in float16 throughout, or with casts around it.
+# Composites stored in float16 and computed in float32: all operators in float16, or float32 with casts around them.
 _HALF = "float16"
 _FLOATS = ("float32", _HALF)
 _ROUNDED = replace(_CAST, to=(_HALF,))
@@ -153,8 +153,8 @@ MATMUL_F32 = replace(
     permuted=ATTENTION.permuted,
 )
 
-# Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits; what a residual network adds;
-# an activation's table.
+# Integer accumulators plus an offset (bias and zero points), requantised to 8 bits; then the addition of a residual,
+# and the table of an activation.
 _INTEGER_EPILOGUE = (
     EpilogueStep("offset", "relax.add", operand="constant", broadcast="per-channel"),
     EpilogueStep(
@@ -175,8 +175,8 @@ _INTEGER_EPILOGUE = (
         also=("tosa.add",),
         weighed=True,
     ),
-    # Beside the tile it would be loaded again for each 16 outputs: that is 3 to 5 % more instructions of a linear layer
-    # than by a loop of its own, in which it stays.
+    # If a tile leaves too few registers, the table would be loaded again for each 16 outputs. A linear layer then takes
+    # 3 to 5 % more instructions than with a separate loop, in which the table stays in registers.
     EpilogueStep("table", "qdq.table", operand="constant", broadcast="any", retypes=True, registers=16),
 )
 # int16 data is multiplied by int8 weights.
@@ -196,7 +196,7 @@ CONV2D_S8 = CompositeSpec(
     spare_registers=_SPARE_REGISTERS,
 )
 
-# The data's zero point is the anchor's own.
+# The anchor has the data's zero point as an attribute.
 CONV2D_TRANSPOSE_S8 = CompositeSpec(
     name="arm.conv2d_transpose_s8",
     anchor="qdq.conv2d_transpose",
@@ -229,7 +229,7 @@ MATMUL_S8 = CompositeSpec(
     spare_registers=_SPARE_REGISTERS,
 )
 
-# Its sums, with zero points that are known at run time: operands 2 and 3.
+# The sums of an int8 matmul without requantisation; operands 2 and 3 are run-time zero points.
 MATMUL_DYNAMIC = replace(
     MATMUL_S8, name="arm.matmul_dynamic", anchor="qdq.matmul_dynamic", epilogue=(), spare_registers=0
 )
@@ -239,7 +239,7 @@ SOFTMAX_S8 = CompositeSpec(
     name="arm.softmax_s8", anchor="qdq.softmax", constant_operands=(1,), dtypes=_8_BIT, epilogue=()
 )
 
-# Beside it the table of reciprocals.
+# Operand 2 is the table of reciprocals.
 TOSA_SOFTMAX_S8 = CompositeSpec(
     name="arm.tosa_softmax_s8", anchor="tosa.softmax", constant_operands=(1, 2), dtypes=_8_BIT, epilogue=()
 )
@@ -273,7 +273,7 @@ CONV1D = tuple(
     if spec.anchor in ("relax.nn.conv2d", CONV2D_DYNAMIC.anchor)
 )
 
-# Whole sequences; operand 1 is what the state is multiplied by.
+# Recurrent layers over whole sequences; operand 1 holds the recurrent weights.
 RECURRENT = tuple(
     CompositeSpec(f"arm.{kind}", f"float.{kind}", constant_operands=(1,), dtypes=("float32",), epilogue=())
     for kind in ("lstm", "gru", "rnn")
