@@ -60,7 +60,7 @@ class Core:
     loop_registers: int = 0
     # Software optimization guides of Neoverse N2 and Cortex-A76: ASIMD FP multiply accumulate.
     fmla_latency: int = 4
-    # As LLVM models Neoverse N2; the software optimization guides forward accumulators in one cycle.
+    # From LLVM's model of Neoverse N2; the software optimization guides give 1 cycle from accumulator to accumulator.
     dot_latency: int = 3
 
 
