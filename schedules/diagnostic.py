@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one record of why something was not done: a rewrite, a choice of kernel, an integer form, a place on an NPU.
+"""The record of why something was not done: a rewrite, a choice of kernel, an integer form, an offload to an NPU.
 
 It imports nothing, and is all of this package that `relay_passes` knows: rewrites of graphs and kernels both answer
 "why not", and what shows the answers should not have to tell them apart.
