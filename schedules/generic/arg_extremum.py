@@ -62,7 +62,7 @@ def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> t
 
 
 def _betters(better: ir.Expr, old_value: ir.Expr) -> list[ir.Expr]:
-    """Return how loops compare: as TVM's do, to whose loops NaN is unknown, or so that a NaN stays."""
+    """Return the comparisons that loops may use: TVM's, which ignores NaN, and for floats one that keeps a NaN."""
     return [better, tirx.Or(better, tirx.isnan(old_value))] if _is_float(old_value) else [better]
 
 
@@ -112,7 +112,7 @@ def _both(
 
 
 def _next_worse(kind: Kind, best: ir.Expr) -> ir.Expr:
-    """Return the number that x <= it (x >= it of a minimum) holds of all elements but the best, with one comparison.
+    """Return a bound t such that x <= t (for a minimum, x >= t) holds for all elements except those equal to the best.
 
     That is the next number below; if NaN is the best, infinity, to which no NaN compares; and if -infinity is, a NaN.
     """
@@ -123,7 +123,7 @@ def _next_worse(kind: Kind, best: ir.Expr) -> ir.Expr:
     def number(value: float) -> ir.Expr:
         return tirx.const(sign * value, dtype)
 
-    # In bits, one less is nearer to 0.
+    # Decrementing a float's bits gives the next number nearer to 0.
     bits = tirx.reinterpret(integer, best)
     nearer = best > number(0) if kind == "max" else best < number(0)
     one = tirx.const(1, integer)

@@ -27,12 +27,12 @@ def truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) -> 
         if type(expr) not in _TRUNCATED or not isinstance(expr.b, prim.IntImm) or not _falls(expr.a, axes):
             return None
         if loads(expr.a):
-            return None  # FlattenBuffer does not look into what it cannot take for an iteration
+            return None  # FlattenBuffer does not rewrite inside indices that contain loads
         lowest = int(analyzer.const_int_bound(expr.a).min_value)
         if lowest == sym.ConstIntBound.NEG_INF:
-            return None  # a choice (if_then_else) has no bounds, and FlattenBuffer takes none for an iteration either
+            return None  # if_then_else has no bounds, and FlattenBuffer does not rewrite inside it either
         inside, dtype, divisor = rebuild(expr.a, change), str(expr.ty.dtype), int(expr.b)
-        # As many divisors as it takes to make it positive.
+        # Add as many divisors as make the dividend non-negative.
         times = max(0, -(lowest // divisor))
         raised = inside + tirx.IntImm(dtype, times * divisor)
         quotient = _TRUNCATED[type(expr)](raised, expr.b)

@@ -139,7 +139,7 @@ def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:
     if reader.reduction and guarded:
         return False
     price = cost(stage.value)
-    # LLVM computes an element once that an expression has twice, as SiLU does, in registers.
+    # If an expression reads an element twice, as SiLU does, LLVM computes it once and keeps it in a register.
     shared = readers == 1 and times == 2 and not reader.reduction and structural_equal(*found)
     if readers * times > 1 and price > (_SHARED if shared and not guarded else _CHEAP):
         return False
@@ -149,7 +149,7 @@ def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:
 
 
 def _axis_of_dim(stage: Stage) -> list[ir.Var | None] | None:
-    """Return the axis that indexes each dimension of the target; None if some index is no axis.
+    """Return, for each dimension of the target, the axis that indexes it; None if some index is not an axis.
 
     The entry of a dimension of extent 1 may be None.
     """
@@ -213,7 +213,7 @@ def _epilogue(stage: Stage, reader: Stage) -> Stage | None:
     def change(expr: ir.Expr) -> ir.Expr | None:
         return stage.value if isinstance(expr, TensorLoad) and expr.source.same_as(stage.target) else None
 
-    # The stage's own value is the bare result, or an epilogue that was merged before.
+    # `stage.value` is the result of the reduction itself, or has an epilogue that was merged before.
     moved = substitute(stage.value, places)
     value = rebuild(reader.value, lambda e: moved if change(e) is not None else None)
     return replace(reader, value=value, reduction=replace(old, term=substitute(old.term, places)))

@@ -21,7 +21,7 @@ _NARROW = 3
 """Most taps along an axis of a narrow window: LLVM unrolls the loops over so few, and computes their offsets once for
 all channels."""
 
-# TVM counts the parameters of Python functions; its own operators have none that it sees.
+# TVM inspects the Python signature of a function, and its own operators have none; so wrap them in a lambda.
 _GREATEST_FLOAT = te.comm_reducer(
     lambda a, b: tirx.max(a, b), lambda dtype: tirx.const(-math.inf, dtype), "max"
 )
@@ -103,8 +103,8 @@ def _max_pool(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
         )
         for at, axis in enumerate(spatial)
     }
-    # Otherwise looking for what is nearest takes more instructions than a copy, counted: where windows are wide, or
-    # TVM's loops over columns and channels become one.
+    # Reading the nearest element instead of a padded copy saves instructions (counted) only in these cases, not with
+    # wide windows, or if TVM fuses the loops over columns and channels.
     cheap = layout[-1] == "C" and axes["W"].stride > 1 and all(axis.taps <= _NARROW for axis in axes.values())
     reads_nearest = cheap and all(axis.holds_what_is_nearest for axis in axes.values())
     taps = {name: te.reduce_axis((0, axis.taps), f"tap_{name.lower()}") for name, axis in axes.items()}

@@ -88,10 +88,10 @@ def _text_of(func: tirx.PrimFunc) -> str:
     nodes = graph["nodes"]
     for index, node in enumerate(list(nodes)):
         field = _NAMED.get(node["type"])
-        # Rules know the root by its name.
+        # Rename all but the root block, which rules look up by name.
         if field is not None and nodes[node["data"][field]]["data"] != _ROOT:
             node["data"][field] = len(nodes)
             nodes.append({"type": "ffi.String", "data": f"n{index}"})
-    # Once more through TVM, which leaves the old names out.
+    # Load and save again, since TVM then drops the unused old names.
     text = tvm.ir.save_json(tvm.ir.load_json(json.dumps(graph)))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()

@@ -38,8 +38,8 @@ _UNROLLINGS = [0, 16, 64, 512]
 """Largest vectorized extent, tasks a core, steps to unroll: as upstream has them for LLVM."""
 
 
-# What rules and postprocessors for CPUs draw. Others of TVM's steps bring code along: the annotation
-# pragma_import_llvm, as one, links a module of LLVM into model.so.
+# The steps that rules and postprocessors for CPUs use; a trace may contain no others, since some of TVM's steps can
+# bring code along: the annotation pragma_import_llvm links an LLVM module into model.so.
 _ANNOTATING = ("Annotate", "Unannotate")
 _STEPS = """
     Annotate Unannotate CacheRead CacheWrite ComputeAt ComputeInline DecomposeReduction EnterPostproc Fuse
@@ -117,7 +117,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     _check(trace)
     try:
         Trace.apply_json_to_schedule(trace, schedule)
-    except Exception as error:  # TVM raises its own kinds for each primitive
+    except Exception as error:  # each of TVM's primitives raises its own exceptions
         raise ValueError(
             f"the trace does not fit the function: {str(error).strip().splitlines()[-1]}"
         ) from error
@@ -145,7 +145,7 @@ def _draw(func: tirx.PrimFunc, on: target.Target, parallel: bool, seed: int) -> 
     generator = ms.space_generator.PostOrderApply(
         sch_rules=_rules(parallel), postprocs=ms.postproc.Postproc.create("llvm"), mutator_probs={}
     )
-    # Not its constructor, which imports all of TVM's tensor intrinsics, for a minute, of which CPU rules use none.
+    # TuneContext's constructor takes a minute to import TVM's tensor intrinsics, which CPU rules do not use.
     context = ms.TuneContext.__new__(ms.TuneContext)
     context.__init_handle_by_constructor__(
         ms._ffi_api.TuneContext, _module(func), on, generator, None, _MAIN, 1, seed, None

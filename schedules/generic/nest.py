@@ -57,7 +57,7 @@ def _unconditional(stage: Stage, outside: Sequence[Axis]) -> Iterator[Stage]:
     if not conditions(stage):
         yield stage
         return
-    # A reshape's remainders hide the axis that a condition is about, and a condition may be inside another's.
+    # Simplify first, since a reshape's modulos hide the axis of a condition; recurse, since conditions may be nested.
     found = list(parts(_simplified(stage, outside)))
     for part in found:
         yield from [part] if len(found) == 1 else _unconditional(part, outside)
@@ -162,7 +162,7 @@ def _flat(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
 
 
 def _kept(stage: Stage, outside: Sequence[Axis]) -> Stage:
-    """Return the nest with offsets that TVM's passes keep; see `truncated`.
+    """Return the nest with offsets rewritten so that TVM's passes do not change them; see `truncated`.
 
     The offsets must be flat and contain no loads.
     """

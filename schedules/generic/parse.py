@@ -48,7 +48,7 @@ def _check_buffer(buffer: ir.Var) -> None:
     if not hasattr(buffer.ty, "shape"):
         raise UnsupportedError("an argument that is not a tensor")
     if str(buffer.ty.dtype) == "bfloat16":
-        # TVM's BF16ComputeLegalize takes no `Bind` of such a value.
+        # TVM's BF16ComputeLegalize does not support `Bind` of a bfloat16 value.
         raise UnsupportedError("bfloat16")
     if len(buffer.ty.strides):
         raise UnsupportedError("a tensor with strides")

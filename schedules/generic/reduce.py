@@ -67,7 +67,7 @@ def byte_sum(nest: Stage) -> ir.Expr | None:
         return None
     byte = found.term.value
     fits = element(found.term) == "int32" and element(byte) in {"int8", "uint8"}
-    # No axes are left of those that are 1 long.
+    # `axes` is empty if all reduced axes have size 1.
     is_long = bool(found.axes) and found.axes[-1].extent >= UNROLL
     return byte if fits and isinstance(byte, TensorLoad) and is_long else None
 
@@ -197,7 +197,7 @@ class _Tile:
             self._finish(T.Bind(total), row)
 
     def _accumulators(self, rows: int, lanes: int, start: ir.Expr) -> tirx.Buffer:
-        # Touched by whole vectors at constant offsets alone, so that LLVM keeps it in registers.
+        # Access the accumulators only by whole vectors at constant offsets, so that LLVM keeps them in registers.
         acc = T.alloc_buffer((rows * lanes,), self.dtype, layout=None)
         for row in range(rows):
             store(acc, i64(row * lanes), start, lanes)

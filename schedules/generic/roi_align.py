@@ -125,7 +125,7 @@ def _samples(
     grid = tirx.ceil(each)
     is_counted = tirx.all(grid >= number(1), grid <= number(_MOST_SAMPLES))
     grid = tirx.if_then_else(is_counted, grid, number(0))
-    # One more, as rounding may move a sample to the edge at -1.
+    # Start one sample earlier, since rounding may move a sample to the edge at -1.
     before = tirx.ceil((number(-1) - start) * grid / each - number(0.5)) - number(1)
     first = tirx.if_then_else(is_counted, tirx.max(tirx.min(before, grid), number(0)), number(0))
     most = tirx.Cast("int32", 2 * size + 6)

@@ -63,7 +63,8 @@ def _scatter(builder: relax.BlockBuilder, call: ir.Call, shape: Sequence[ir.Expr
                 target = place(data.ty.shape, places, at)
                 new = join(result[tuple(target)], updates[tuple(at)])
                 T.buffer_store(result, new, target)
-        # Code generation would warn of the scope's attribute, which holds the two loops together here.
+        # Return only the body: the scope's attribute, which joins the two loops here, would cause a warning in code
+        # generation.
         return ib.get().body
 
     def computed(*tensors: te.Tensor) -> te.Tensor:

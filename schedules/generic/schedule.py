@@ -71,7 +71,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
         program = _hide_wrapping(fuse(parse(func)))
         first = _first_element(program)
         if first is not None and _count(program.params[0]) == _count(program.params[-1]):
-            # As it is, so that the memory planner sees it.
+            # Leave the copy unscheduled, so that the memory planner recognises it.
             return Scheduled(func, "unscheduled: a copy of consecutive elements", moves=True)
         rows = share_rows(program)
         scheduled, emitter = _emitted(rows, _AARCH64 in str(target.attrs.get("mtriple", "")))
@@ -98,14 +98,14 @@ def _hide_wrapping(program: StagedFunction) -> StagedFunction:
 
 
 def _is_move(value: ir.Expr) -> bool:
-    """Whether a value is only an element of a tensor or a constant, or a choice between such."""
+    """Whether a value is an element of a tensor, a constant, or a conditional between such values."""
     if call_name(value) == CONDITIONAL:
         return all(_is_move(branch) for branch in value.args[1:])
     return isinstance(value, (TensorLoad, prim.IntImm, prim.FloatImm))
 
 
 def _first_element(program: StagedFunction) -> int | None:
-    """Return the index of the first element that is copied; None unless consecutive ones of one input are, in order."""
+    """Return the index of the first copied element; None unless the function copies consecutive elements."""
     stage = program.stages[0]
     if len(program.stages) > 1 or not isinstance(stage.value, TensorLoad) or program.temporaries:
         return None
@@ -195,7 +195,8 @@ def _cycles(stage: Stage) -> float:
     vectors = stage.size * instructions * _vectors(stage.value)
     if stage.reduction:
         term = stage.reduction.term
-        # Loads beside the arithmetic wait for no vector pipe. Bytes are added up in 16 bits.
+        # Loads do not occupy the vector pipes of the arithmetic. Bytes are summed in 16 bits, so vectors hold twice as
+        # many.
         narrow = 1 / 2 if reduce.byte_sum(stage) is not None else 1.0
         vectors += stage.work * (1 + cost(term)) * _vectors(term) * narrow
     return vectors / _INSTRUCTIONS_PER_CYCLE

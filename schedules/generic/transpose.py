@@ -39,7 +39,7 @@ INTERLEAVED_LANES = 16
 def transposition(nest: Stage, along: Axis) -> Axis | None:
     """Return the axis along which all loads are contiguous, if they are not along `along`; else None."""
     found = loads(nest.value)
-    # A vector of booleans has a bit for each of them, and memory a byte.
+    # A vector of Booleans has one bit per element, and memory one byte.
     if element(nest.value) == "bool" or all(step_of(load.indices[0], along.var) in {0, 1} for load in found):
         return None
     for axis in reversed(nest.axes):

@@ -56,7 +56,7 @@ class VectorPosition:
     bind: bool = True
 
     def lane(self, number: int) -> "VectorPosition":
-        """Return the place of one lane, as a scalar."""
+        """Return the position of one lane, as a scalar position."""
         if self.along is None:
             return self
         at = {**self.at, self.along: self.at[self.along] + i64(number)}
@@ -196,7 +196,7 @@ def _load(expr: TensorLoad, place: VectorPosition) -> ir.Expr:
 
 def shuffled_stride(load: TensorLoad, along: ir.Var | None) -> int | None:
     """Return the step of a load along an axis if it is loaded as whole vectors whose lanes are shuffled; else None."""
-    # A vector of booleans has a bit for each of them, and memory a byte.
+    # A vector of Booleans has one bit per element, and memory one byte.
     step = None if along is None or element(load) == "bool" else step_of(load.indices[0], along)
     return step if step in STRIDES else None
 
@@ -206,7 +206,7 @@ def _strided(buffer: tirx.Buffer, start: ir.Expr, stride: int, lanes: int) -> ir
     dtype = f"{buffer.dtype}x{lanes}"
     if stride == -1:
         return tirx.Shuffle([buffer.vload([start - i64(lanes - 1)], dtype)], list(range(lanes))[::-1])
-    # The second half ends with the last element, and so begins with one that is left out.
+    # The second load ends with the last element that is needed, so its first element is skipped.
     halves = [buffer.vload([first], dtype) for first in (start, start + i64(lanes - 1))]
     return tirx.Shuffle(halves, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
 
