@@ -94,7 +94,7 @@ def reduced(v: Vector, x: ir.Expr, *, base_e: bool, minus_one: bool = False) -> 
     """
     table = v.sve and not minus_one
     shifter = _shifter(table)
-    # By FMA, which is FADD and FSUB: TVM would simplify (y + c) - c.
+    # FMA is used for addition and subtraction, too, because TVM would simplify (y + c) - c.
     shifted = v.fma(x, v.const(LOG2_E_HIGH if base_e else 1.0), v.const(shifter))
     minus_n = v.fma(shifted, v.const(-1.0), v.const(shifter))
     inside = v.fma(x, v.const(LOG2_E_HIGH), minus_n) if base_e else T.Bind(x + minus_n)

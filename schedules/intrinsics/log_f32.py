@@ -46,7 +46,7 @@ def log(v: Vector, x: ir.Expr) -> ir.Expr:
         scalar = tirx.IntImm("int32", value)
         return scalar if v.lanes == 1 else tirx.Broadcast(scalar, v.lanes)
 
-    # 23 more bits of the exponent where x has none.
+    # Scale subnormal x by 2**23, and subtract 23 from the exponent.
     tiny = x < v.const(LEAST_NORMAL)
     scaled = T.Bind(tirx.Select(tiny, x * v.const(2.0**EXPONENT), x))
     above = T.Bind(v.bits(scaled) - integer(ROOT_HALF))

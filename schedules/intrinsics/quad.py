@@ -32,7 +32,7 @@ def _joined(count: int, element: str, lanes: int) -> list[str]:
     """Return the lines of LLVM IR that return vectors %v0 to %v[count - 1] as one vector."""
     lines, whole, size = [], "%v0", lanes
     for v in range(1, count):
-        # Both operands of a shuffle are of one type: the next vector is widened first.
+        # Both operands of shufflevector must have one type, so the next vector is widened first.
         wide = ", ".join(f"i32 {lane if lane < lanes else 'poison'}" for lane in range(size))
         order = ", ".join(f"i32 {lane}" for lane in range(size + lanes))
         own = f"<{lanes} x {element}> %v{v}"
@@ -138,7 +138,7 @@ class Stream:
     def __init__(self, buffer: tirx.Buffer, offset: ir.Expr) -> None:
         """Start the stream at `offset` of `buffer`."""
         check_flat("Stream", buffer, "int8")
-        # Not scope "local": TVM takes that from the workspace pool on CPUs, and LLVM keeps it in memory.
+        # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM would keep it in memory.
         self._cursor = T.alloc_buffer((1,), "int64", layout=None)
         begin = ("arm_stream", tirx.address_of(self._cursor[0]), tirx.address_of(buffer[offset]))
         T.evaluate(tirx.call_extern("int32", *begin))
