@@ -78,7 +78,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     around = float_data.around(workload, copied=workload.operands[0].dtype != "float32")
     total += around.cycles(core) * heads.rows * (heads.keys.depth + heads.values.columns) / LANES / 2
     for b in (heads.keys, heads.values):
-        # And a conversion of float16.
+        # Packing includes a conversion if the data is float16.
         packed = packed_panels_f32.PACKING + (workload.operands[1].dtype != "float32")
         total += packed * b.depth * b.columns / LANES / core.issue_width
         full, rest = divmod(heads.rows, params.rows)

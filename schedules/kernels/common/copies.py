@@ -75,7 +75,7 @@ def padded(
     scalar = value if isinstance(value, ir.Expr) else tirx.const(value, str(source.dtype))
     borders = [plane(scalar) for plane in planes]
     dtype = str(borders[0].ty.dtype)
-    # A register more, so that a vector that begins inside ends inside.
+    # Allocate one register more, so that a vector that begins inside the copy also ends inside it.
     size, slack = images * tall * line, REGISTER // np.dtype(dtype).itemsize
     target = T.alloc_buffer((len(planes) * size + slack,), dtype, scope="global", layout=None)
     for number, (plane, border) in enumerate(zip(planes, borders, strict=True)):

@@ -43,7 +43,8 @@ def each_of(count: int, parallel: bool) -> Iterator[ir.Expr]:
             return
         start, stop = part(run, count, runs)
         with T.serial(start, stop) as index:
-            # Not the loop's own variable: where a loop does not begin at 0, TVM loses it in the bounds of inner loops.
+            # Yield a copy of the loop variable: if a loop does not start at 0, TVM loses the variable in inner loops'
+            # bounds.
             yield T.Bind(index)
 
 
@@ -140,7 +141,7 @@ def _spread(total: npt.NDArray[Any], threads: int) -> float:
     """Return the load imbalance, given the prefix sums of the sizes."""
     count = len(total) - 1
     runs = _runs(count)
-    # The runtime gives a thread this many runs, and the last what is left.
+    # The runtime gives this many runs to each thread, and the remaining ones to the last.
     chunk = -(-runs // threads)
     ends = [float(total[min(runs, thread * chunk) * count // runs]) for thread in range(threads + 1)]
     loads = [end - start for start, end in pairwise(ends)]
@@ -166,7 +167,7 @@ def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int
 
 
 def parts_of(things: Sequence[float], steps: int) -> int:
-    """Return the number of parts of an axis of `steps` that balances tasks, each a part of one of `things`.
+    """Return the number of parts of an axis that balances the tasks, each one part of one item of `things`.
 
     Args:
         things: Size of each thing, such as a panel or a group. The tasks of one part follow each other, so few things,

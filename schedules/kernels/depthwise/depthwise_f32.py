@@ -201,7 +201,7 @@ def _field(workload: Workload) -> Field:
 def _patches(workload: Workload, params: Params, core: Core) -> tuple[Cost, float]:
     """Return the cost of all patches of one call, and the cycles that FMLAs wait for their accumulators."""
     field, dtype = _field(workload).cut(params.rows, params.columns), workload.operands[0].dtype
-    # What a loop leaves out at the borders is what code of its own would.
+    # A loop skips the same products at the borders as separate code would.
     down, across = replace(field.down, late=False), field.across
     loop = LOOP_OVERHEAD * field.down.late
     # A copy of the bias, to which products are added.

@@ -152,7 +152,7 @@ class _Block(BandEmitter):
         loaded: dict[int, ir.Expr] = {}
 
         def row(index: int) -> ir.Expr:
-            # Rows that no kernel row meets are any rows.
+            # Rows that are multiplied by no kernel row may be any rows.
             index = min(index, len(self.valid) - 1)
             if index not in loaded:
                 loaded[index] = self.row(place, index)
@@ -173,7 +173,7 @@ class _Block(BandEmitter):
                     part = HALVES * self.used.index(group)
                     data, weights = values[part : part + HALVES], self.weights[row, column, group]
                     totals[row] = ENGINE.add(totals[row], weights, data, taps)
-                # All columns but one are new: their loads would go before the sums.
+                # With a stride, all columns but one are new, and LLVM would move their loads before the sums.
                 if self.header.reload and self.window.strides[1] > 1:
                     totals[row] = [T.Bind(pinned(each)) for each in totals[row]]
         return totals

@@ -213,7 +213,7 @@ class _Emitter:
 
     def group(self, at: ir.Expr, first: int, rows: int) -> Sequence[ir.Expr]:
         """Emit one column of a group of rows, in the form that the engine multiplies."""
-        # Rows that no tap meets are any rows.
+        # Rows that are multiplied by no tap may be any rows.
         inside = [min(first + row, rows - 1) * self.field.down.dilation for row in range(self.engine.group)]
         loaded = {row: load(self.x, at + row * self.field.source[1], CHANNELS) for row in set(inside)}
         return self.engine.column([loaded[row] for row in inside], self.product.flipped)

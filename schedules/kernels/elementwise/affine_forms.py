@@ -79,7 +79,7 @@ class Stay:
     def values(self, stays: Array) -> Ints:
         """Return the results [numbers, 256] for each broadcast number and each value of the tensor, ascending."""
         x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], stays.reshape(-1, 1)
-        with np.errstate(over="ignore"):  # what overflows saturates
+        with np.errstate(over="ignore"):  # values that overflow saturate
             q = binary(self.op, *self.ordered(x, other), self.y)
         return np.clip(q.astype(np.int64), *self.limits)
 
@@ -192,7 +192,7 @@ def _intervals(stay: Stay, numbers: Array, nearest: Ints, lift: int, shift: int)
         total = tried[:, None] * a
         least = np.max((wanted << shift) - total, 1, where=wanted > stay.limits[0], initial=-(1 << 62))
         most = np.min(((wanted + 1) << shift) - 1 - total, 1, where=wanted < stay.limits[1], initial=1 << 62)
-        # The word itself, and k: what wraps would come back with the other sign.
+        # Neither the sum nor k may exceed the word, since a value that wraps around has the wrong sign.
         word = 1 << (WORD - 1)
         least = np.maximum(least, -word - np.minimum(total.min(1), 0))
         most = np.minimum(most, word - 1 - np.maximum(total.max(1), 0))

@@ -86,7 +86,7 @@ class Binary:
     def definition(self) -> Ints:
         """Compute the result for every pair of values, int64 [256, 256]."""
         a, b = dequantize(every_value(self.a.dtype), self.a), dequantize(every_value(self.b.dtype), self.b)
-        with np.errstate(over="ignore"):  # what overflows saturates
+        with np.errstate(over="ignore"):  # values that overflow saturate
             q = binary(self.op, a[:, None], b[None, :], self.y)
         return np.clip(q.astype(np.int64), self.low, self.high)
 
@@ -109,7 +109,7 @@ class Rescaled(Binary):
         return of_terms(self.op, pairs, found, self.y, (self.low, self.high)).astype(np.int64)
 
     def exact(self) -> bool:
-        """Whether `Steps` is the definition: no RESCALE's operand exceeds what its shift takes."""
+        """Whether `Steps` equals the definition: no RESCALE's operand exceeds the range that its shift allows."""
         bounds = []
         for per, scale in zip((self.a, self.b), self.scales, strict=False):
             whole = every_value(per.dtype).astype(np.int64) - per.zero_point
@@ -189,7 +189,8 @@ def _linear(what: Binary, q: Ints) -> Linear | None:
     a, b = every_value(what.a.dtype).astype(np.int64), every_value(what.b.dtype).astype(np.int64)
     rising, falling = _bounds(what, q)
     ratios = (what.a.scale / what.y.scale, what.b.scale / what.y.scale * (-1 if what.op == "subtract" else 1))
-    # Beyond this the sums of all shifts leave the word, or the multipliers what is worth trying.
+    # With greater ratios, the sums exceed the word for every shift, or the multipliers are too large to be worth
+    # trying.
     for shift in SHIFTS if max(map(abs, ratios)) < 1 << (WORD - SHIFTS[-1]) else ():
         nearest = [round(ratio * (1 << shift)) for ratio in ratios]
         for step_a, step_b in NEIGHBOURS:
@@ -214,7 +215,7 @@ def _terms(
     """Return the least and the greatest constant with which all sums, shifted, give their values `q`."""
     least = np.max((q << shift) - total, where=rising, initial=-(1 << 62))
     most = np.min(((q + 1) << shift) - 1 - total, where=falling, initial=1 << 62)
-    # The word itself: what wraps would come back with the other sign.
+    # The sum must not exceed the word, since a value that wraps around has the wrong sign.
     least = max(int(least), -(1 << (WORD - 1)) - int(total.min()))
     return least, min(int(most), (1 << (WORD - 1)) - 1 - int(total.max()))
 

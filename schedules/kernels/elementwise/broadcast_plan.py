@@ -151,7 +151,7 @@ def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, in
 def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
     """Return the function for operand `whole`, and the quantisation of the other operand; None for a constant."""
     attributes, other = dict(workload.attributes), None
-    # A constant is read after the tensor, whichever comes first in the function.
+    # If one operand is a constant, operand 0 is the tensor, whatever the function's order.
     quantised = [name for name in "ab" if f"{name}_zero_point" in attributes]
     names = quantised if len(quantised) > 1 else quantised * len(workload.operands)
     dtypes = [operand.dtype for operand in workload.operands]
@@ -162,7 +162,7 @@ def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
         other = per_of(workload, names[1 - whole], dtypes[1 - whole])
     if not is_rescaled(workload):
         return Stay(*what), other
-    # A constant is in the steps that the operator takes.
+    # A constant is already rescaled to the operator's steps, so its scale is 1.
     term = (
         Term(other.zero_point, scale_of(workload, names[1 - whole])) if other else Term(0, tosa.scale_of(1))
     )

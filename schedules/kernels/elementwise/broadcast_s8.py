@@ -42,7 +42,7 @@ def tables_of(
         at: Offset of the operand's run.
     """
     if other is None:
-        # Runs of a constant stand with their copies.
+        # The runs of a packed constant already include the repeated elements at their ends.
         return constants, tirx.floordiv(at, plan.inner) * (plan.period + VECTOR)
     dtypes = [str(c.dtype) for c in constants] if plan.form else [str(other.dtype)]
     tables = [T.alloc_buffer((plan.period + VECTOR,), dtype, layout=None) for dtype in dtypes]

@@ -85,7 +85,7 @@ def matches(workload: Workload, core: Core) -> Match | Diagnostic:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Return two vectors an iteration, on threads where the call is long enough."""
+    """Return the default parameters, with threads if the call is long enough."""
     return candidates(workload, core)[0]
 
 

@@ -56,7 +56,7 @@ def _magnitude(
     others = tuple(axis for axis in range(sums[0].ndim) if axis != column_axis)
     low = high = np.zeros((), np.int64)
     for weights in sums:
-        # Each product is greatest at one end of the data and least at the other, by the sign of the weight.
+        # Each product has its extremes at the ends of the data's range; the weight's sign decides which is greater.
         above = np.maximum(weights, 0).sum(others, dtype=np.int64)
         below = np.minimum(weights, 0).sum(others, dtype=np.int64)
         low = np.minimum(low, above * data[0] + below * data[1])

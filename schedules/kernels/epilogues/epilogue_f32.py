@@ -64,7 +64,7 @@ def instructions(steps: Sequence[Step]) -> float:
 
 
 def cost(steps: Sequence[Step]) -> Cost:
-    """Return the cost of the epilogue for a vector of four outputs; an STP takes a turn of a pipe for each vector."""
+    """Return the cost of the epilogue for a vector of four outputs; each vector of an STP occupies a pipe."""
     return arithmetic(instructions(steps)) + Cost(0.0, 1 - STORE)
 
 
@@ -125,7 +125,7 @@ def _apply(
         steep = T.Bind(vector.minimum(value, 0.0) * vector.const(float(step.parameter("alpha"))))
         return vector.maximum(value, 0.0) + steep
     if step.name == PRELU and slopes is not None:
-        # One of the summands is 0, so that the fused addition rounds as the product does.
+        # Either the product or the addend is 0, so FMA rounds as the product alone would.
         value = T.Bind(value)
         return vector.fma(vector.minimum(value, 0.0), load(*slopes, vector.lanes), vector.maximum(value, 0.0))
     if step.name in activation_f32.FUNCTIONS:

@@ -120,7 +120,7 @@ def requantize16(
     if form == "convert":
         whole = [fcvtns(tirx.Cast("float32x4", a) * s) for a, s in zip(acc, m, strict=True)]
         extra = to.zero_point
-        if to.dtype == "int16" and extra:  # 16 bits have no room for a zero point that is added behind them
+        if to.dtype == "int16" and extra:  # after narrowing to 16 bits, adding the zero point could overflow
             whole = [sqadd32(each, tirx.Broadcast(tirx.IntImm("int32", extra), 4)) for each in whole]
         narrow = [sqxtn16(each) for each in whole]
         half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]

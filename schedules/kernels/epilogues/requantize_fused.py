@@ -83,7 +83,7 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
     return _fused_constants(np.asarray(m, np.float32).tobytes(), bound, zero_point, low, high)
 
 
-# A kernel is chosen by what is proven of a layer, and its constants are packed after that.
+# Cached, because the constants are needed twice: to prove the form when a kernel is chosen, and to pack them.
 @lru_cache(256)
 def _fused_constants(m: bytes, bound: int, zero_point: int, low: int, high: int) -> Fused:
     multipliers = np.frombuffer(m, np.float32)
@@ -178,14 +178,14 @@ def _errors(significand: Ints, exponent: Ints, begins: Ints, values: Ints, bound
     v begins at the tie v - 1/2 itself where v is even, right above it where v is odd.
     """
     unit = np.left_shift(np.int64(1), exponent - 1)
-    # What begins outside of the range begins at its end, or is not reached.
+    # A value whose accumulators begin outside of the range begins at the range's end, or is never reached.
     begins = np.clip(begins, 1 - bound, bound)
     beyond = unit[:, None] * (2 * values - 1) + (values & 1)
     beyond -= begins * significand[:, None]
-    # Less than half a unit of q, where there is nothing else to bound it.
+    # Without another bound, the offset is less than half a unit of q.
     free = unit - 1
     least = np.where(begins < bound, beyond, -free[:, None]).max(1)
-    # One accumulator before, the product is smaller by M.
+    # For the accumulator before, the product is smaller by M.
     unreached = free - significand + 1
     most = np.where(begins > 1 - bound, beyond, unreached[:, None]).min(1) + significand - 1
     return np.maximum(least, -free), np.minimum(most, free)

@@ -53,7 +53,7 @@ def quantization(workload: Workload) -> tuple[Requantization, Form]:
     to = Requantization(zero_point, low, high, workload.output_dtype)
     if limit is None or to.dtype == WIDE:
         return to, "convert"
-    # The magnitude's bounds are strict.
+    # The bounds are exclusive powers of two, so subtract 1.
     return to, form_of((1 << limit.accumulator) - 1, (1 << limit.scaled) - 1, zero_point)
 
 

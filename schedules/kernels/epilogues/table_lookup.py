@@ -42,7 +42,7 @@ def look_up16(table: Sequence[ir.Expr], q: ir.Expr) -> ir.Expr:
     index = tirx.reinterpret("uint8x16", q)
     value = tbl4(table[:per_table], index)
     for first in range(per_table, len(table), per_table):
-        # Indexes below those of this table wrap around to beyond it.
+        # Indices below this part of the table wrap around to values beyond it, which TBX ignores.
         index = index - tirx.Broadcast(tirx.IntImm("uint8", ENTRIES), VECTOR)
         value = tbx4(value, table[first : first + per_table], index)
     return value

@@ -202,7 +202,7 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
         tiling.tasks(product, tile.rows, params.column_blocks, params.parallel, row_tile)
 
 
-# Five times as many parameters are weighed: tasks for threads and blocks for caches change nothing about a tile.
+# Cached: parameters that differ only in tasks for threads or blocks for caches have the same tiles, five on average.
 @lru_cache(1 << 14)
 def _tile_costs(
     unit: RowUnit[Any, Any], workload: Workload, product: Product, params: Any, core: Core

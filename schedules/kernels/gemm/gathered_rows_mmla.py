@@ -79,7 +79,7 @@ def _permuted(vectors: Sequence[ir.Expr], step: Sequence[Byte | None], pixel: in
     sources = _sources(step)
     wanted = [None if b is None else (b[0], b[1] + row * pixel) for row in range(BLOCK) for b in step]
     value = vectors[sources[0]]
-    # Two vectors at a time: what is there already keeps its place.
+    # Combine two vectors at a time; bytes that are already in the result keep their positions.
     for count, source in enumerate(sources[1:] or sources[:1]):
         earlier = sources[: count + 1]
         lanes = []

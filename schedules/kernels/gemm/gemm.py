@@ -179,7 +179,7 @@ class Gemm(ABC, Generic[P, Q]):
 
     def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
         """Return each register tile; long calls are split into tasks for threads and caches."""
-        # `default` asks for them, and after it the report for the alternatives.
+        # Cached, because `default` needs the candidates, and then the report for its alternatives.
         found = self._found
         if found is None or found[0] is not workload or found[1] is not core:
             self._found = found = workload, core, self.find_candidates(workload, core)
@@ -238,7 +238,8 @@ class Gemm(ABC, Generic[P, Q]):
 
     def products(self, workload: Workload) -> tuple[Q, ...]:
         """Return the products of a workload that the kernel takes."""
-        # Estimates of a hundred candidates ask for those of one workload, whose hash takes as long.
+        # Cached by identity for the estimates of many candidates, since hashing the workload takes as long as parsing
+        # it.
         parsed = self._parsed
         if parsed is None or parsed[0] is not workload:
             self._parsed = parsed = workload, taken(self.unit.products(workload), workload)

@@ -173,7 +173,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return product_s8.products_of(workload, self.name)
 
     def describe(self, workload: Workload) -> str:
-        """Return "int8 product", or what is beside int8."""
+        """Return "int8 product", or "int16 by int8 product" for int16 data."""
         wide = workload.operands[0].dtype == product_s8.WIDE
         return "int16 by int8 product" if wide else "int8 product"
 
@@ -369,7 +369,7 @@ class InPlace(IntegerUnit[C]):
 
     def reading(self, product: IntegerProduct) -> Reading:
         """Return the plan by which rows are loaded."""
-        # A padded copy has a vector behind it.
+        # Gathering may read beyond the data; only a padded copy has a spare vector at its end.
         may_gather = self.gathers and product.pad is not None
         return Reading.in_vectors(product.rows, self.step, may_gather=may_gather)
 

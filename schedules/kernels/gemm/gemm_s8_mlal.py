@@ -84,7 +84,7 @@ class _Smlal(InPlace[Params]):
     def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         # Two rows are requantised together; an odd last one with itself.
         outputs = -(-rows // 2) * 2 * params.columns
-        # The offset of each vector of four, the upper half moved, and a store of eight.
+        # Per vector of four outputs, adding the offset; per eight, moving the upper half and a store.
         finish = arithmetic(outputs / LANES + 1.5 * outputs / COLUMNS)
         loop = mlal_tile.cost(
             rows * product.planes, params.columns, self.reading(product).chunks(), params.chain
@@ -102,7 +102,7 @@ class _Smlal(InPlace[Params]):
     ) -> Accumulator:
         chunks, columns = self.reading(product).chunks(), LANES * vectors
         acc = mlal_tile.multiply(a.source, a.starts, *b, columns, chunks, params.chain, product.flipped)
-        # Loaded here: the sum over k has no register for them.
+        # Load the offsets after the sum over k, which leaves no registers for them.
         offsets = header.offsets()
         return lambda row, v: T.Bind(mlal_tile.sums(acc, columns, row, LANES * v) + offsets[v])
 

@@ -143,7 +143,8 @@ def _widen(
     for at, lanes in pieces(half, _BYTES):
         held = load(source, start + at, lanes)
         four = tirx.Broadcast(tirx.IntImm("int8", 4), lanes)
-        # All lanes at once: LLVM takes each four bytes out by a TBL of its own, and would move them first for less.
+        # Cast all lanes at once, so that LLVM extracts each four bytes by one TBL; for fewer lanes it would move them
+        # first.
         by = [scales[(at + lane) // LANES % len(scales)] for lane in range(0, lanes, LANES)]
         scale = tirx.Shuffle(by, list(range(lanes)))
         for rows, integers in enumerate(((held << four) >> four, held >> four)):

@@ -211,7 +211,7 @@ class _Task:
         before = i64(k) if isinstance(k, int) else k
         pitch = depth.parts * trips * LANES
         data = [T.Bind((own + row) * pitch) for row in range(rows)]
-        # Blocks but the last are of one size.
+        # All blocks except the last have the same size.
         part = T.Bind(panel + before * (depth.trips * depth.parts * LANES * tile.row_step))
         with T.serial(i64(0), i64(trips)) as trip:
             tile.iteration(data, trips, part, depth.parts, trip)

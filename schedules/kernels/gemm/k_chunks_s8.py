@@ -164,7 +164,7 @@ def whole(chunks: Sequence[Chunk]) -> int:
     )
 
 
-# Estimates of hundreds of tiles ask for the same of one matrix.
+# Cache size: the estimates of hundreds of tiles need the same chunks of one matrix.
 _REMEMBERED = 1024
 
 
@@ -198,7 +198,7 @@ def _gathered(segments: tuple[tuple[int, int], ...], unit: int) -> tuple[Chunk, 
     whole, tail = divmod(segments[0][1], unit)
     sharing, at, found = unit // tail, 0, []
     for number, (offset, _) in enumerate(segments):
-        # The first of those that share a lane has it.
+        # Of the segments whose tails share a vector, the first one has the shared chunk.
         others = segments[number + 1 : number + sharing] if number % sharing == 0 else ()
         end = (whole + (number % sharing == 0)) * unit
         tails = tuple((other + whole * unit, tail) for other, _ in others)

@@ -151,7 +151,7 @@ class _Emitter:
         self.output = buffers[-1]
         product, b = self.product, self.product.b
         self.parts = max(1, product.rows // params.rows) if params.parallel else 1
-        # All panels, or only a last one that has columns of no whole vector.
+        # Pack all panels, or only the last one if its columns do not fill whole vectors.
         (_, full), (last, _) = packed_panels_f32.widths(b.columns, params.width)
         self.first_packed = 0 if product.packs(params, params.width) else full * params.width
         packed = product.packs(params, b.columns - self.first_packed)

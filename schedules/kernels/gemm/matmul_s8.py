@@ -112,7 +112,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     product, unit = _product(workload), UNITS[params.unit]
     steps = -(-product.a.depth // unit.step)
     column_tiles = -(-product.columns // params.columns)
-    # A load, a permutation, a store and a sum a packed vector; permuted twice where there are four lines to one.
+    # Per packed vector a load, a store, a sum, and one permutation, or two if a vector holds four lines.
     packed = (3 + math.log2(unit.lines)) * steps / core.issue_width
     total = column_tiles * params.column_vectors * packed
     full, rest = divmod(product.rows, params.rows)
@@ -121,7 +121,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         if not vectors:
             continue
         outputs = vectors * unit.lines * params.columns
-        # Starts and stores beside the requantisation.
+        # Requantisation, the start of accumulators, and stores.
         epilogue = outputs * (INSTRUCTIONS[product.form] + 1 / LANES + 3 / VECTOR) / core.issue_width
         loop = panel_tile_s8.cycles(unit, vectors, params.column_vectors, steps, core)
         total += tiles * (vectors * packed + column_tiles * (loop + epilogue))
@@ -129,7 +129,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the multiplier in every lane of a vector, 0 for sums, followed by a 0, then constant zero points."""
+    """Return a vector with the multiplier (0 for sums) in each lane and a 0 after it, and the constant zero points."""
     if (zeros := _product(workload).zeros) is not None:
         held = (constants[zero.index] for zero in zeros if zero.kind == "constant")
         return np.zeros(LANES + 1, np.float32), *held

@@ -198,7 +198,7 @@ class Zeros:
         return [tirx.Broadcast(tirx.IntImm("int32", 0), LANES)] * self.vectors
 
     def starts(self, row: int) -> list[ir.Expr]:
-        """Return the same, for any row."""
+        """Return the initial accumulators, which are the same for all rows."""
         return self.offsets()
 
 
@@ -223,7 +223,7 @@ class Header:
         self.headers, self.product, self.vectors = headers, headers.product, headers.vectors
         self.buffer, self.reload, self.by_quads = buffer, reload, by_quads and reload
         self.start = T.Bind(panel * headers.bytes + before)
-        # Once, before there are branches that would each have their own.
+        # Load once, before the branches, which would otherwise each have these loads.
         self._kept = [] if reload else self.offsets()
 
     def offsets(self) -> list[ir.Expr]:
@@ -282,7 +282,7 @@ class Header:
     def _addends(self) -> Addends:
         if self.reload:
             return self._addends_reloaded
-        # Loaded before the branch, for the scheduler to hide.
+        # Load before the branch, so that LLVM's scheduler can hide the latency.
         found = self._vectors(ADDENDS, "float32x4")
         return lambda vectors: [found[v] for v in vectors]
 

@@ -33,7 +33,7 @@ def way_of(product: IntegerProduct) -> Way:
     """Return how a product's rows are packed: "gather", "direct" or "staged"."""
     rows = product.rows
     lengths = [length for _, length in rows.segments]
-    # Both rows of a pair in one vector: neighbours on one line, which pairs are where lines are even.
+    # Both rows of a pair fit in one vector: they are neighbours on an image line, as in every pair if lines are even.
     in_one = max(lengths) + rows.strides[2] <= VECTOR and rows.shape[2] % BLOCK == 0
     if in_one and any(length % K_STEP for length in lengths):
         return "gather"

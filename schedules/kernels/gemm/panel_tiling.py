@@ -114,7 +114,7 @@ class PanelTiling:
         groups, depth, _ = b.shape
         full = self.full_panels * self.width
         packed = np.zeros((groups, depth * self.padded_columns), b.dtype)
-        # Views: no axis of the two parts is joined with another.
+        # Both reshapes must be views, since the assignments below write into `packed`.
         panels = packed[:, : depth * full].reshape(groups, self.full_panels, depth, self.width)
         tail = packed[:, depth * full :].reshape(groups, depth, self.tail_width)
         by_panel = b[:, :, :full].reshape(groups, depth, self.full_panels, self.width)

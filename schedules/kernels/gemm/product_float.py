@@ -85,7 +85,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
 
 
 def half_products_of(workload: Workload, kernel: str, half: str) -> tuple[Product, ...] | Diagnostic:
-    """Parse what `half_product_of` does, or a transposed convolution, which is several products."""
+    """Parse a workload as `half_product_of`, or a transposed convolution, which consists of several products."""
     if workload.composite != TRANSPOSED + SUFFIXES[half]:
         product = half_product_of(workload, kernel, half)
         return product if isinstance(product, Diagnostic) else (product,)

@@ -187,7 +187,7 @@ def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] |
     misfit = misfit_of(workload, wide=True)
     if misfit is not None:
         return declined(kernel, *misfit)
-    # With the border that stands for 0, the zero point's share is the same for all outputs of a phase.
+    # The border holds the zero point, so that the zero point's contribution is the same for all outputs of a phase.
     found = transposed_convolution(workload, int(dict(workload.attributes)["x_zero"]))
     if not isinstance(found[0], Product):
         return declined(kernel, *found)
@@ -236,7 +236,7 @@ def _requantized(workload: Workload, product: Product) -> IntegerProduct:
     """Return a product with the workload's requantisation."""
     to, form = requantize_step.quantization(workload)
     fused = form == "biased" and workload.magnitude is not None and workload.magnitude.fused
-    # No transposed convolution was measured in the fused form.
+    # The fused form is not used for transposed convolutions, for which it was not measured.
     return _of_data(workload, product, to, form, fused=fused and not product.kernels)
 
 
@@ -283,7 +283,7 @@ def offsets_and_multipliers(
     step = workload.step("offset")
     if step is not None and step.operand is not None:
         offset = offset + _by_column(constants[step.operand.index], total)
-    # What is not taken off the data.
+    # The part of the zero point that is not subtracted from the data.
     split = product.flipped or product.planes > 1
     shift = FLIP * split - int(dict(workload.attributes).get("x_zero", 0))
     if shift:

@@ -150,7 +150,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
         def row(index: ir.Expr) -> None:
             at = T.Bind(index * rows.length)
-            # What a short row is filled up with counts as 0.
+            # A short row is padded with the value that counts as 0.
             source, start = row_vectors.staged(data, at, rows.length, VECTOR, _middle(rows))
             mean, rate = _statistics(rows, *sums_of(source, start, rows.length, dot=params.dot))
             _results(source, start, rows, (mean, rate), factor, output, at)
@@ -174,7 +174,7 @@ def _statistics(rows: NormRows, total: ir.Expr, squares: ir.Expr) -> tuple[ir.Ex
     wide, wide_squares = T.Bind(tirx.Cast("int64", total)), T.Bind(tirx.Cast("int64", squares))
     length = tirx.FloatImm("float64", float(rows.length))
     if rows.centred:
-        # The variance does not see what was taken off; the mean does.
+        # The variance does not depend on the value subtracted from the data, but the mean does.
         variance = wide_squares * n - wide * wide
         whole = tirx.Cast("float64", wide + n * _middle(rows))
         mean = tirx.Cast("float32", tirx.Div(whole, length))

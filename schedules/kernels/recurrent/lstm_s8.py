@@ -268,7 +268,7 @@ def _read(workload: Workload) -> Layer | Diagnostic:
     if 0 in workload.operands[0].shape or not width:
         return declined(NAME, "a dimension is 0", "1 or more", str(workload.operands[0].shape))
     layer = Layer(_CELL, steps, batch, width // _CELL.gates, lengths=False)
-    # Of |h - z| < 2^8 and |w| <= 2^7, offsets included.
+    # Bits of the sums for |h - z| < 2^8 and |w| <= 2^7, offsets included.
     left = max(0, *(scale.shift for scale in lstm.products))
     bits = 15 + layer.hidden.bit_length() + left
     if bits > HEADROOM or lstm.hidden.shift > 0:

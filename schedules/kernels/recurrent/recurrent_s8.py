@@ -255,7 +255,7 @@ class _Emitter(Emitter):
             copies.fill(last, i64(0), VECTOR, 0.0)
             copies.copy(self.output, start + whole * VECTOR, last, i64(0), rest)
             vector(last, i64(0), to + whole * VECTOR)
-            # Zeros after the end of the row, so that they add nothing to sums.
+            # Write zeros after the end of the row, which add nothing to sums.
             copies.fill(self.q, to + self.layer.hidden, VECTOR - rest, 0)
 
     def _sum(self, row: ir.Expr) -> None:

@@ -88,7 +88,7 @@ def entries(
             store(kept, entry, first + u, 1)
         terms = [tirx.Cast("int64", entry) for entry in found]
         while len(terms) > 1:
-            # Neighbours first: one addition an iteration waits for the last.
+            # Sum neighbours first, so that only one addition per iteration depends on the previous iteration.
             terms = [sum(terms[u + 1 : u + 2], start=terms[u]) for u in range(0, len(terms), 2)]
         store(total, total.vload([i64(0)], "int64") + terms[0], i64(0), 1)
 
@@ -188,7 +188,7 @@ def _cycles(workload: Workload, rows: SoftmaxRows, params: Params, core: Core) -
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the tables as they are: exponentials, and the reciprocals of the numerics `tosa`."""
+    """Return the tables unchanged: exponentials, and for the numerics `tosa` reciprocals."""
     return tuple(constants)
 
 
@@ -206,7 +206,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
         def one(row: ir.Expr) -> None:
             at = T.Bind(row * rows.length)
-            # Alive before and after the vectors below: sharing their bytes, it would be a lane of a vector register.
+            # Keep `total` alive around the vectors below; if it shared their memory, LLVM would make it a vector's
+            # lane.
             total = T.alloc_buffer((1,), "int64", layout=None)
             store(total, i64(0), i64(0), 1)
             top = greatest(data, at, rows.length)

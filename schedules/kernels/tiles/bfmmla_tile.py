@@ -49,7 +49,7 @@ def order(segments: Segments) -> Array:
     for _, length in segments:
         k = np.arange(first, first + length)
         whole = length // LANES * LANES
-        # The last vector reaches back.
+        # The last vector overlaps the one before, so the padding comes before its elements.
         found += [k[:whole], np.full(-length % LANES, NOTHING), k[whole:]]
         first += length
     return np.concatenate(found)

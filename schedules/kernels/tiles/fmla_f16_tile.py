@@ -181,7 +181,8 @@ class _Tile:
         self._a, self._b, self._vectors = a, b, vectors
         self._sums, self._zero, self._widening = sums, zero, widening
         self._size = rows * vectors * LANES
-        # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+        # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the
+        # heap.
         self._acc = T.alloc_buffer((self._size,), "float16", layout=None)
         self._binary32 = False
         self.added: ir.Expr = i64(0)

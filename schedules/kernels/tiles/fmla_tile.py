@@ -142,7 +142,7 @@ def multiply(
     Returns:
         The accumulators, float32 [len(a_rows)][4 * len(start)], flat.
     """
-    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+    # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the heap.
     acc = T.alloc_buffer((len(a_rows) * len(start) * LANES,), "float32", layout=None)
     for row in range(len(a_rows)):
         for column, value in enumerate(start):
@@ -243,7 +243,8 @@ class Tile:
         size = LANES * self.row_step
         between, stride = (size, parts * size) if self.pitch is None else (distance * size, size)
         tile, first = self, panel + trip * stride
-        # Loads of an odd number of vectors would meet in LDPs right before their use, where cores in order wait.
+        # With an odd number of vectors, LLVM would merge loads into LDPs right before their use, where in-order cores
+        # wait.
         if self.constant and self.vectors % 2 == 0:
             tile, first = replace(self, b=opaque_view(self.b, first)), i64(0)
         for part in range(parts):

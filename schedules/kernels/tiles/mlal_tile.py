@@ -108,7 +108,7 @@ def multiply(
     Returns:
         The accumulators, int32 [row][column][4], flat.
     """
-    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+    # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the heap.
     group = max(1, IN_FLIGHT // len(a_rows))
     acc = T.alloc_buffer((len(a_rows) * columns * LANES,), "int32", layout=None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register tile of two packed panels: what an instruction multiplies, and one k step of all accumulators.
+"""The register tile of two packed panels: the operands of an instruction, and one k step of all accumulators.
 
 A vector of a panel holds `lines` rows of A or columns of B by `step` k, and a panel is [k / step][vectors][elements].
 What a tile's accumulators start from, and which loop of k steps LLVM compiles well, is the kernel's: `mmla_tile`,
@@ -85,7 +85,8 @@ class PackedTile:
 
     def accumulators(self) -> tirx.Buffer:
         """Allocate the accumulators, [row vector][which][column vector][4], flat."""
-        # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+        # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the
+        # heap.
         count = self.rows * self.unit.accumulators * self.columns
         return T.alloc_buffer((count * LANES,), self.unit.total, layout=None)
 

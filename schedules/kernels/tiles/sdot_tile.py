@@ -151,7 +151,7 @@ def multiply(
     Returns:
         The accumulators, int32 [row][vector][4], flat.
     """
-    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+    # Not scope "local": on CPUs TVM allocates that from the workspace pool, and LLVM never drops stores to the heap.
     acc = T.alloc_buffer((len(a_rows) * vectors * LANES,), "int32", layout=None)
     for row in range(len(a_rows)):
         for column, value in enumerate(start(row)):

@@ -48,7 +48,7 @@ def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize
         first = quarter(pair, 0)
         second = quarter(pair, 4) if vectors == 8 else first if below == pair else quarter(below, 0)
         lines = [2 * pair] if vectors == 8 or below == pair else [2 * pair, 2 * below]
-        # Two neighbouring columns, of one byte each or of two.
+        # A lane holds two neighbouring columns, of one or two bytes each.
         wide = str(first.ty.dtype).startswith("int16")
         for odd, values in enumerate(unzip(first, second, "int32x8" if wide else "int16x8")):
             put(T.Bind(values), 0, BLOCK * vectors, [line + odd for line in lines])

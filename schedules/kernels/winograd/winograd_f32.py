@@ -180,7 +180,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     width = cut.params.vectors * LANES
     full = cut.full_panels * width
     packed = np.empty((cut.products, cut.channels * cut.columns), np.float32)
-    # Views: no axis of the two parts is joined with another.
+    # Both reshapes must be views, since the assignments below write into `packed`.
     panels = packed[:, : cut.channels * full].reshape(cut.products, cut.full_panels, cut.channels, width)
     last = packed[:, cut.channels * full :].reshape(cut.products, cut.channels, cut.columns - full)
     by_panel = u[:, :, :full].reshape(cut.products, cut.channels, cut.full_panels, width)

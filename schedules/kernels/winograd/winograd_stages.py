@@ -149,7 +149,7 @@ class Stages:
                     self.pixel(value + bias, offset(i, j), channel)
         if self.late:
             with T.serial(i64(0), i64(part[0])) as index:
-                barrier()  # else LLVM makes straight code of this loop, with the registers of all rows
+                barrier()  # otherwise LLVM unrolls this loop, which then needs the registers of all rows
                 for j in range(part[1]):
                     self.pixel(load(self.output, offset(index, j), LANES), offset(index, j), channel)
 
