@@ -97,7 +97,7 @@ def lower(
     return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)
 
 
-# Layers of one shape follow each other, and each emits thousands of nodes.
+# Cached, because layers of the same shape follow each other, and emitting a kernel makes thousands of nodes.
 @lru_cache(64)
 def built(
     kernel: str, workload: Workload, params: Any, target: target.Target, more: tuple[Kernel, ...] = ()

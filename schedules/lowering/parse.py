@@ -27,7 +27,7 @@ from schedules.kernels.epilogues.accumulator_bounds import (
 Routines = Mapping[str, tirx.PrimFunc]
 """The functions that a composite calls by call_tir, by name; their attributes name their numerics."""
 
-# Attributes of a routine that are not parameters of what it computes.
+# Attributes of a routine that do not affect its result.
 _NO_PARAMETERS = ("numerics", "op_pattern", "global_symbol", "tirx.noalias", "target", "s_tir")
 
 
@@ -193,7 +193,7 @@ def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> 
 
 
 def _swapped(parameters: Parameters) -> Parameters:
-    """Swap the parameters of a sum whose second operand is the value, so that it is the first: the sum is the same."""
+    """Swap the parameters of a sum's operands, since the composite's value must be the first operand."""
     other = {"a_": "b_", "b_": "a_"}
     return tuple(sorted((other.get(name[:2], name[:2]) + name[2:], value) for name, value in parameters))
 
@@ -226,7 +226,7 @@ def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> 
             return math.prod(other) == 1
         case "per-channel":
             return math.prod(other) == 1 or (other[-1] == shape[-1] == math.prod(other))
-    # For the other kinds, the graph side and the operator's own types leave nothing to check.
+    # Other kinds of broadcasting need no check here: `fuse` and the operator's types have checked them.
     return True
 
 
