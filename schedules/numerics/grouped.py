@@ -62,7 +62,7 @@ def linear_grouped_routine(shape: Sequence[int], integers: Array, scales: Array,
         *rows, column = i
         byte = tirx.Cast("int32", w(tirx.floordiv(k, 2), column))
         bits = (byte >> (4 * tirx.Cast("int32", tirx.floormod(k, 2)))) & 15
-        # Its sign; TVM takes two shifts for a product and a quotient.
+        # Sign-extend 4 bits; with two shifts, TVM would simplify them as a product and a quotient.
         integer = (bits ^ 8) - 8
         weight = tirx.Cast("float32", integer) * scale(tirx.floordiv(k, group), column)
         return te.sum(x(*rows, k) * weight, axis=k)

@@ -224,7 +224,7 @@ def _given(cell: Cell, activation: Activation) -> Callable[[Array], Array]:
 
 
 def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, lengths: bool) -> Routine:
-    """Return the routine of `sequence` in float32, in loops as they are written above.
+    """Return the routine of `sequence` in float32, as the loops of `Emitter`.
 
     Its arguments are x, r, the states, the bias if it is linear before the reset, and peepholes and lengths (int32) if
     there are any.
@@ -262,7 +262,7 @@ class Emitter:
         self.steps, self.batch, self.hidden = sizes
         self.x, self.r, *rest, self.output = buffers
         self.first, self.rest = rest[: cell.states], rest[cell.states :]
-        # What each gate of a step sums up, and the state times the reset gate.
+        # The sums of each gate in a step, and the state times the reset gate.
         self.sums = T.alloc_buffer((self.batch, cell.gates * self.hidden), "float32")
         self.reset = T.alloc_buffer((self.batch, self.hidden), "float32")
 
@@ -347,7 +347,7 @@ class Emitter:
         return self.x[t, b, column] + self.sums[b, column]
 
     def seen(self, gate: int, u: ir.Expr, cell: ir.Expr) -> ir.Expr:
-        """Return what a gate sees of the cell: its product with a peephole, or 0."""
+        """Return the cell's contribution to a gate: its product with a peephole weight, or 0."""
         if not self.cell.peepholes:
             return tirx.FloatImm("float32", 0.0)
         return self.rest[0][i64(gate * self.hidden) + u] * cell

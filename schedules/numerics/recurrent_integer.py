@@ -219,7 +219,7 @@ def _step(
 
     forget = gate(FORGET, cell)
     taken = gate(INPUT, cell) if INPUT in sums else INT16.max - forget
-    # Each is cut to 16 bits, as in LiteRT.
+    # Each summand is truncated to 16 bits, as in LiteRT.
     kept = shifted(forget * cell, FRACTION).astype(np.int16).astype(np.int64)
     added = shifted(taken * gate(NEW, cell), lstm.added_shift).astype(np.int16)
     cell = _clipped(_int16(kept + added), lstm.cell_clip)
@@ -392,7 +392,7 @@ class _Emitter:
         taken = gate(INPUT, old) if INPUT in lstm.gates else _i32(int(INT16.max)) - forget
         kept = _shifted(_wide(forget * old), FRACTION)
         added = _shifted(_wide(taken * gate(NEW, old)), lstm.added_shift)
-        # Each is cut to 16 bits, as in LiteRT.
+        # Each summand is truncated to 16 bits, as in LiteRT.
         both = (_wide(tirx.Cast("int16", T.Bind(part))) for part in (kept, added))
         cell = _saturated(sum(both, i64(0)), INT16)
         if lstm.cell_clip:
@@ -404,7 +404,7 @@ class _Emitter:
         T.buffer_store(self.units, tirx.Cast("int16", h), [b, u])
 
     def gate(self, t: ir.Expr, b: ir.Expr, u: ir.Expr, number: int, cell: ir.Expr) -> ir.Expr:
-        """Emit a gate of one unit, int32; `cell` is what its peephole sees."""
+        """Emit a gate of one unit, int32; `cell` is the cell value that a peephole multiplies."""
         lstm, place = self.lstm, self.lstm.gates.index(number)
         column = i64(place * self.hidden) + u
         data = _saturated(_scaled(self.x[t, b, column], lstm.data[place]), INT16)

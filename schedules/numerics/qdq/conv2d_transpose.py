@@ -23,7 +23,7 @@ def accumulators(x: Array, w: npt.NDArray[np.integer[Any]], x_zero: int, geometr
     rows, columns = geometry.axes
     depth = geometry.data[3] // geometry.groups
     tall, wide = ((a.size - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 for a in (rows, columns))
-    # What each input adds to all outputs, those left out too, and those that nothing meets.
+    # Sums of the contributions of all inputs, including outputs that are cropped and outputs that no input reaches.
     full = np.zeros(
         (geometry.data[0], tall + rows.stride, wide + columns.stride, geometry.output[3]), np.int64
     )

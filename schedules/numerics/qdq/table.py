@@ -26,7 +26,7 @@ def table(function: Real, x: Quantization, y: Quantization) -> Array:
     Raises:
         ValueError: x is not of 8 bits, or f is not a number somewhere.
     """
-    with np.errstate(all="ignore"):  # what overflows saturates
+    with np.errstate(all="ignore"):  # values that overflow saturate
         values = function(dequantize(every_value(x.dtype), x).astype(np.float64))
         if np.isnan(values).any():
             raise ValueError("the function is not a number for some of the 256 values")

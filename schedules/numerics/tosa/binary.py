@@ -41,7 +41,7 @@ OPS: tuple[str, ...] = get_args(Op)
 
 _SUM_BITS = {8: 19, 16: 14}
 _ONE = scale_of(1.0)
-# The steps of a constant: as many as a value of 8 bits has, or of 16.
+# Number of steps that a constant is quantised to: that of 8 bits, or of 16 for products.
 _CONSTANT_STEPS = {"add": 127, "subtract": 127, "multiply": 32767}
 _TIR: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "add": lambda a, b: a + b,
@@ -156,7 +156,7 @@ def of_terms(
         if term.constant is not None:
             return term.constant.astype(np.int64)
         scaled = rescale(value.astype(np.int64) - term.zero_point, term.scale.multiplier, term.scale.shift)
-        # Each operand of a maximum or minimum is rescaled to a value of y.
+        # Each operand of a maximum or minimum is rescaled to y's quantisation, and saturates there.
         least, most = (limit - y.zero_point for limit in limits(y.dtype))
         return np.clip(scaled, least, most) if op in ("maximum", "minimum") else scaled
 
