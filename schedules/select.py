@@ -207,7 +207,7 @@ class _Defaults:
     rejected: tuple[Diagnostic, ...]
 
 
-# A workload is met several times: where rewrites are weighed, in each of equal layers, and where it is lowered.
+# Cached, because a workload is selected for repeatedly: to estimate rewrites, in each of equal layers, and in lowering.
 @lru_cache(4096)
 def _defaults(
     workload: Workload, core: Core, without: frozenset[str], kernels: Sequence[Kernel]
