@@ -93,7 +93,7 @@ def kernel_function(name: str, arguments: Sequence[TensorSpec]) -> Iterator[Func
             T.func_name(name)
             T.func_attr({"global_symbol": name, "tirx.noalias": True})
             handles = [T.arg(f"arg{position}", T.handle()) for position in range(len(arguments))]
-            # Where a tensor begins in its storage is for the memory plan to say.
+            # The memory planner decides the offset of each tensor in its storage.
             offsets = [tirx.Var(f"offset{position}", "int64") for position in range(len(arguments))]
             tensors = [
                 T.match_buffer(handle, shape, dtype, elem_offset=offset, offset_factor=1, layout=None)
