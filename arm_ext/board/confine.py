@@ -208,7 +208,7 @@ _OTHER_CALLS = {
 _MEMFD_CREATE, _CAPSET, _SECCOMP, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = (
     numbers[0 if _X86 else 1] for numbers in _OTHER_CALLS.values()
 )
-# System calls from this number on have the same number on all machines, and C libraries do without those missing.
+# Calls from this number on have one number on all machines. The filter reports them as missing: C libraries do without.
 _OPTIONAL = 424
 
 _CLONE_THREAD, _MSG_FASTOPEN, _SIGN = 0x10000, 0x20000000, 0x80000000

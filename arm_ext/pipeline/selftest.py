@@ -71,7 +71,7 @@ def with_fitting_inputs(
     given: bool,
     outputs_of: Callable[[_T], Sequence[npt.NDArray[Any]]],
 ) -> _T:
-    """Return the result of `compute` for the inputs, or for others if those fail or give constant outputs.
+    """Return the result of `compute` for the inputs, or for others if indices are out of bounds or outputs constant.
 
     Args:
         compute: Computes a result from inputs.

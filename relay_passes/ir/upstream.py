@@ -67,7 +67,8 @@ def run_upstream(mod: IRModule, pass_: Pass) -> IRModule:
             names[b.var] = next(filter(None, found), ())
         _spread(bindings, names)
         func = map_calls(func, partial(_named, names))
-        # Name the bindings that this pass made, so that the next pass does not take them for its own.
+        # Give bindings that this pass generated names from their sources, by which `by_name` finds them in the next
+        # pass.
         out.update_func(gv, name_bindings(func, {b.var: names[b.var] for b in bindings if _is_generated(b)}))
     return out
 

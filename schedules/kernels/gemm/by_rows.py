@@ -202,7 +202,7 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
         tiling.tasks(product, tile.rows, params.column_blocks, params.parallel, row_tile)
 
 
-# Cached: parameters that differ only in tasks for threads or blocks for caches have the same tiles, five on average.
+# Cached: about five parameters, which differ in tasks for threads or blocks for caches, share the cost of one tile.
 @lru_cache(1 << 14)
 def _tile_costs(
     unit: RowUnit[Any, Any], workload: Workload, product: Product, params: Any, core: Core
