@@ -57,7 +57,7 @@ def parse_spec(spec: str) -> BoardSpec:
 
 
 def default_target(board: str) -> str:
-    """Return the profile to compile for where a board alone is named: its CPU's if that has one, else any Arm's.
+    """Return the default target for a board: the profile of its CPU if there is one, else "host" or "arm".
 
     Raises:
         UsageError: As `parse_spec`.

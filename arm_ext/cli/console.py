@@ -150,7 +150,7 @@ class ShapeOption(click.ParamType[tuple[str, tuple[Dim, ...]]]):
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, tuple[Dim, ...]]:
         """Parse one occurrence of the option."""
-        # The last "=", for a name may have some, but no "<=" of a bound.
+        # Split at the last "=" that is not part of a bound's "<=", since names may contain "=".
         found = re.fullmatch(r"(.+)(?<!<)=(.*)", value)
         name, dims = found.groups() if found else ("", "")
         try:

@@ -59,7 +59,7 @@ class BufferAddress:
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of all buffers of a program, of its states, inputs and outputs.
+    """Addresses of all buffers of a program, and of its states, inputs and outputs.
 
     Attributes:
         regions: The fastest first.
@@ -124,7 +124,7 @@ def parse_regions(text: str) -> tuple[MemoryRegion, ...]:
 
 
 def arrange(program: Program, ends: Ends, regions: Sequence[MemoryRegion] = ARENA) -> Layout:
-    """Return the places of all buffers of a program.
+    """Assign addresses in the regions to all buffers of a program.
 
     Args:
         program: The program, with workspaces as `with_workspaces` adds them.

@@ -276,7 +276,7 @@ def _tasks(extent: Expr | None, length: Length | None) -> int | str:
 
 
 def _for(tasks: int | str, places: list[TensorPlace]) -> list[TensorPlace]:
-    """Return the places of a kernel's part: without strides for a part that one thread computes."""
+    """Return the arguments of a part of a kernel, without strides per thread if a single thread computes it."""
     return places if tasks else [replace(place, stride=0) for place in places]
 
 
@@ -284,7 +284,7 @@ class ConstantPool:
     """The constants of a library in one array, in which equal constants are stored once."""
 
     def __init__(self, shared: Mapping[bytes, TensorPlace] = MappingProxyType({})) -> None:
-        """Store the places of shared constants, which are not added here, as other models read them, too."""
+        """Start without constants; those in `shared` are stored elsewhere, since other models read them, too."""
         self.parts: list[bytes] = []
         self._end = 0
         self._offsets: dict[bytes, int] = {}

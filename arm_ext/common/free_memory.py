@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Returning of memory that nothing refers to any more to the system."""
+"""Returning unused memory to the system."""
 
 import ctypes
 import gc
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 def free_memory() -> None:
-    """Collect reference cycles, in which TVM's passes leave constants, and return what is free to the system."""
+    """Collect reference cycles, in which TVM's passes leave constants, and return freed memory to the system."""
     gc.collect()
     with suppress(AttributeError):  # another libc
         ctypes.CDLL(None).malloc_trim(0)

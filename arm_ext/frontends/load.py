@@ -236,7 +236,7 @@ def _import_torch(
 
 
 def loading_torch(why: str) -> AbstractContextManager[None]:
-    """Import what needs PyTorch in the block; `why` begins the error where it is not installed.
+    """Open a scope for imports of modules that need PyTorch; `why` begins the error if it is not installed.
 
     Raises:
         EnvError: As `loading`.

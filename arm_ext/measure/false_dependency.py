@@ -34,7 +34,7 @@ def repeats(words: Sequence[int]) -> bool:
 
 
 def read_anew(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return a block's lines, in which vector registers that are read before they are written became another one."""
+    """Rename the vector registers that a block reads before it writes them to an unused one; return the lines."""
     written = set().union(*map(_written, lines))
     spare = next((number for number in map(str, reversed(range(_REGISTERS))) if number not in written), None)
     if spare is None:

@@ -90,7 +90,7 @@ class Selftest:
 
     @staticmethod
     def load(path: Path) -> "Selftest":
-        """Read what `save` wrote."""
+        """Read a self-test from a file that `save` wrote."""
         return Selftest.from_bytes(path.read_bytes())
 
     @staticmethod
@@ -131,7 +131,7 @@ class RegionValues:
 
     @staticmethod
     def from_bytes(data: bytes) -> "RegionValues":
-        """Return what `to_bytes` wrote."""
+        """Return the values that `to_bytes` wrote."""
         arrays = unpacked(io.BytesIO(data))
         inputs, outputs = (
             [arrays[f"{role}_{i}"] for i in range(sum(name.startswith(role) for name in arrays))]
@@ -389,7 +389,7 @@ class _Head(JsonRecord):
 
 
 def _listed(folder: Path, manifest: Manifest, name: str) -> PackageFile:
-    """Return what a manifest says of a file."""
+    """Return the manifest's entry of a file."""
     found = next((file for file in manifest.files if file.path == name), None)
     if found is None:
         raise UsageError(f"{folder / name}: is not among the files in {folder / MANIFEST}; {_AGAIN}")
@@ -430,7 +430,7 @@ def _check_machine(so: Path, manifest: Manifest) -> None:
 
 
 def is_package_name(path: Path) -> bool:
-    """Whether a path, or the folder that it begins with, has a name that packages use."""
+    """Whether the first component of a path is a name that packages use."""
     names = (SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST)
     first = path.parts[0]  # a user may have created a folder of this name
     return first in (NPU, *names) or bool(re.fullmatch(r"selftest_.*\.npz", first))

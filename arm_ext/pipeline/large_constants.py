@@ -101,7 +101,7 @@ def _changed(blob: memoryview, changes: Iterable[tuple[int, int, list[memoryview
 
 
 def _head(value: Tensor) -> memoryview:
-    """Return what TVM writes of a tensor before its data."""
+    """Return the header that TVM writes before a tensor's data."""
     dtype, shape = value.dtype, value.shape
     head = _TENSOR.pack(_MAGIC, 0, *_CPU, len(shape), dtype.type_code, dtype.bits, dtype.lanes)
     return memoryview(head + struct.pack(f"<{len(shape) + 1}q", *shape, _size(value)))

@@ -201,7 +201,7 @@ class Lengths:
         return chosen
 
     def _rows(self, name: str) -> list[tuple[list[Expr], Samples | None]] | str:
-        """Return the shapes of operands and result, and where each has its rows; or the reason why they have none."""
+        """Return the row axis and shape of each operand and of the result; or the reason why there are no rows."""
         func = self.mod[name]
         shapes = [dims_of(param.ty) for param in func.params]
         places = [_place(shape) for shape in shapes]
@@ -233,7 +233,7 @@ def _row(shape: list[Expr], place: Samples) -> int:
 
 
 def _cost(chunk: int, estimate: float, most: int) -> float:
-    """Return the sum of a chunk's cycles a row over four lengths, from the greatest to an eighth of it."""
+    """Return the estimated cycles per row of a chunk size, summed over four lengths, from `most` to an eighth of it."""
     lengths = [-(-most // part) for part in (1, 2, 4, 8)]
     return sum(-(-length // chunk) / length * estimate for length in lengths)
 

@@ -183,7 +183,7 @@ def canonicalize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
 
 
 def layout(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Put channels last; in QDQ form, where scales still stand beside the axes that they follow."""
+    """Convert to channels-last, still in QDQ form, in which scales are attached to the axes of their tensors."""
     mod, kept = relay_passes.to_nhwc(result.mod)
     return replace(result, mod=mod, kept_layout=tuple(kept))
 

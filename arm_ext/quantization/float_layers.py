@@ -127,7 +127,7 @@ def _read(nodes: list[NodeProto], outputs: set[str]) -> list[NodeProto]:
 def replace_nodes(
     model: onnx.ModelProto, nodes: list[NodeProto], constants: Iterable[onnx.TensorProto]
 ) -> None:
-    """Give a model other nodes, without conversions that nothing reads, and further constants."""
+    """Replace a model's nodes and add constants; conversions that nothing reads are left out."""
     used = _read(nodes, {value.name for value in model.graph.output})
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in used]
     del model.graph.node[:]

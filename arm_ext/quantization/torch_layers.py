@@ -211,7 +211,7 @@ class TorchMatching:
 
 
 def returning_nodes(program: ExportedProgram, names: Collection[str]) -> ExportedProgram:
-    """Return a program that returns nodes, too, behind its own outputs."""
+    """Return a copy of a program that also returns the values of the named nodes, after its outputs."""
     with quiet():
         program = copy.deepcopy(program)
     output, specs = program.graph.output_node(), program.graph_signature.output_specs

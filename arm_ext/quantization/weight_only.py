@@ -119,7 +119,7 @@ def quantize_weights(
 
 
 def with_dims_of(model: onnx.ModelProto, source: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with the dimensions of its inputs and outputs as its source has them, dynamic ones among them.
+    """Return a model whose inputs and outputs have the source's dimensions, including dynamic ones.
 
     Args:
         model: `source` with quantised weights, for static shapes.

@@ -99,7 +99,7 @@ class CallSite:
     reads: tuple[str, ...] = ()
 
     def moved_to(self, function: str, symbol: str) -> "CallSite":
-        """Return the call as it stands in a module that this one became a part of."""
+        """Return the call as part of another module, into which its own module was merged."""
         return replace(
             self,
             symbol=symbol,

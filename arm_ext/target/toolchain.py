@@ -251,7 +251,7 @@ def link_shared(
 
 
 def _needs_builtins(library: Path) -> bool:
-    """Whether a library calls routines of compiler-rt that it does not have; what libc and libm have has a version."""
+    """Whether a library needs compiler-rt: it has undefined symbols with names of routines and no version."""
     if not library.is_file():
         return False
     with library.open("rb") as file:

@@ -213,7 +213,7 @@ class CandidateRunner:
 
 @contextmanager
 def _failing(kind: Failure) -> Iterator[None]:
-    """Turn an exception of a step into a FailedError of its kind; let the loss of a board pass."""
+    """Turn exceptions in the block into a FailedError of this kind, except for the loss of a board."""
     try:
         yield
     except (FailedError, BoardLostError):

@@ -103,7 +103,7 @@ class Tuned:
 
 
 def _unfit(workload: Workload, candidate: Candidate) -> str:
-    """Return why a trace does not fit the loops that it is of; "" if it fits, or the candidate is no trace."""
+    """Return why a MetaSchedule trace does not fit its loops; "" if it fits, or for a candidate of another kind."""
     if candidate.kernel != metaschedule_trace.NAME:
         return ""
     try:

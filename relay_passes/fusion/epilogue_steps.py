@@ -92,7 +92,7 @@ def _is_of(step: EpilogueStep, op: str | None) -> bool:
 
 
 def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> Diagnostic | None:
-    """Return why `follower`, a call of `op`, is not this step on `value`, or None if it is."""
+    """Return why `follower`, a call of `op` on `value`, cannot be this epilogue step, or None if it can."""
     if not _is_of(step, op):
         return Diagnostic.of("it is not the operator of the step", step.op, op)
     call, shape = follower.value, static_shape(value)

@@ -118,7 +118,7 @@ def _of_operands(binding: relax.Binding, names: _NamesOf) -> Names:
 
 
 def _names_of_groups(before: IRModule, after: IRModule) -> _NamesOf:
-    """Return names for the calls, in `after`, of functions that `before` lacks: those of the calls in them."""
+    """Return source names for calls of functions that are new in `after`: the names of the calls in these functions."""
     old = {gv.name_hint for gv in before.get_global_vars()}
     groups = {gv.name_hint: func for gv, func in relax_functions(after) if gv.name_hint not in old}
     if not groups:
@@ -158,7 +158,7 @@ class _Values:
     def trace(
         self, func: relax.Function, args: list[int], groups: Mapping[str, relax.Function], found: _NamesOf
     ) -> tuple[int, Names]:
-        """Compute the number of `func(args)` and all names inside, noting those of each call of a group."""
+        """Return the value number and all source names of `func(args)`; add those of group calls to `found`."""
         scope = dict(zip(func.params, args, strict=True))
         inside: list[Names] = []
         for b in bindings_of(func):

@@ -33,7 +33,7 @@ _RANK = {"N": 0, "S": 1, "C": 2}
 
 
 def channels_last(roles: Sequence[Role | None]) -> tuple[int, ...]:
-    """Return the order of axes with channels last. An axis without a role stays behind the one before it."""
+    """Return the order of axes with channels last. An axis without a role stays directly after its predecessor."""
     ranks: list[int] = []
     for role in roles:
         ranks.append(_RANK[role] if isinstance(role, str) else ranks[-1] if ranks else 0)
@@ -80,7 +80,7 @@ class Form:
 
     @cached_property
     def _split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the sizes of all axes, with flattened ones taken apart, and the order in which the form has them."""
+        """Return the sizes of all axes, with flattened axes split into parts, and their order in the form."""
         sizes: list[int] = []
         inside: list[list[int]] = []
         for size, flat in zip(self.shape, self.flats, strict=True):

@@ -25,7 +25,7 @@ def length_of(func: BaseFunc) -> Var | None:
 
 
 def length_argument(func: BaseFunc) -> Var | None:
-    """Return the variable by which a PrimFunc knows the length: that of its shapes, or else a scalar parameter."""
+    """Return a PrimFunc's length variable: the one in its shapes, or else a scalar parameter; None if it has none."""
     of_sizes = length_of(func)
     scalars = (param for param in func.params if isinstance(param.ty, PrimType))
     return next(scalars, None) if of_sizes is None else of_sizes

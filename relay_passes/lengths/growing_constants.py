@@ -25,7 +25,7 @@ from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sou
 
 
 def end_slices_inside(mod: IRModule) -> IRModule:
-    """Return the module with ends of slices that are beyond their axis at its end, which follows from the length.
+    """Return the module in which slices that end beyond their axis end at the axis's size, which the length decides.
 
     Slices to the end of an axis, whatever its size is, often have the greatest integer for an end.
     """
@@ -149,7 +149,7 @@ def _sum(form: _Linear, length: int) -> Call:
 
 
 def _steps(value: Call, names: Sequence[str]) -> list[relax.VarBinding]:
-    """Return a binding for each call of an expression, its own at the end."""
+    """Return bindings for an expression and all calls nested in it; that of the expression is the last."""
     bindings: list[relax.VarBinding] = []
     args: list[Expr] = []
     for arg in value.args:

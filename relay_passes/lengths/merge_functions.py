@@ -80,7 +80,7 @@ class Graphs:
             raise DifferentError("its constants differ")
 
     def _rebuilt(self, differs: Callable[[Numbers], None]) -> tuple[list[Any], int]:
-        """Return the nodes of one graph, and the index of its root.
+        """Return the nodes of the merged graph, and the index of its root.
 
         Each integer that differs between the graphs is passed to `differs`, and replaced by a mark that counts these
         calls.

@@ -12,7 +12,7 @@ _CPU = (1, 0)  # kDLCPU, and the first of its kind
 
 
 def origins_of(main: relax.Function) -> list[Expr]:
-    """Return what each tensor that `main` returns aliases: a parameter, a constant, or the call that makes it."""
+    """Return the origin of each tensor that `main` returns: a parameter, a constant, or the call that makes it."""
     bound = {binding.var: binding.value for binding in bindings_of(main)}
 
     def followed(expr: Expr) -> Expr:

@@ -85,7 +85,7 @@ class PartialMatch:
         return replace(self, misses=(*self.misses, miss), missing=self.missing + missing)
 
     def or_missed(self, other: Miss) -> "PartialMatch":
-        """Return the partial match with the expectation of `other` added to the last miss, if both are of one value."""
+        """Add the expectation of `other` to the last miss if both concern the same value; return the match."""
         *before, last = self.misses
         if (last.found, last.at) != (other.found, other.at):
             return self
@@ -94,7 +94,7 @@ class PartialMatch:
 
 
 def best_of(fits: Iterable[PartialMatch | None]) -> PartialMatch | None:
-    """Return the partial match of the highest rank, the first of equal ones, with the expectations of them all."""
+    """Return the first partial match of the highest rank, with the expectations of all matches of this rank."""
     best: PartialMatch | None = None
     for fit in fits:
         if fit is None:
@@ -239,7 +239,7 @@ def _diagnostic(nodes: Names, misses: tuple[Miss, ...]) -> Diagnostic:
 
 
 def _stands_in(pattern: CallPattern, value: Call, is_root: bool) -> bool:
-    """Whether the operator of `value` could stand where `pattern` wants another one.
+    """Whether a call of another operator than the pattern's counts as a near miss.
 
     For example one activation in place of another, or subtract in place of add, but no convolution in place of a
     product. Calls with two operands are everywhere in a graph, so that at the root of a pattern another such operator

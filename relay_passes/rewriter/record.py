@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Runs:
-    """The runs of one rule: for the first and the last, the module after it and its explanation."""
+    """The runs of one rule: of the first and of the last run, the module and the explanation."""
 
     rule: Rule
     first: tuple[IRModule, Explanation]
@@ -53,7 +53,7 @@ class _Runs:
 
 
 def _elsewhere(findings: Iterable[Diagnostic], known: Iterable[Names]) -> tuple[Diagnostic, ...]:
-    """Return the findings whose nodes are not all within one of the known places."""
+    """Return the findings whose nodes are not all in one of the known sets of nodes."""
     places = [set(nodes) for nodes in known]
     return tuple(f for f in findings if not any(place.issuperset(f.nodes) for place in places))
 

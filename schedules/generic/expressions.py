@@ -65,7 +65,7 @@ _READERS: tuple[tuple[Any, _Reader], ...] = (
 
 # TVM's classes are abstract base classes, for which isinstance takes long.
 class _Readers(dict[type, _Reader | None]):
-    """For each class of expressions, what reads their operands; None for calls, and for a class not known here."""
+    """Class of expressions → the function that returns their operands; None for calls and unknown classes."""
 
     def __missing__(self, kind: type) -> _Reader | None:
         self[kind] = next((read for classes, read in _READERS if issubclass(kind, classes)), None)
@@ -73,7 +73,7 @@ class _Readers(dict[type, _Reader | None]):
 
 
 class _Vars(dict[type, bool]):
-    """For each class of expressions, whether they are variables."""
+    """Class of expressions → whether it is a class of variables."""
 
     def __missing__(self, kind: type) -> bool:
         self[kind] = issubclass(kind, ir.Var)

@@ -149,7 +149,7 @@ def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:
 
 
 def _axis_of_dim(stage: Stage) -> list[ir.Var | None] | None:
-    """Return the axis that indexes each dimension of the target; None if some index is no axis.
+    """Return, for each dimension of the target, the axis that indexes it; None if some index is not an axis.
 
     The entry of a dimension of extent 1 may be None.
     """

@@ -105,7 +105,7 @@ def _is_move(value: ir.Expr) -> bool:
 
 
 def _first_element(program: StagedFunction) -> int | None:
-    """Return the index of the first element that is copied; None unless consecutive ones of one input are, in order."""
+    """Return the index of the first copied element; None unless the function copies consecutive elements."""
     stage = program.stages[0]
     if len(program.stages) > 1 or not isinstance(stage.value, TensorLoad) or program.temporaries:
         return None

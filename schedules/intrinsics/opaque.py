@@ -42,7 +42,7 @@ def opaques() -> AbstractContextManager[Any]:
 
 
 def opaque_offset(offset: ir.Expr) -> ir.Var:
-    """Bind an int64 that equals `offset`. An access by it adds it to the buffer's address, once a buffer."""
+    """Bind an int64 equal to `offset` that LLVM cannot simplify; accesses add it to a buffer's address only once."""
     check("opaque_offset", (offset, "int64"))
     return T.Bind(tirx.call_extern("int64", _OFFSET, offset))
 

@@ -203,7 +203,7 @@ def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _CompositePa
 
 
 def _swapped(parameters: Parameters) -> Parameters:
-    """Swap the parameters of a sum whose second operand is the value, so that it is the first: the sum is the same."""
+    """Swap the parameters of a sum's operands, since the composite's value must be the first operand."""
     other = {"a_": "b_", "b_": "a_"}
     return tuple(sorted((other.get(name[:2], name[:2]) + name[2:], value) for name, value in parameters))
 

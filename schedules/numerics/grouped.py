@@ -31,7 +31,7 @@ def packed(integers: Array) -> Array:
 
 
 def unpacked(held: Array, depth: int) -> Array:
-    """Return the integers [depth, N] of bytes."""
+    """Return the int8 matrix [depth, N] that the bytes hold."""
     rows: Array = np.stack([(held << 4) >> 4, held >> 4], axis=1).reshape(-1, held.shape[1])
     return rows[:depth]
 

@@ -224,7 +224,7 @@ def _given(cell: Cell, activation: Activation) -> Callable[[Array], Array]:
 
 
 def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, lengths: bool) -> Routine:
-    """Return the routine of `sequence` in float32, in loops as they are written above.
+    """Return the routine of `sequence` in float32, as the loops of `Emitter`.
 
     Its arguments are x, r, the states, the bias if it is linear before the reset, and peepholes and lengths (int32) if
     there are any.
@@ -347,7 +347,7 @@ class SequenceEmitter:
         return self.x[t, b, column] + self.sums[b, column]
 
     def seen(self, gate: int, u: ir.Expr, cell: ir.Expr) -> ir.Expr:
-        """Return what a gate sees of the cell: its product with a peephole, or 0."""
+        """Return the cell's contribution to a gate: its product with a peephole weight, or 0."""
         if not self.cell.peepholes:
             return tirx.FloatImm("float32", 0.0)
         return self.rest[0][i64(gate * self.hidden) + u] * cell

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DFT and STFT by the vocabulary.
+"""ONNX's DFT and STFT, by the operators of `frontends.ops`.
 
 STFT(signal)[frame, k] = DFT(window[n] signal[frame step + n])[k]
 """

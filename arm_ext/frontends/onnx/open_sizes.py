@@ -326,7 +326,7 @@ def _advice(
 
 
 def _parts(split: Split, shapes: _Shapes, model: str, count: int) -> Iterator[str]:
-    """Yield how to make the two parts."""
+    """Yield instructions for splitting the model into two parts, as lines of a message."""
     node = "the node" if count == 1 else "these nodes"
     if split.passed and split.results:
         yield f"Split the model, and let your program compute {node} between the two parts:"

@@ -47,7 +47,7 @@ def take_clipped(x: Value, index: Value, axis: int) -> Value:
 
 
 def gather_elements(x: Value, index: Value, axis: int) -> Value:
-    """Return the elements at indices along an axis, at the coordinates of each index along all others.
+    """Return for each index the element at it along an axis, at the index's own coordinates along all other axes.
 
     Indices broadcast to x along all other axes.
     """
@@ -167,7 +167,7 @@ def _expand(x: Value, shape: Shape) -> Value:
 
 
 def scatter_elements(x: Value, places: Value, values: Value, axis: int, reduction: Reduction) -> Value:
-    """Write each value to its index along an axis; all other coordinates are the value's own."""
+    """Write each value to its index along an axis, at the value's own coordinates along all others."""
     return x.graph.hold(R.scatter_elements(x.full, places.full, values.full, axis, reduction))
 
 

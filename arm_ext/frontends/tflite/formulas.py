@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators by the vocabulary, and those with some constant operands, where TVM requires all to be constant."""
+"""TFLite operators by `frontends.ops`, and those with some constant operands where TVM requires all to be constant."""
 
 from collections.abc import Callable
 from typing import Any

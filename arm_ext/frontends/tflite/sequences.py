@@ -56,7 +56,7 @@ class Operands:
         return at < len(self.numbers) and self.numbers[at] >= 0
 
     def tensor(self, at: int) -> Any:
-        """Return an input as a tensor of the file."""
+        """Return the file's tensor that is input `at` of the operator."""
         return self.c.tensor(self.numbers[at])
 
     def value(self, at: int) -> relax.Expr:

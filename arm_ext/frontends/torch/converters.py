@@ -41,7 +41,7 @@ def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> di
 
 
 def _attention(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert scaled_dot_product_attention; a causal mask hides keys, and beside another mask it is added."""
+    """Convert scaled_dot_product_attention, with an explicit mask, a causal mask, or the sum of both."""
     graph = Graph(importer.block_builder)
     q, k, v = (graph.hold(a[name]) for name in ("query", "key", "value"))
     if a["enable_gqa"]:

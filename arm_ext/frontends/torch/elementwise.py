@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise torch operators that upstream's importer lacks or computes otherwise, by the vocabulary."""
+"""Elementwise torch operators that upstream's importer lacks or computes otherwise, by `frontends.ops`."""
 
 import operator
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch reductions that upstream's importer lacks, by the vocabulary."""
+"""Torch reductions that upstream's importer lacks, by the operators of `frontends.ops`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing, scatters, sliding windows and grid sampling of torch, by the vocabulary."""
+"""Indexing, scatters, sliding windows and grid sampling of torch, by the operators of `frontends.ops`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -83,7 +83,7 @@ def _paragraph(lines: list[str]) -> list[str]:
 
 
 def note(report: AccuracyReport) -> str:
-    """Return what the columns of figures mean."""
+    """Return an explanation of the columns of figures."""
     read = "Read: what is left of it in the worst product that reads it. " if report.has_readers else ""
     return (
         f"SQNR in dB against the float model; {_GOOD_DB:g} and more is good. Own: the layer alone, fed with the float "
@@ -143,7 +143,7 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
 
 
 def precision_title(mixed: MixedPrecision) -> str:
-    """Return what was chosen, for which bound, and what cycles are of."""
+    """Return the chosen precisions, the bound, and the target of the estimated cycles, as a title."""
     chosen, (source, *_) = _chosen(mixed), _metrics(mixed)
     stopped = "" if mixed.complete else " (stopped before the search came to its end)"
     return (
@@ -173,7 +173,7 @@ def precision_rows(mixed: MixedPrecision) -> list[tuple[str, ...]]:
 
 
 def precision_notes(mixed: MixedPrecision) -> list[str]:
-    """Return why precisions are no choice, what PyTorch's users have to do, and where integers miss the bound."""
+    """Return why a precision is not available, how to make the choice with PT2E, and if integers miss the bound."""
     refused = {"int16": mixed.without_int16, "float16": mixed.without_float16}
     return [
         *(f"{precision} is no choice: {why}" for precision, why in refused.items() if why),
@@ -206,7 +206,7 @@ _MISSED = (
 
 
 def _left_out(mixed: MixedPrecision, chosen: PrecisionChoice) -> list[str]:
-    """Return how a quantiser of PyTorch's is told to leave these layers in float: it takes modules, not nodes."""
+    """Return the modules that PT2E's quantiser must leave out, so that the chosen layers stay in float."""
     if mixed.modules is None or not chosen.layers:
         return []
     named = f"modules: {', '.join(mixed.modules)}" if mixed.modules else f"nodes: {', '.join(mixed.nodes)}"
@@ -273,7 +273,7 @@ def _begins(found: NpuDifference | None) -> str:
 
 
 def described(report: AccuracyReport) -> str:
-    """Return what was compared, and where."""
+    """Return the compared models, the number of samples, and the machines that ran them."""
     where = "this machine" if report.board == "host" else f"board {report.board}"
     stopped = f" (stopped, of {report.given})" if report.samples < report.given else ""
     return (

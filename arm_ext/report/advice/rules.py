@@ -76,7 +76,7 @@ class AdviceFinding:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Return whether the calls in question cost enough, by estimate where nothing can be measured."""
+        """Whether the finding's calls cost enough; judged by the estimate, too, if no change can be measured."""
         found = self.share if self.change is not None else min(self.share, self.estimate)
         return found >= (LEAST_GAIN if self.change is not None else self.least)
 

@@ -103,7 +103,7 @@ class SteppedAxis:
         return start, tirx.min(tirx.IntImm("int64", self.kernel), stop)
 
     def products(self, span: Span) -> int:
-        """Count the products of one step, those with border inputs left out."""
+        """Count the products of one step, without those of border inputs."""
         return sum(
             output * self.stride + tap * self.dilation in span.inputs
             for output in range(span.outputs)

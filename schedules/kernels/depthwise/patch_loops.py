@@ -35,7 +35,7 @@ class PatchPosition:
     target: ir.Expr
 
     def opaque(self) -> "PatchPosition":
-        """Return the same position by opaque offsets; to be called where the patch is emitted."""
+        """Return the same position with opaque offsets (`opaque_offset`); call this where the patch is emitted."""
         block, source, target = map(opaque_offset, (self.block, self.source, self.target))
         return PatchPosition(block, self.top, source, target)
 

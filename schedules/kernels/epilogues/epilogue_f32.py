@@ -64,7 +64,7 @@ def instructions(steps: Sequence[Step]) -> float:
 
 
 def cost(steps: Sequence[Step]) -> Cost:
-    """Return the cost of the epilogue for a vector of four outputs; an STP takes a turn of a pipe for each vector."""
+    """Return the cost of the epilogue for a vector of four outputs; each vector of an STP occupies a pipe."""
     return arithmetic(instructions(steps)) + Cost(0.0, 1 - STORE)
 
 

@@ -129,7 +129,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Return the multiplier in every lane of a vector, 0 for sums, followed by a 0, then constant zero points."""
+    """Return a vector with the multiplier (0 for sums) in each lane and a 0 after it, and the constant zero points."""
     if (zeros := _product(workload).zeros) is not None:
         held = (constants[zero.index] for zero in zeros if zero.kind == "constant")
         return np.zeros(LANES + 1, np.float32), *held

@@ -50,7 +50,7 @@ class Lines:
 
 
 class Packer:
-    """Emits the packing of one tile's lines."""
+    """Emits the packing of a tile's lines, which are rows of A or columns of B."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Packer:
             store(sums, self._sum(total, value, weights), i64(vector * LANES), LANES)
 
     def _along_k(self, start: ir.Expr, count: int, to: ir.Expr, sums: tirx.Buffer) -> None:
-        """Emit the packing of lines whose k is contiguous: 16 k of each of a vector's lines become a vector a step."""
+        """Emit the packing of lines with contiguous k: load 16 k of each line, and permute them to a vector a step."""
         unit, lines = self.unit, self.lines
         whole, rest = divmod(lines.depth, VECTOR)
         element = f"int{8 * unit.step}x{unit.lines}"

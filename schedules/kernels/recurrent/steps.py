@@ -155,7 +155,7 @@ def layer_of(
 
 
 def constants_of(workload: Workload, first: int) -> list[Operand]:
-    """Return the constants among the operands from number `first` on, which kernels take as they are."""
+    """Return the constants among the operands from number `first` on, which kernels read without packing."""
     return [operand for operand in workload.operands[first:] if operand.kind == "constant"]
 
 

@@ -96,7 +96,7 @@ class Tosa(Qdq):
         y: Quantization,
         bounds: Bounds,
     ) -> Array:
-        """Compute what the routine of `binary` does for quantised operands of one shape.
+        """Compute, in numpy, the result of the routine of `binary` for quantised operands of one shape.
 
         Raises:
             ValueError: As `binary`.
