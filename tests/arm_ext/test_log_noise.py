@@ -54,15 +54,15 @@ def test_a_refusal_in_the_middle_of_an_import_is_one_sentence(
 ) -> None:
     nodes = [
         helper.make_node("Relu", ["x"], ["h"], name="relu"),
-        helper.make_node("Pad", ["h", "pads"], ["y"], name="pad"),
+        helper.make_node("CumSum", ["h", "axis"], ["y"], name="sum"),
     ]
     proto = model(nodes, {"x": [4, 4]}, ["y"])
-    proto.graph.input.append(helper.make_tensor_value_info("pads", TensorProto.INT64, [4]))
+    proto.graph.input.append(helper.make_tensor_value_info("axis", TensorProto.INT64, []))
     path = tmp_path / "m.onnx"
     onnx.save(proto, path)
     assert invoke(["compile", str(path), "--target", "host", "-o", str(tmp_path / "p")]) == 1
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("error: Pad node 'pad' cannot be imported")
+    assert line.startswith("error: CumSum node 'sum' cannot be imported")
 
 
 def test_the_reference_of_a_stablehlo_program_says_nothing(tmp_path: Path) -> None:

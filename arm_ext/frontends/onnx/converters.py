@@ -134,7 +134,8 @@ def _space_to_depth(node: Node) -> Value:
 
 def _reverse_sequence(node: Node) -> Value:
     x, time, batch = node.value(0), node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
-    return move.reverse_sequence(x, gather_scatter.up_to(node.value(1), x.shape[time]), time, batch)
+    lengths = gather_scatter.up_to(node.value(1), x.shape[time], f"input '{node.proto.input[1]}'")
+    return move.reverse_sequence(x, lengths, time, batch)
 
 
 def _tensor_scatter(node: Node) -> Value:

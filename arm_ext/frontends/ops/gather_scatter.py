@@ -55,8 +55,13 @@ def gather_elements(x: Value, index: Value, axis: int) -> Value:
     return x.graph.hold(R.gather_elements(x.full, _expand(index, shape).full, axis))
 
 
-def up_to(x: Value, most: int) -> Value:
+def up_to(x: Value, most: int, what: str) -> Value:
     """Return integers that are from 0 to `most`; at run time, others are reported as indices out of bounds.
+
+    Args:
+        x: The integers.
+        most: The largest one allowed.
+        what: What they are, for the message: "input 'lengths'".
 
     Raises:
         ModelError: The value is constant and out of range.
@@ -65,7 +70,7 @@ def up_to(x: Value, most: int) -> Value:
     if known is not None:
         wrong = known[(known < 0) | (known > most)]
         if wrong.size:
-            raise ModelError(f"a number of it, {wrong[0]}, is out of bounds: it is from 0 to {most}")
+            raise ModelError(f"its {what} has {wrong[0]}, which is out of bounds: it is from 0 to {most}")
         return x
     every = x.graph.hold_constant(np.arange(most + 1, dtype=x.dtype))
     return x.graph.hold(R.take(every.full, where(x < 0, most + 1, x).full, 0, "fast"))
