@@ -181,7 +181,7 @@ def compile(
         return
     if len(models) > 1:
         parts = _library_models(models, *(given.pop(name) for name in ("shapes", "values", "states")))
-        of_all = {name: value for name, value in given_options(given).items() if name not in _OF_ONE.values()}
+        of_all = {name: value for name, value in given_options(given).items() if name not in _NOT_OF_LIBRARY}
         with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
             library = compile_library(parts, target, output or "", progress=step, **of_all)
         _show_library(library, spent if timings else None, as_json=as_json)
@@ -196,23 +196,16 @@ def compile(
         click.echo(_accuracy_hint(folder))
 
 
-_OF_ONE = {
-    "--preprocess": "preprocess",
-    "--state-init": "state_init",
-    "--quantize": "quantize",
-    "--inputs": "inputs",
-    "--dump-phases": "dump_phases",
-    "--random": "random",
-    "--calibration": "calibration",
-    "--emit": "emit",
-}
-"""Options of one model, which a library of several does not take as a whole."""
+_OF_ONE = ("preprocess", "state_init", "quantize", "inputs", "dump_phases", "random")
+"""Options of one model, which a library of several refuses."""
+
+_NOT_OF_LIBRARY = (*_OF_ONE, "calibration", "emit")
+"""Options that `compile_library` does not take; the last two have defaults, so they cannot be refused."""
 
 
 def _of_one(given: Mapping[str, Any], save_node: str | None) -> dict[str, object]:
     """Return the options that are for one model, and what was given for them."""
-    chosen = {option: given[name] for option, name in _OF_ONE.items()}
-    del chosen["--calibration"], chosen["--emit"]  # which have defaults
+    chosen = {f"--{name.replace('_', '-')}": given[name] for name in _OF_ONE}
     return {**chosen, "--save-node": save_node}
 
 

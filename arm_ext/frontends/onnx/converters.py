@@ -182,7 +182,7 @@ CONVERTERS: dict[tuple[str, str], Convert] = {
     ("", "ReduceLogSumExp"): _log_sum_exp,
     ("", "ReverseSequence"): _reverse_sequence,
     ("", "STFT"): fourier.stft,
-    ("", "Selu"): by(activations.selu, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
+    ("", "Selu"): by(activations.selu, alpha=activations.SELU[0], gamma=activations.SELU[1]),
     ("", "SpaceToDepth"): _space_to_depth,
     ("", "TensorScatter"): _tensor_scatter,
     ("", "ThresholdedRelu"): by(activations.thresholded_relu, alpha=1.0),

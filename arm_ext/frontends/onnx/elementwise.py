@@ -9,8 +9,6 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like
 
 _DROPOUT_TELLS = 12
-_WHERE = 9
-"""Opset since which there is Where."""
 _GROUP = 16
 """Most inputs of one Sum, Max, Min or Mean."""
 

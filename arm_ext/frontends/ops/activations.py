@@ -20,8 +20,8 @@ gelu, gelu_tanh, relu, silu = map(elementwise, (R.nn.gelu, R.nn.gelu_tanh, R.nn.
 _SOFTPLUS_IS_X = 17
 """From there on binary32 rounds softplus to x: exp(-17) is less than half of the last bit of 17."""
 
-_SELU = 1.67326319, 1.05070102
-"""Alpha and gamma of SELU, as ONNX has them."""
+SELU = 1.67326319217681884765625, 1.05070102214813232421875
+"""Alpha and gamma of SELU, ONNX's defaults."""
 
 
 def elu(x: Value, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Value:
@@ -31,7 +31,7 @@ def elu(x: Value, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1
     return -alpha * scale * below + (above if scale == 1 else above * scale)
 
 
-def selu(x: Value, alpha: float = _SELU[0], gamma: float = _SELU[1]) -> Value:
+def selu(x: Value, alpha: float = SELU[0], gamma: float = SELU[1]) -> Value:
     """Return gamma · elu(x)."""
     return elu(x, alpha, gamma)
 

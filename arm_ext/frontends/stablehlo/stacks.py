@@ -28,26 +28,25 @@ class _Piece:
 class Stack(Value):
     """A value as pieces along an axis, which are concatenated when the whole is needed."""
 
-    def __init__(self, values: Graph, shape: Shape, axis: int, pieces: Sequence[_Piece]) -> None:
-        """Store the pieces; `values` is the graph in which their concatenation is emitted."""
+    def __init__(self, graph: Graph, shape: Shape, axis: int, pieces: Sequence[_Piece]) -> None:
+        """Store the pieces; `graph` is the graph in which their concatenation is emitted."""
         for name, value in {
             "shape": shape,
             "kept": None,
             "axis": axis,
             "pieces": pieces,
-            "_values": values,
+            "graph": graph,
         }.items():
             object.__setattr__(self, name, value)
 
     axis: int
     pieces: Sequence[_Piece]
-    _values: Graph
 
     @cached_property
     def expr(self) -> Expr:
         """The concatenation of the pieces."""
         parts = [self._cut(piece) for piece in self.pieces]
-        return parts[0] if len(parts) == 1 else self._values.emit(relax.op.concat(parts, axis=self.axis))
+        return parts[0] if len(parts) == 1 else self.graph.emit(relax.op.concat(parts, axis=self.axis))
 
     @property
     def dtype(self) -> str:
@@ -67,7 +66,7 @@ class Stack(Value):
             _Piece(update, 0, stop - start),
             *self._between(stop, self.shape[self.axis]),
         ]
-        return Stack(self._values, self.shape, self.axis, pieces)
+        return Stack(self.graph, self.shape, self.axis, pieces)
 
     def part(self, start: int, stop: int) -> Expr | None:
         """Return a slice that lies in one piece, or None."""
@@ -86,7 +85,7 @@ class Stack(Value):
         sizes = [int(n) for n in piece.expr.ty.shape]
         begin, end = [0] * len(sizes), list(sizes)
         begin[self.axis], end[self.axis] = piece.first, piece.last
-        return sliced(self._values, piece.expr, begin, end)
+        return sliced(self.graph, piece.expr, begin, end)
 
 
 def stacked(values: Graph, held: Value, axis: int) -> Stack:

@@ -492,10 +492,7 @@ def _bits_and_comparisons() -> Iterator[Case]:
         ("greater_equal", np.greater_equal, "GreaterOrEqual", "GREATER_EQUAL", lax.ge),
     ]:
         for given in kinds.split():
-            ordered = given != "bool" or (
-                name.endswith("equal") and "_" not in name.replace("not_equal", "x")
-            )
-            if given == "bool" and not ordered:
+            if given == "bool" and name not in names:
                 continue
             t.add(name, define, given, 2, onnx=op, torch=getattr(torch, names.get(name, name)), tflite=lite,
                   stablehlo=hlo, tflite_of="float32 int32 int64")  # fmt: skip

@@ -435,3 +435,12 @@ def test_tensors_beyond_memory_are_refused():
       return %y : tensor<2x3xf32>"""
     with pytest.raises(ModelError, match=r"stablehlo\.slice node 'line 4': a value of it .* takes 4 TiB"):
         import_stablehlo(program(body), "m")
+
+
+def test_what_an_unrolled_loop_stacks_is_computed_with():
+    def function(x):
+        _, rows = lax.scan(lambda c, v: (c + v, c * v), jnp.zeros(3), x)
+        return jnp.where(x > 0, rows, 1.0), rows * 2 + x, -rows
+
+    x = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    check(import_stablehlo(text(function, [x]), "m"), [x])
