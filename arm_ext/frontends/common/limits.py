@@ -45,6 +45,9 @@ MOST_CALLS = 50_000
 MOST_ROUNDS = 2**24
 """Largest known number of rounds of a loop, since the self-test and each call of the package run all of them."""
 
+MOST_UNROLLED = 2048
+"""Most operators of a loop that is unrolled, each of which becomes a call."""
+
 ELEMENT_TYPES = frozenset(
     (
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

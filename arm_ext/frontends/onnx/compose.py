@@ -15,9 +15,8 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm_ffi import structural_equal
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.block import Block, Callee, call
+from arm_ext.frontends.common.control_flow import SCALAR, Block, Callee, Rounds, call, chosen
 from arm_ext.frontends.common.loops import row_writer
-from arm_ext.frontends.common.rounds import SCALAR, Rounds
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.control import body_of
 from arm_ext.frontends.onnx.cut import GraphCut, Surroundings, captures, reads, subgraphs
@@ -39,7 +38,7 @@ class Functions(Protocol):
     def put(self, symbol: str, func: tvm.ir.BaseFunc) -> None:
         """Add a function."""
 
-    def add(self, symbol: str, model: ModelProto, sources: Mapping[str, str]) -> Callee:
+    def add_model(self, symbol: str, model: ModelProto, sources: Mapping[str, str]) -> Callee:
         """Import a model as a function."""
 
 
@@ -133,7 +132,7 @@ class Composition:
             return
         symbol = self._functions.symbol(self._symbol, role)
         model = self._surroundings.model(nodes, outputs, self._types)
-        callee = self._functions.add(symbol, model, self._sources)
+        callee = self._functions.add_model(symbol, model, self._sources)
         call = callee.call(self._values, [self._sources.get(n.name, n.name) for n in nodes])
         for name, value in zip(outputs, self._block.fields(symbol, call), strict=True):
             self._know(name, value)
@@ -146,7 +145,7 @@ class Composition:
             graph = body_of(node, attribute)
             outputs = [value.name for value in graph.output]
             model = self._surroundings.model(graph.node, outputs, self._types, graph)
-            callee = self._functions.add(self._functions.symbol(node.name, role), model, self._sources)
+            callee = self._functions.add_model(self._functions.symbol(node.name, role), model, self._sources)
             block = Block()
             branches.append(block.end(block.bind(callee.symbol, callee.call(self._values, [source]))))
             types.append(callee.ret_ty)
@@ -158,9 +157,9 @@ class Composition:
                 f"If node '{source}' cannot be compiled: its branches give {types[0]} and {types[1]}{alike}; "
                 "a compiled model has static shapes, so both have to give the same"
             )
-        choice = relax.If(self._value(decision.by), *branches)
-        relax.expr._update_type(choice, types[0])
-        return self._block.fields(f"{self._functions.symbol(node.name, 'choice')}", choice)
+        yes, no = branches
+        choice = chosen(self._value(decision.by), yes, no, types[0])
+        return self._block.fields(self._functions.symbol(node.name, "choice"), choice)
 
     def _loop(self, decision: _Decision, loop: While) -> list[Var]:
         node, source = decision.node, self._sources.get(decision.node.name, decision.node.name)
@@ -169,20 +168,23 @@ class Composition:
         types = {**self._types, **{name: _onnx_type(name, ty) for name, ty in own.items()}}
         outputs = [value.name for value in loop.body.output]
         model = self._surroundings.model(loop.body.node, outputs, types, loop.body)
-        body = self._functions.add(self._functions.symbol(node.name, "body"), model, self._sources)
+        body = self._functions.add_model(self._functions.symbol(node.name, "body"), model, self._sources)
         fixed = {name: self._values[name] for name in body.inputs if name not in own}
         wholes = [self._whole(node, ty) for ty in body.ret_ty.fields[2 + len(initial) :]]
         rounds = Rounds(
             self._functions.symbol(node.name, "loop"),
             source,
             body,
-            loop.number,
             {name: value.ty for name, value in initial.items()},
             {name: value.ty for name, value in fixed.items()},
+            loop.number,
             tuple(whole.ty for whole, _ in wholes),
             tuple(writer for _, writer in wholes),
         )
-        rounds.check()
+        try:
+            rounds.check()
+        except ModelError as err:
+            raise ModelError(f"Loop node '{source}' cannot be compiled: {err}") from err
         self._functions.put(rounds.symbol, func := rounds.function())
         zero = relax.const(np.array(0, np.int64), "int64")
         given = [self._value(decision.by), zero, *initial.values(), *fixed.values(), *(w for w, _ in wholes)]

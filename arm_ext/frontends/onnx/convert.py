@@ -88,7 +88,8 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
     except Exception as err:
         reason = _reason(proto, importer.converted, str(err))
         raise not_imported(importer.node, operators, reason or err) from err
-    return name_calls(mod, importer.last_binding)
+    mod["main"] = name_calls(mod["main"], importer.last_binding)
+    return mod
 
 
 def _reason(proto: onnx.ModelProto, name: str, said: str) -> str:

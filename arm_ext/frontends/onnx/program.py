@@ -16,8 +16,7 @@ import onnx
 import tvm
 from onnx import ModelProto
 
-from arm_ext.frontends.common.block import Callee
-from arm_ext.frontends.common.functions import Functions
+from arm_ext.frontends.common.control_flow import Callee, Program
 from arm_ext.frontends.onnx.check import check_supported, name_contrib, runtime_inputs, unsupported_within
 from arm_ext.frontends.onnx.compose import Composition
 from arm_ext.frontends.onnx.convert import convert
@@ -57,7 +56,7 @@ def import_program(model: ModelProto, name: str, source: SourceGraph) -> OnnxPro
         ModelError: The program holds something that cannot be compiled, such as a size that the data decides.
     """
     functions = _Functions(name, model.graph, source)
-    functions.add(MAIN, model, {})
+    functions.add_model(MAIN, model, {})
     return OnnxProgram(functions.module(), functions.nodes, functions.quantized)
 
 
@@ -75,7 +74,7 @@ def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> Non
         node.name = base if taken[base] == 1 else f"{base}:{taken[base]}"
 
 
-class _Functions(Functions):
+class _Functions(Program):
     """The functions of an ONNX model so far."""
 
     def __init__(self, model: str, graph: onnx.GraphProto, source: SourceGraph) -> None:
@@ -94,7 +93,7 @@ class _Functions(Functions):
             self.nodes.update((node.name, node.op_type) for node in graph.node)
         return {} if source is None else {node.name: source for node in graph.node}
 
-    def add(self, symbol: str, model: ModelProto, sources: Mapping[str, str]) -> Callee:
+    def add_model(self, symbol: str, model: ModelProto, sources: Mapping[str, str]) -> Callee:
         """Import a model as a function.
 
         Args:

@@ -5,24 +5,24 @@ A short loop with a known number of rounds is unrolled. If all branches of a cho
 computed, since they have no side effects. Other control flow stays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from tvm import relax
+from tvm.ir import Expr, TupleGetItem
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.limits import MOST_ROUNDS
+from arm_ext.frontends.common.control_flow import Region
+from arm_ext.frontends.common.limits import MOST_ROUNDS, MOST_UNROLLED
 from arm_ext.frontends.graph import Value
 from arm_ext.frontends.ops.arithmetic import where
 from arm_ext.frontends.stablehlo.attributes import word
-from arm_ext.frontends.stablehlo.regions import run_time_choice, run_time_loop
 from arm_ext.frontends.stablehlo.scalars import Array, known_turns, outlasts
-from arm_ext.frontends.stablehlo.translator import Convert, Translator
+from arm_ext.frontends.stablehlo.translator import Complex, Convert, Translator
 
 R = relax.op
-MAX_UNROLLED = 2048
-"""Most operators of an unrolled loop, each of which becomes a call."""
 
 # Operators too expensive, or possibly endless, to be computed for a branch that is not taken.
 _HEAVY = (
@@ -74,7 +74,7 @@ def _case(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
 
 def _chosen(t: Translator, op: Any, conditions: list[Value], blocks: list[Any]) -> list[Value]:
     if any(_is_heavy(t, block) for block in blocks):
-        return run_time_choice(t, conditions, blocks, len(op.results))
+        return _run_time_choice(t, conditions, blocks, len(op.results))
     *branches, results = (t.block(block, []) for block in blocks)
     for condition, branch in reversed(list(zip(conditions, branches, strict=True))):
         results = [_either(t, condition, a, b) for a, b in zip(branch, results, strict=True)]
@@ -104,7 +104,7 @@ def _while(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     condition, body = (region.blocks[0] for region in op.regions)
     size = sum(1 for _ in _operators(t, body))
     states = [_whole(held) for held in operands]
-    turns = known_turns(condition, body, states, MAX_UNROLLED // size)
+    turns = known_turns(condition, body, states, MOST_UNROLLED // size)
     if turns is not None:
         state = operands
         for _ in range(turns):
@@ -115,7 +115,106 @@ def _while(t: Translator, op: Any, operands: list[Value]) -> list[Value]:
     (begins,) = t.block(condition, operands)
     if begins.scalar() is not None and not begins.scalar():
         return operands
-    return run_time_loop(t, op, operands, begins)
+    return _run_time_loop(t, op, operands, begins)
+
+
+def _run_time_loop(t: Translator, op: Any, operands: list[Value], more: Value) -> list[Value]:
+    """Convert a loop whose condition is computed at run time.
+
+    Args:
+        t: The translator.
+        op: A `while` operation.
+        operands: Initial states of the loop. Those that no round changes are read from outside of it.
+        more: Whether the loop runs a first round.
+    """
+    condition, body = (region.blocks[0] for region in op.regions)
+    (*_, last), arguments = body.operations, body.arguments
+    states = [k for k, value in enumerate(last.operands) if value != arguments[k]]
+    left = [k for k in range(len(operands)) if k not in states]
+    t.values.update((arguments[k], operands[k]) for k in left)
+    outside = _read(t, [*_captures(condition), *_captures(body), *(arguments[k] for k in left)])
+
+    def convert(own: list[Expr]) -> list[Value]:
+        given = {k: Value(t, param, operands[k].shape) for k, param in zip(states, own, strict=True)}
+        given |= {k: t.values[arguments[k]] for k in left}
+        results = t.block(body, [given[k] for k in range(len(operands))])
+        (again,) = t.block(condition, results)
+        return [again, *(results[k] for k in states)]
+
+    initial = [operands[k].full for k in states]
+    region, read = _region(t, outside, convert, len(states))
+    ends = t.emit(t.program.loop(t.node, more.full, initial, region, read))
+    results = list(operands)
+    for place, k in enumerate(states):
+        results[k] = t.hold(TupleGetItem(ends, place))
+    return results
+
+
+def _run_time_choice(
+    t: Translator, conditions: Sequence[Value], blocks: Sequence[Any], count: int
+) -> list[Value]:
+    """Convert a case: the first block whose condition holds is run, or else the last.
+
+    Args:
+        t: The translator.
+        conditions: Conditions of all blocks but the last, Boolean scalars.
+        blocks: Blocks without arguments.
+        count: Number of values that each block returns.
+    """
+    outside = _read(t, [value for block in blocks for value in _captures(block)])
+    regions = [_region(t, outside, partial(t.block, block)) for block in blocks]
+    read = regions[0][1]
+    result = t.emit(
+        t.program.choice(t.node, [c.full for c in conditions], [region for region, _ in regions], read)
+    )
+    return [t.hold(result)] if count == 1 else [t.hold(TupleGetItem(result, k)) for k in range(count)]
+
+
+def _captures(block: Any) -> Iterator[Any]:
+    """Yield the outside values that a block reads, nested blocks included."""
+    inside = set(block.arguments)
+    for op in block.operations:
+        yield from (value for value in op.operands if value not in inside)
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from (value for value in _captures(inner) if value not in inside)
+        inside.update(op.results)
+
+
+def _read(t: Translator, values: Sequence[Any]) -> list[Any]:
+    """Return the values that a region reads from outside, each once.
+
+    Raises:
+        ModelError: One of them is complex.
+    """
+    found = list(dict.fromkeys(values))
+    if any(isinstance(t.values[value], Complex) for value in found):
+        raise ModelError("it reads complex values, and is decided at run time; split it into real ones")
+    return found
+
+
+def _region(
+    t: Translator, outside: Sequence[Any], convert: Callable[[list[Expr]], list[Value]], own: int = 0
+) -> tuple[Region, list[Expr]]:
+    """Return the converter of a region, and what it reads from outside.
+
+    Args:
+        t: The translator.
+        outside: MLIR's values that it reads from outside.
+        convert: Converts its operators, given values of its own.
+        own: Number of these.
+    """
+
+    def region(builder: relax.BlockBuilder, given: list[Expr]) -> list[Expr]:
+        def body() -> list[Value]:
+            for value, expr in zip(outside, given[own:], strict=True):
+                held = t.values[value]
+                t.values[value] = Value(t, expr, held.shape, held.kept)
+            return convert(given[:own])
+
+        return t.inside(builder, body)
+
+    return region, [t.values[value].expr for value in outside]
 
 
 def _whole(held: Value) -> Array | None:

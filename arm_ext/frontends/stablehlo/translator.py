@@ -10,12 +10,11 @@ from tvm import relax
 from tvm.ir import Expr, Var
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.block import Callee
+from arm_ext.frontends.common.control_flow import Callee, Program
 from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
 from arm_ext.frontends.graph import Array, Graph, Shape, Value
 from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word
 from arm_ext.frontends.stablehlo.expansions import known_functions
-from arm_ext.frontends.stablehlo.stages import Stages
 from relay_passes.ir.sources import name_bindings
 
 Convert = Callable[["Translator", Any, list[Value]], list[Value]]
@@ -43,7 +42,7 @@ class Translator(Graph):
     Attributes:
         functions: The module's functions by name.
         values: MLIR's values → what they are here, `Value` or `Complex`.
-        program: Relax functions, of what is decided at run time.
+        program: The functions so far.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Translator(Graph):
         super().__init__()
         self.functions = functions_of(module)
         self.values: dict[Any, Any] = {}
-        self.program = Stages()
+        self.program = Program(lambda func: name_bindings(func, self.names))
         self._converter_of = converter_of
         self._named = named
         self._nodes = nodes
@@ -81,23 +80,15 @@ class Translator(Graph):
             params: Parameters of the function.
             convert: Converts the body and returns its results.
         """
-        outer, self.builder = self.builder, relax.BlockBuilder()
-        failure: Exception | None = None
-        with self.builder.function(symbol, list(params)):
-            with self.builder.dataflow():
-                try:
-                    results = [result.full for result in convert()]
-                # The error is raised after the function is complete: a builder with an unfinished function complains on
-                # stderr.
-                except Exception as err:
-                    failure, results = err, []
-                output = self.builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
-            self.builder.emit_func_output(output)
-        mod, self.builder = self.builder.get(), outer
-        if failure is not None:
-            raise failure
-        mod[symbol] = name_bindings(mod[symbol], self.names)
-        return self.program.add(symbol, mod)
+        return self.program.function(symbol, params, lambda builder: self.inside(builder, convert))
+
+    def inside(self, builder: relax.BlockBuilder, convert: Callable[[], Sequence[Value]]) -> list[Expr]:
+        """Convert operators in another builder's dataflow block, with values of its own; return the results."""
+        outer = self.builder, dict(self.values)
+        self.builder = builder
+        results = [result.full for result in convert()]
+        self.builder, self.values = outer
+        return results
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
         """Inline a function.

@@ -14,6 +14,8 @@ from tvm.ir import Constant
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, TensorWrapper
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.common.control_flow import Program
+from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.forms import shape_of
 from arm_ext.frontends.tflite.tensors import ShownTensor, constant, is_complex, static_shape, unpacked
@@ -36,11 +38,13 @@ class Whole:
     Attributes:
         model: The parsed file.
         operators: Graph's number → its operators, by the names of the source's nodes.
-        own_integers: Whether functions of 16 bits are LiteRT's own, which an NPU has no code for.
+        own_integers: Whether functions of 16 bits are LiteRT's own, and costly branches run alone: for these an NPU has
+            no code.
         variables: Name → value, as far as the model has come.
         last_binding: The variable of an operator's last binding → the operator's name.
         node: Name of the operator that is being converted.
         converted: Number of operators that were converted, again in each round of a loop.
+        program: The functions so far, of branches and loops at run time.
     """
 
     model: Any
@@ -50,6 +54,10 @@ class Whole:
     last_binding: dict[relax.Var, str] = field(default_factory=dict)
     node: str = ""
     converted: int = 0
+    program: Program = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.program = Program(lambda func: name_calls(func, self.last_binding))
 
 
 class Access(OperatorConverter):  # type: ignore[misc]

@@ -41,10 +41,12 @@ class QdqConverter(Access):
         super().__init__(whole, builder, graph)
         self._operators = whole.operators[graph]
 
-    def run(self, graph: int, inputs: Sequence[relax.Expr]) -> list[relax.Expr]:
-        """Inline another graph of the model for input values; return its output values."""
+    def run(
+        self, graph: int, inputs: Sequence[relax.Expr], builder: relax.BlockBuilder | None = None
+    ) -> list[relax.Expr]:
+        """Inline another graph of the model for input values, in this builder or another; return its output values."""
         caller = self.whole.node
-        other = QdqConverter(self.whole, self.bb, graph)
+        other = QdqConverter(self.whole, builder or self.bb, graph)
         outputs = other.results(inputs)
         self.whole.node = caller
         return outputs

@@ -1,25 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that run other graphs of the model, which are inlined.
-
-WHILE(x)                 a loop whose end is known is unrolled
-IF(c, x)                 both branches are computed, of which c chooses: they have no effects
-STABLEHLO_COMPOSITE(x)   the graph that it is made of
-"""
+"""Which graphs of a model its operators run, and limits on these."""
 
 from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import tflite
-from tvm import relax
-from tvm.ir import Constant
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
-from arm_ext.frontends.tflite.forms import Convert
-
-MOST_TURNS = 4096
-"""Most turns of a loop that is unrolled."""
 
 
 def called(op: Any, code: str) -> tuple[int, ...]:
@@ -27,7 +16,7 @@ def called(op: Any, code: str) -> tuple[int, ...]:
     if code not in _OPTIONS:
         return ()
     table, fields = _OPTIONS[code]
-    found = op.BuiltinOptions() if code != _COMPOSITE else op.BuiltinOptions2()
+    found = op.BuiltinOptions() if code != COMPOSITE else op.BuiltinOptions2()
     if found is None:
         return ()
     options = table()
@@ -118,53 +107,11 @@ def check_size(count: int) -> None:
         )
 
 
-def _inputs(c: Any, op: Any) -> list[relax.Expr]:
-    return [c.value(int(number)) for number in c._indices_or_empty(op.InputsAsNumpy())]
-
-
-def _result(values: list[relax.Expr]) -> Any:
-    return values[0] if len(values) == 1 else values
-
-
-def _while(c: Any, op: Any) -> Any:
-    condition, body = called(op, "WHILE")
-    state = _inputs(c, op)
-    for _ in range(MOST_TURNS):
-        (goes_on,) = c.run(condition, state)
-        if not isinstance(goes_on, Constant):
-            raise ModelError(
-                "values that are computed at run time decide when it ends; only loops with a known number of turns are "
-                "supported"
-            )
-        if not goes_on.value.numpy().all():
-            return _result(state)
-        state = c.run(body, state)
-    raise ModelError(f"it has more than {MOST_TURNS} turns, and would be unrolled")
-
-
-def _if(c: Any, op: Any) -> Any:
-    graphs = called(op, "IF")
-    condition, *inputs = _inputs(c, op)
-    if isinstance(condition, Constant):
-        return _result(c.run(graphs[0 if condition.value.numpy().all() else 1], inputs))
-    chosen = relax.op.reshape(condition, ())
-    branches = [c.run(number, inputs) for number in graphs]
-    return _result([c.bb.emit(relax.op.where(chosen, a, b)) for a, b in zip(*branches, strict=True)])
-
-
-def _call(c: Any, op: Any) -> Any:
-    (number,) = called(op, c.get_op_code_str(op))
-    return _result(c.run(number, _inputs(c, op)))
-
-
-_COMPOSITE = "STABLEHLO_COMPOSITE"
+COMPOSITE = "STABLEHLO_COMPOSITE"
 _OPTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "CALL": (tflite.CallOptions, ("Subgraph",)),
     "CALL_ONCE": (tflite.CallOnceOptions, ("InitSubgraphIndex",)),
     "IF": (tflite.IfOptions, ("ThenSubgraphIndex", "ElseSubgraphIndex")),
-    _COMPOSITE: (tflite.StableHLOCompositeOptions, ("DecompositionSubgraphIndex",)),
+    COMPOSITE: (tflite.StableHLOCompositeOptions, ("DecompositionSubgraphIndex",)),
     "WHILE": (tflite.WhileOptions, ("CondSubgraphIndex", "BodySubgraphIndex")),
 }
-
-GRAPHS: dict[str, Convert] = {"CALL": _call, "IF": _if, _COMPOSITE: _call, "WHILE": _while}
-"""TFLite's operator name → its converter."""

@@ -38,6 +38,7 @@ from arm_ext.frontends.tflite.specs import as_computed, check_shapes, is_quantiz
 from arm_ext.frontends.tflite.supported import check_supported, named_operators
 from arm_ext.frontends.tflite.tensors import constant, signature_of
 from arm_ext.frontends.tflite.variables import Variable, numbers_of, variables_of
+from relay_passes.programs.merge_modules import MAIN
 
 # Exceptions of reading a damaged flatbuffer, which has no checksums.
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError)
@@ -51,7 +52,8 @@ def import_tflite(
     Args:
         path: The file.
         shapes: Input name → shape, where the file leaves sizes open; it has a default for these, mostly 1.
-        own_integers: Whether functions of 16 bits are computed as LiteRT does, or are left in QDQ form for an NPU.
+        own_integers: Whether functions of 16 bits are computed as LiteRT does, and costly branches run alone; else
+            the first are left in QDQ form, and all branches computed, for an NPU.
 
     Raises:
         UsageError: The file is missing or no TFLite model, or a shape is not the model's.
@@ -177,4 +179,7 @@ def _convert(
         raise
     except Exception as err:
         raise not_imported(whole.node, nodes, err) from err
-    return name_calls(builder.get(), whole.last_binding)
+    mod = builder.get()
+    mod[MAIN] = name_calls(mod[MAIN], whole.last_binding)
+    whole.program.add(MAIN, mod)
+    return whole.program.module()

@@ -16,11 +16,11 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Graph
 from arm_ext.frontends.ops import activations, reduce
 from arm_ext.frontends.tflite.codes import CUSTOM
+from arm_ext.frontends.tflite.control import GRAPHS
 from arm_ext.frontends.tflite.detection import NAME as DETECTION
 from arm_ext.frontends.tflite.detection import detection_postprocess
 from arm_ext.frontends.tflite.forms import Convert, shape_of
 from arm_ext.frontends.tflite.formulas import FORMULAS, by
-from arm_ext.frontends.tflite.graphs import GRAPHS
 from arm_ext.frontends.tflite.integers import saturated, scaled, whole
 from arm_ext.frontends.tflite.moves import MOVES
 from arm_ext.frontends.tflite.recurrent import RECURRENT

@@ -60,7 +60,7 @@ def resources_of(
         initial: First value of each variable.
         taken: Names of the model's inputs and outputs.
     """
-    changed = _assigned(model, operators)
+    changed = assigned(model, operators)
     found = []
     for name, value in initial.items():
         if name in changed or "" in changed:
@@ -99,17 +99,23 @@ def _run_once(model: Any, operators: Operators) -> set[int]:
     }
 
 
-def _assigned(model: Any, operators: Operators) -> set[str]:
+def handles(model: Any, operators: Operators) -> list[str]:
+    """Return the names of the variables that operators make handles of."""
+    every = (op for ops in operators.values() for op in ops.values())
+    return [_name_of(op) for op in every if operator_name(model, op) == "VAR_HANDLE"]
+
+
+def assigned(model: Any, operators: Operators) -> set[str]:
     """Return the names of variables that are assigned in a run; "" for one whose handle is made elsewhere."""
     once, names = _run_once(model, operators), set()
     for graph, ops in operators.items():
-        handles: dict[int, str] = {}
+        made: dict[int, str] = {}
         for op in ops.values() if graph not in once else ():
             code = operator_name(model, op)
             if code == "VAR_HANDLE":
-                handles[op.Outputs(0)] = _name_of(op)
+                made[op.Outputs(0)] = _name_of(op)
             if code == "ASSIGN_VARIABLE":
-                names.add(handles.get(op.Inputs(0), ""))
+                names.add(made.get(op.Inputs(0), ""))
     return names
 
 
@@ -118,14 +124,14 @@ def first_reads(model: Any, operators: Mapping[str, Any]) -> dict[str, int]:
 
     That is its value before the run, where the graph does not assign it before.
     """
-    handles: dict[int, str] = {}
+    made: dict[int, str] = {}
     found: dict[str, int] = {}
     for op in operators.values():
         code = operator_name(model, op)
         if code == "VAR_HANDLE":
-            handles[op.Outputs(0)] = _name_of(op)
-        if code == "READ_VARIABLE" and op.Inputs(0) in handles:
-            found.setdefault(handles[op.Inputs(0)], int(op.Outputs(0)))
+            made[op.Outputs(0)] = _name_of(op)
+        if code == "READ_VARIABLE" and op.Inputs(0) in made:
+            found.setdefault(made[op.Inputs(0)], int(op.Outputs(0)))
     return found
 
 

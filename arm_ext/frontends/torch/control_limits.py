@@ -15,13 +15,13 @@ from torch.export import ExportedProgram
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_ROUNDS
+from arm_ext.frontends.torch.control import LOOP
 from arm_ext.frontends.torch.translator import operator_of
 
 MOST_NESTED = 32
 """Most branches and loops inside each other: torch traces those inside again for each around them, so that its
 decompositions take 10 s for 16, and minutes for 32."""
 
-_LOOP = "while_loop"
 _ORDERS = {"lt", "le", "gt", "ge"}
 _BOTH = {"logical_and", "bitwise_and", "__and__"}
 
@@ -47,7 +47,7 @@ def check_control_flow(program: ExportedProgram) -> None:
     for graph in program.graph_module.modules():
         if isinstance(graph, fx.GraphModule):
             for node in graph.graph.nodes:
-                if node.op == "call_function" and operator_of(node) == _LOOP:
+                if node.op == "call_function" and operator_of(node) == LOOP:
                     _check_rounds(graph, node, constants)
 
 
@@ -82,10 +82,10 @@ def _check_rounds(graph: fx.GraphModule, node: fx.Node, constants: Mapping[str, 
     )
     wanted = loop.deciding()
     if not wanted and loop.goes_on({}):
-        raise ModelError(f"{_LOOP} node '{node.name}': its condition is always true: it has no end")
+        raise ModelError(f"{LOOP} node '{node.name}': its condition is always true: it has no end")
     if loop.outlasts(wanted, MOST_ROUNDS):
         raise ModelError(
-            f"{_LOOP} node '{node.name}': it has more than {MOST_ROUNDS} rounds, the most that can be compiled"
+            f"{LOOP} node '{node.name}': it has more than {MOST_ROUNDS} rounds, the most that can be compiled"
         )
 
 

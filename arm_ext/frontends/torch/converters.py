@@ -13,6 +13,7 @@ from arm_ext.frontends.graph import Graph
 from arm_ext.frontends.ops import arithmetic, attention, move, reduce
 from arm_ext.frontends.torch import (
     batch_norm,
+    control,
     dynamic,
     elementwise,
     pool,
@@ -23,7 +24,6 @@ from arm_ext.frontends.torch import (
 )
 from arm_ext.frontends.torch.places import compared, item, selected, slice_scattered, sliced
 from arm_ext.frontends.torch.recurrent import NAMES, recurrent
-from arm_ext.frontends.torch.while_loop import while_loop
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -192,7 +192,8 @@ CONVERTERS: dict[str, Convert] = {
     "select.int": _with_arguments(selected),
     "slice.Tensor": _with_arguments(sliced),
     "slice_scatter.default": _with_arguments(slice_scattered),
-    "while_loop": while_loop,
+    control.COND: control.cond,
+    control.LOOP: control.while_loop,
     **dict.fromkeys(NAMES, recurrent),
     "clamp.default": _with_arguments(_clamp_by_numbers),
     "clamp.Tensor": _with_arguments(_clamp),

@@ -7,7 +7,7 @@ product. Quantised: PT2E's quantize and dequantize become those of the QDQ form.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from tvm import relax
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import Site, check_inputs, check_tensor, check_values
-from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import (
     Shapes,
     misfit,
@@ -32,7 +31,6 @@ from arm_ext.frontends.common.refuse import (
 )
 from arm_ext.frontends.common.state import with_states
 from arm_ext.frontends.torch.archive import UntrustedError, read_program
-from arm_ext.frontends.torch.cond import with_branches
 from arm_ext.frontends.torch.control_limits import check_control_flow
 from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
@@ -42,7 +40,8 @@ from arm_ext.frontends.torch.recurrent import loops_of
 from arm_ext.frontends.torch.reference import reference
 from arm_ext.frontends.torch.scalars import give_axes
 from arm_ext.frontends.torch.state import drop_numbers, take_buffers
-from arm_ext.frontends.torch.translator import DECIDING, Translator, holds_complex, operator_of, source_of
+from arm_ext.frontends.torch.translator import Translator, holds_complex, operator_of, source_of
+from relay_passes.programs.merge_modules import MAIN
 
 # Operators whose decompositions would cost more than themselves.
 _KEPT = (
@@ -95,9 +94,9 @@ def import_torch(
     _check_sizes(plain)
     _check_types(plain)
     translator = Translator(plain)
-    mod = name_calls(translator.translate(), translator.last_binding)
-    mod = _static(mod, shapes or {})
-    mod = with_branches(mod, [name for name, operator in nodes.items() if operator in DECIDING])
+    main = translator.translate()
+    translator.program.add(MAIN, main)
+    mod = translator.program.module(_static(main[MAIN].params, shapes or {}))
     given = {buffer.input: buffer.name for buffer in buffers}
     inputs = tuple(_spec(given.get(param.name, param.name), param.ty) for param in mod["main"].params)
     check_values(mod, nodes)
@@ -195,13 +194,15 @@ def returned_names(program: ExportedProgram) -> list[str]:
     return [arg.name for arg in returned if not isinstance(arg, ConstantArgument)]
 
 
-def _static(mod: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]]) -> tvm.IRModule:
-    """Give dynamic dimensions the sizes that were asked for.
+def _static(
+    inputs: Sequence[relax.Var], shapes: Mapping[str, tuple[int, ...]]
+) -> Callable[[tvm.IRModule], tvm.IRModule]:
+    """Return what gives dynamic dimensions of modules the sizes that were asked for.
 
     Raises:
         UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
     """
-    params = {param.name: param for param in mod["main"].params}
+    params = {param.name: param for param in inputs}
     refuse_unknown_inputs(shapes, params)
     sizes: dict[str, int] = {}
     dynamic: dict[str, list[int | str]] = {}
@@ -220,7 +221,7 @@ def _static(mod: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]]) -> tvm.IRM
         if not fits:
             raise misfit(name, wanted, ",".join(map(str, texts)))
     refuse_dynamic_inputs({name: dims for name, dims in dynamic.items() if not _bound(params[name], sizes)})
-    return relax.transform.BindSymbolicVars(sizes)(mod) if sizes else mod
+    return relax.transform.BindSymbolicVars(sizes) if sizes else lambda mod: mod
 
 
 def _bound(param: relax.Var, sizes: Mapping[str, int]) -> bool:

@@ -114,7 +114,7 @@ def recurrent(importer: Any, node: torch.fx.Node) -> list[relax.Expr]:
 
 
 def _values(importer: Any, node: Any) -> Array:
-    parameter = _parameter(importer.program, node)
+    parameter = _parameter(importer.exported, node)
     assert parameter is not None  # see `loops_of`
     return parameter.detach().numpy()
 

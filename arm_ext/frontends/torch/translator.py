@@ -3,6 +3,7 @@
 
 import operator
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,12 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.common.text import shown
+from arm_ext.frontends.common.control_flow import Program
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
+from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import failure_of, reason_of, refuse_operators
-from arm_ext.frontends.torch import while_loop
 from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
-
-DECIDING = ("cond", while_loop.NAME)
-"""Operators that are control flow."""
+from relay_passes.ir.sources import bindings_of, name_bindings
 
 _MOST_TRANSPOSED = 2  # axes of a transposed convolution that TVM has an operator for
 
@@ -49,9 +49,9 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     """Translates one program.
 
     Attributes:
-        program: The exported program.
+        exported: The exported program.
         last_binding: The variable of a node's last binding → its source node.
-        loops: Number of loops so far.
+        program: The functions so far.
     """
 
     convert_map: dict[str, Any]
@@ -60,8 +60,10 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         """Prepare for a program without operators that change their arguments."""
         super().__init__()
         self.last_binding: dict[relax.Var, str] = {}
-        self.loops = 0
-        self.program = program
+        self.exported = program
+        self.program = Program(self._named)
+        self._deciding = ""
+        self._weights: dict[relax.Var, torch.Tensor] = {}
         self._failed: list[str] = []
         self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
         custom = {node.target.__name__ for node in _all_calls(program.graph_module) if _is_custom(node)}
@@ -71,13 +73,13 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
 
     def translate(self) -> tvm.IRModule:
-        """Return the program as a module.
+        """Return the program's own graph as a module; `program` has the functions of its branches and loops.
 
         Raises:
             ModelError: Operators without a converter, or nodes at which one fails: all of them.
         """
         try:
-            mod = self.from_exported_program(self.program, False, False, False, None)
+            mod = self.from_exported_program(self.exported, False, False, False, None)
         except (ModelError, UsageError):
             raise
         except Exception as err:
@@ -85,7 +87,36 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             raise ModelError("\n".join(self._failed)) from err
         if self._failed:
             raise ModelError("\n".join(self._failed))
+        mod["main"] = name_calls(mod["main"], self.last_binding)
         return mod
+
+    def create_input_vars(self, program: ExportedProgram) -> Any:
+        """Return upstream's variables for inputs and weights, and note which are weights."""
+        held, *others = super().create_input_vars(program)
+        tensors = {**program.state_dict, **program.constants}
+        targets = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
+        self._weights = {
+            var: tensors[targets[name]] for name, var in held.items() if targets[name] in tensors
+        }
+        return held, *others
+
+    def weight(self, value: relax.Expr) -> relax.Expr:
+        """Return the constant that a variable of the program's weights stands for; other values unchanged."""
+        held = self._weights.get(value) if isinstance(value, relax.Var) else None
+        return value if held is None else relax.const(self._convert_pytorch_tensor_to_tvm(held))
+
+    @contextmanager
+    def deciding(self, node: torch.fx.Node) -> Iterator[str]:
+        """Open the scope of a branch or loop; its value is the name of the main graph's node that it belongs to."""
+        outer = self._deciding
+        self._deciding = outer or source_of(node)
+        try:
+            yield self._deciding
+        finally:
+            self._deciding = outer
+
+    def _named(self, func: relax.Function) -> relax.Function:
+        return name_bindings(func, {binding.var: self._deciding for binding in bindings_of(func)})
 
     def _of(self, convert: Any) -> Any:
         return lambda node: convert(self, node)
@@ -210,7 +241,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     def _check_unsupported_func_type(self, nodes: Sequence[torch.fx.Node]) -> None:
         missing: dict[str, list[str]] = {}
         advice = {}
-        for node in _all_calls(self.program.graph_module):
+        for node in _all_calls(self.exported.graph_module):
             is_complex = any(map(holds_complex, (node, *node.all_input_nodes)))
             if is_complex or node.target.__name__ not in self.convert_map:
                 missing.setdefault(operator_of(node), []).append(source_of(node))
@@ -219,23 +250,9 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         refuse_operators(missing, advice)
 
     @staticmethod
-    def has_loop(program: torch.fx.GraphModule) -> bool:
-        """Whether a graph or one of its subgraphs contains a while_loop."""
-        return any(operator_of(node) == while_loop.NAME for node in _all_calls(program))
-
-    @classmethod
-    def _has_assert_async(cls, graph_module: torch.fx.GraphModule) -> bool:
-        # Upstream calls this to find operators that must not be in a dataflow block.
-        return bool(super()._has_assert_async(graph_module)) or cls.has_loop(graph_module)
-
-    @staticmethod
     def _has_cond_op(nodes: Sequence[torch.fx.Node]) -> bool:
-        return any(node.op == "call_function" and operator_of(node) in DECIDING for node in nodes)
-
-    def _import_branch_subgraph(self, graph_module: Any, operands: list[relax.Expr], name_hint: str) -> Any:
-        # Each call of a branch gets its own function, with the weights passed at that call.
-        self._branch_cache: dict[int, Any] = {}
-        return super()._import_branch_subgraph(graph_module, operands, name_hint)
+        # Upstream asks whether `main` has a branch in it; here branches are calls of functions.
+        return False
 
 
 def _check_convolution(node: torch.fx.Node) -> None:

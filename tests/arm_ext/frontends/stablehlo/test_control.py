@@ -79,7 +79,7 @@ def decisions(mod: tvm.IRModule) -> int:
 
 @pytest.mark.parametrize(("most", "loops"), [(64, 0), (8, 1)])
 def test_a_short_loop_is_unrolled(most: int, loops: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(control, "MAX_UNROLLED", most)
+    monkeypatch.setattr(control, "MOST_UNROLLED", most)
     imported = import_stablehlo(text(lambda x: lax.fori_loop(0, 3, lambda i, c: c * 2 + i, x), [X]), "m")
     assert decisions(imported.mod) == loops
     check(imported, [X])

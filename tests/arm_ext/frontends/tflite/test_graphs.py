@@ -16,6 +16,7 @@ from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
 from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import unnamed_calls
+from relay_passes.programs.control_flow import split
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder, pack
 
 # Of a handful of operators in binary32.
@@ -95,9 +96,36 @@ def test_loop_is_unrolled(tmp_path: Path):
     assert list(imported.nodes.values()) == ["WHILE", "LESS", "ADD", "MUL", "SIN"]
 
 
-def test_loop_that_data_end_is_refused(tmp_path: Path):
-    with pytest.raises(ModelError, match=r"WHILE node .*computed at run time"):
-        load(tmp_path, _looped(None))
+@pytest.mark.parametrize("begin", [-3, 3, 4, 9])
+def test_loop_that_data_end(tmp_path: Path, begin: int):
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    imported = check(tmp_path, _looped(None), np.array([begin], np.int32), x)
+    assert [each.is_loop for each in split(imported.mod).decisions()] == [True]
+
+
+def test_long_loop_stays_one(tmp_path: Path):
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    imported = check(tmp_path, _looped([-5000]), x)
+    assert str(imported.mod).count("R.sin") == 1
+
+
+def test_weights_that_rounds_pass_on_are_constants(tmp_path: Path):
+    """A converter makes states of the weights that a round reads."""
+    main, more, body = TfliteBuilder(), TfliteBuilder(), TfliteBuilder()
+    weights = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
+    states = [main.take("int32", 1), main.take("float32", 2, 3), main.hold(weights, "float32")]
+    kinds = [("int32", 1), ("float32", 2, 3), ("float32", 3, 3)]
+    outputs = [main.tensor(kind, *shape) for kind, *shape in kinds]
+    main.op("WHILE", states, outputs, condSubgraphIndex=1, bodySubgraphIndex=2)
+    numbers = [[m.take(kind, *shape) for kind, *shape in kinds] for m in (more, body)]
+    more.op("LESS", [numbers[0][0], more.hold([4])], [more.tensor("bool", 1)])
+    following, y = body.tensor("int32", 1), body.tensor("float32", 2, 3)
+    body.op("ADD", [numbers[1][0], body.hold([1])], [following])
+    body.op("FULLY_CONNECTED", [numbers[1][1], numbers[1][2], -1], [y])
+    model = program(main, more, body, outputs={0: outputs[:2], 2: [following, y, numbers[1][2]]})
+    imported = check(tmp_path, model, np.array([1], np.int32), np.ones((2, 3), np.float32))
+    pieces = split(imported.mod).pieces.values()
+    assert all([*map(int, p.ty.shape.values)] != [3, 3] for mod in pieces for p in mod["main"].params)
 
 
 def test_branch_is_chosen_by_data(tmp_path: Path):
@@ -109,6 +137,24 @@ def test_branch_is_chosen_by_data(tmp_path: Path):
     value = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
     for chosen in (True, False):
         check(tmp_path, program(m, *branches), np.array([chosen]), value)
+
+
+def test_costly_branch_is_run_alone(tmp_path: Path):
+    m, branches = TfliteBuilder(), [TfliteBuilder(), TfliteBuilder()]
+    m.op(
+        "IF",
+        [m.take("bool", 1), m.take("float32", 2, 3)],
+        [m.tensor("float32", 2, 3)],
+        thenSubgraphIndex=1,
+        elseSubgraphIndex=2,
+    )
+    for seed, branch in enumerate(branches):
+        weights = np.random.default_rng(seed).normal(size=(3, 3)).astype(np.float32)
+        inputs = [branch.take("float32", 2, 3), branch.hold(weights, "float32"), -1]
+        branch.op("FULLY_CONNECTED", inputs, [branch.tensor("float32", 2, 3)])
+    for chosen in (True, False):
+        imported = check(tmp_path, program(m, *branches), np.array([chosen]), np.ones((2, 3), np.float32))
+    assert [each.is_loop for each in split(imported.mod).decisions()] == [False]
 
 
 def test_graph_that_is_not_there_is_refused(tmp_path: Path):
@@ -248,6 +294,65 @@ def test_variable_is_a_state(tmp_path: Path, leaves_out: bool):
         np.testing.assert_array_equal(
             found, interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
         )
+
+
+def _assigning(kind: str) -> bytes:
+    """A variable that a branch assigns, or each round of a loop; beside it a product in the branch, if it is costly."""
+    main, begin, first, second = (TfliteBuilder() for _ in range(4))
+    main.op("CALL_ONCE", [], [], initSubgraphIndex=1)
+    for graph in (main, begin, first, second):
+        graph.op("VAR_HANDLE", [], [_handle(graph)], sharedName="kept")
+    begin.op("ASSIGN_VARIABLE", [0, begin.hold([[1, 2, 3]], "float32")], [])
+    control, x = main.take("int32" if kind == "loop" else "bool", 1), main.take("float32", 1, 3)
+    results = [main.tensor("int32", 1)] if kind == "loop" else []
+    results.append(main.tensor("float32", 1, 3, name="result"))
+    names = (
+        ("condSubgraphIndex", "bodySubgraphIndex")
+        if kind == "loop"
+        else ("thenSubgraphIndex", "elseSubgraphIndex")
+    )
+    given = dict(zip(names, (2, 3), strict=True))
+    main.op("WHILE" if kind == "loop" else "IF", [control, x], results, **given)
+    outputs: dict[int, list[int]] = {0: results[-1:], 1: []}
+    for place, graph in ((2, first), (3, second)):
+        number = graph.take("int32", 1) if kind == "loop" else None
+        taken = graph.take("float32", 1, 3)
+        if kind == "loop" and place == 2:
+            graph.op("LESS", [number, graph.hold([4])], [graph.tensor("bool", 1)])
+            continue
+        old, new = graph.tensor("float32", 1, 3), graph.tensor("float32", 1, 3)
+        graph.op("READ_VARIABLE", [0], [old])
+        if kind == "costly":
+            inputs = [taken, graph.hold(np.eye(3), "float32"), -1]
+            graph.op("FULLY_CONNECTED", inputs, [taken := graph.tensor("float32", 1, 3)])
+        graph.op("ADD" if place == 3 else "SUB", [taken, old], [new])
+        if kind == "loop" or place == 2:
+            graph.op("ASSIGN_VARIABLE", [0, new], [])
+        outputs[place] = [new]
+        if number is not None:
+            following = graph.tensor("int32", 1)
+            graph.op("ADD", [number, graph.hold([1])], [following])
+            outputs[place] = [following, new]
+    return program(main, begin, first, second, outputs=outputs)
+
+
+@pytest.mark.parametrize("kind", ["cheap", "costly", "loop"])
+def test_variable_that_a_branch_or_round_assigns(tmp_path: Path, kind: str):
+    model = _assigning(kind)
+    imported = load(tmp_path, model)
+    interpreter = Interpreter(model_content=model)
+    interpreter.allocate_tensors()
+    details = interpreter.get_input_details()
+    kept = imported.states[0].initial
+    for step in range(4):
+        control = np.array([step]) if kind == "loop" else np.array([step % 2 == 0])
+        given = [control.astype(details[0]["dtype"]), np.full((1, 3), step + 0.5, np.float32)]
+        for detail, value in zip(details, given, strict=True):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
+        found, kept = run_on_host(imported.mod, [*given, kept])
+        (output,) = interpreter.get_output_details()
+        np.testing.assert_allclose(found, interpreter.get_tensor(output["index"]), rtol=BOUND)
 
 
 def test_variable_that_stays_is_a_constant(tmp_path: Path):

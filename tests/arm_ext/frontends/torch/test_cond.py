@@ -64,3 +64,23 @@ def test_weights_are_the_branches_own(choice: tuple[nn.Module, ImportedModel]):
     pieces = split(choice[1].mod).pieces
     shapes = [[list(map(int, p.ty.shape.values)) for p in mod["main"].params] for mod in pieces.values()]
     assert all(shape == [ROWS, WIDTH] for params in shapes for shape in params)
+
+
+class Known(nn.Module):
+    """A condition that is a constant of the program."""
+
+    def __init__(self, condition: bool) -> None:
+        super().__init__()
+        self.register_buffer("condition", torch.tensor(condition))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(self.condition, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_known_condition_leaves_no_branch(condition: bool):
+    x, module = torch.linspace(-1, 1, 6), Known(condition)
+    imported = import_torch(torch.export.export(module, (x,)))
+    assert list(split(imported.mod).decisions()) == []
+    (found,) = module_runner(imported.mod)([x.numpy()])
+    np.testing.assert_allclose(found, module(x).numpy(), rtol=1e-6)
