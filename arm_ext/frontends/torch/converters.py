@@ -12,10 +12,10 @@ from tvm import relax
 from arm_ext.frontends.graph import Graph
 from arm_ext.frontends.ops import arithmetic, attention, move, reduce
 from arm_ext.frontends.torch import (
-    batch_norm,
     control,
     dynamic,
     elementwise,
+    norm,
     pool,
     random,
     reductions,
@@ -201,7 +201,6 @@ CONVERTERS: dict[str, Convert] = {
     **dict.fromkeys(("arange.default", "arange.start", "arange.start_step"), _range),
     **{name: _with_arguments(convert) for name, convert in elementwise.FUNCTIONS.items()},
     "native_layer_norm.default": _without_statistics("_native_layer_norm"),
-    "native_group_norm.default": _without_statistics("_native_group_norm"),
     **dict.fromkeys(resample.ANTIALIASED, _with_arguments(resample.resampled)),
     "upsample_bilinear2d.vec": _with_arguments(resample.bilinear),
     "upsample_nearest2d.vec": _with_arguments(resample.nearest),
@@ -227,8 +226,9 @@ CONVERTERS: dict[str, Convert] = {
     "cumsum.default": _with_arguments(reductions.running_sum),
     "var_mean.correction": _with_arguments(reductions.variance_and_mean),
     "linalg_vector_norm.default": _with_arguments(reductions.vector_norm),
-    "_native_batch_norm_legit_functional.default": _with_arguments(batch_norm.training),
-    "_native_batch_norm_legit_no_training.default": _with_arguments(batch_norm.with_known_statistics),
+    "native_group_norm.default": _with_arguments(norm.by_groups),
+    "_native_batch_norm_legit_functional.default": _with_arguments(norm.training),
+    "_native_batch_norm_legit_no_training.default": _with_arguments(norm.with_known_statistics),
     **dict.fromkeys(random.NAMES, _with_arguments(random.refuse_random)),
     **dict.fromkeys(random.DROPOUTS, _with_arguments(random.dropout)),
     "scatter_add.default": _with_arguments(scatters.scatter_add),

@@ -720,6 +720,229 @@ def _ordered() -> Iterator[Case]:
     return iter(t.cases)
 
 
+def _picture(channels_last: bool = False) -> Array:
+    """Return an image [2, 3, 7, 5], or with the channels last: a NaN, infinities of both signs, zeros."""
+    x = np.random.default_rng(3).standard_normal((2, 3, 7, 5)).astype(np.float32)
+    x[0, 1, 2, 3], x[1, 0, 4, 1], x[1, 2, 6, 4], x[1, 1] = np.nan, np.inf, -np.inf, 0
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if channels_last else x
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A window over the last two axes: its size, steps, dilations, and padding before and after."""
+
+    size: tuple[int, int]
+    steps: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    before: tuple[int, int] = (0, 0)
+    after: tuple[int, int] = (0, 0)
+
+    def views(self, x: Array, value: float) -> Array:
+        """Return the windows of an array [N, C, H, W] as [N, C, h, w, rows, columns]."""
+        pads = [(0, 0), (0, 0), *zip(self.before, self.after, strict=True)]
+        x = np.pad(x, pads, constant_values=value)
+        reach = [(n - 1) * d + 1 for n, d in zip(self.size, self.dilations, strict=True)]
+        found = np.lib.stride_tricks.sliding_window_view(x, reach, (2, 3))
+        (sy, sx), (dy, dx) = self.steps, self.dilations
+        return found[:, :, ::sy, ::sx, ::dy, ::dx]
+
+    @property
+    def onnx(self) -> dict[str, Any]:
+        """Attributes of ONNX."""
+        return {
+            "kernel_shape": self.size,
+            "strides": self.steps,
+            "pads": [*self.before, *self.after],
+            "dilations": self.dilations,
+        }
+
+    def reduced(self, x: Any, start: float, function: Any) -> Any:
+        """Return the windows reduced by JAX, of an image with the channels first."""
+        pads = [(0, 0), (0, 0), *zip(self.before, self.after, strict=True)]
+        return lax.reduce_window(
+            x, np.float32(start), function, (1, 1, *self.size), (1, 1, *self.steps), pads,
+            window_dilation=(1, 1, *self.dilations),
+        )  # fmt: skip
+
+    def convolved(self, x: Any, w: Any, groups: int = 1) -> Any:
+        """Return a convolution by JAX, of an image with the channels first."""
+        pads = list(zip(self.before, self.after, strict=True))
+        return lax.conv_general_dilated(
+            x, w, self.steps, pads, rhs_dilation=self.dilations, feature_group_count=groups
+        )
+
+
+def _last(define: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return the definition of an operator whose image has the channels last."""
+    return lambda x: define(x.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+
+
+_WINDOWS = {
+    "whole": _Window((2, 3)),
+    "steps": _Window((3, 2), (2, 2)),
+    "padded": _Window((3, 3), (2, 1), (1, 1), (1, 1), (1, 1)),
+    "one-sided": _Window((2, 2), (2, 2), (1, 1), (0, 0), (1, 1)),
+    "dilated": _Window((2, 2), (1, 2), (2, 3), (1, 0), (1, 0)),
+}
+_VALID = 1
+"""TFLite's number of a padding that adds nothing."""
+
+
+def _windows() -> Iterator[Case]:
+    t = Table()
+    first, last = {"float32": (_picture(),)}, {"float32": (_picture(channels_last=True),)}
+    every = "onnx stablehlo tflite torch"
+    for name, w in _WINDOWS.items():
+        (sy, sx), even = w.steps, w.before == w.after
+        greatest = lambda x, w=w: w.views(x, -np.inf).max((4, 5))  # noqa: E731 - the next lines'
+        mean = lambda x, w=w: w.views(x, 0).mean((4, 5))  # noqa: E731
+        inner = lambda x, w=w: w.views(x, 0).sum((4, 5)) / w.views(np.ones_like(x), 0).sum((4, 5))  # noqa: E731
+        window = {
+            "strideH": sy,
+            "strideW": sx,
+            "filterHeight": w.size[0],
+            "filterWidth": w.size[1],
+            "padding": _VALID,
+        }
+        plain = w.dilations == (1, 1)
+        is_lite = plain and not any((*w.before, *w.after))
+        t.add(f"max_pool {name}", greatest, first, onnx=("MaxPool", w.onnx), composed=every,
+              torch=(lambda x, w=w: F.max_pool2d(x, w.size, w.steps, w.before, w.dilations)) if even else None,
+              stablehlo=lambda x, w=w: w.reduced(x, -np.inf, lax.max))  # fmt: skip
+        t.add(f"average_pool {name}", mean, first, onnx=("AveragePool", {**w.onnx, "count_include_pad": 1}),
+              torch=(lambda x, w=w: F.avg_pool2d(x, w.size, w.steps, w.before)) if even and plain else None,
+              stablehlo=lambda x, w=w: w.reduced(x, 0, lax.add) / np.float32(math.prod(w.size)), ulps=8,
+              atol=2**-22, composed=every)  # fmt: skip
+        t.add(f"average_pool of the inner {name}", inner, first, onnx=("AveragePool", w.onnx), composed=every,
+              torch=(lambda x, w=w: F.avg_pool2d(x, w.size, w.steps, w.before, count_include_pad=False))
+              if even and plain else None, ulps=8, atol=2**-22)  # fmt: skip
+        if is_lite:
+            t.add(f"max_pool {name}, channels last", _last(greatest), last, tflite=("MAX_POOL_2D", window))
+            t.add(f"average_pool {name}, channels last", _last(mean), last, tflite=("AVERAGE_POOL_2D", window),
+                  ulps=8, atol=2**-22)  # fmt: skip
+    t.add("global_average_pool", lambda x: x.mean((2, 3), keepdims=True), first, onnx="GlobalAveragePool",
+          torch=lambda x: F.adaptive_avg_pool2d(x, 1), stablehlo=lambda x: x.mean((2, 3), keepdims=True), ulps=16,
+          atol=2**-22, composed=every)  # fmt: skip
+    t.add("global_max_pool", lambda x: x.max((2, 3), keepdims=True), first, onnx="GlobalMaxPool",
+          torch=lambda x: F.adaptive_max_pool2d(x, 1), stablehlo=lambda x: x.max((2, 3), keepdims=True),
+          composed=every)  # fmt: skip
+    for name, groups in (("whole", 1), ("steps", 3), ("padded", 1), ("one-sided", 1), ("dilated", 3)):
+        w = _WINDOWS[name]
+        weights = np.random.default_rng(4).standard_normal((6, 3 // groups, *w.size)).astype(np.float32)
+        finite = np.nan_to_num(_picture(), posinf=3, neginf=-3)
+
+        def convolved(x: Array, w: _Window = w, weights: Array = weights, groups: int = groups) -> Array:
+            parts = zip(np.split(w.views(x, 0), groups, 1), np.split(weights, groups), strict=True)
+            return np.concatenate([np.einsum("nchwij,ocij->nohw", v, each) for v, each in parts], 1)
+
+        t.add(f"convolution {name}", convolved, {"float32": (finite,)},
+              onnx=("Conv", {**w.onnx, "group": groups, "inputs": [weights]}), composed=every, ulps=32, atol=2**-20,
+              torch=(lambda x, w=w, k=weights, g=groups: F.conv2d(
+                  x, torch.from_numpy(k), None, w.steps, w.before, w.dilations, g)) if w.before == w.after else None,
+              stablehlo=lambda x, w=w, k=weights, g=groups: w.convolved(x, k, g))  # fmt: skip
+    return iter(t.cases)
+
+
+def _normalised() -> Iterator[Case]:
+    t = Table()
+    rng = np.random.default_rng(5)
+    x = np.nan_to_num(_picture(), posinf=3, neginf=-3)
+    x[0, 2] = 1e4  # a constant channel
+    gain, shift, mean = (rng.standard_normal(3).astype(np.float32) for _ in range(3))
+    spread = rng.random(3).astype(np.float32)
+    given, every = {"float32": (x,)}, "onnx stablehlo tflite torch"
+
+    def over(axes: tuple[int, ...], groups: int = 1) -> Callable[[Array], Array]:
+        def define(x: Array) -> Array:
+            parts = x.reshape(x.shape[0], groups, -1, *x.shape[2:]) if axes == (2, 3, 4) else x
+            centred = parts - parts.mean(axes, keepdims=True)
+            return (centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 1e-5)).reshape(x.shape)
+
+        return define
+
+    def scaled(y: Array) -> Array:
+        return y * gain[:, None, None] + shift[:, None, None]
+
+    def by_channels(x: Array) -> Array:
+        return scaled((x - mean[:, None, None]) / np.sqrt(spread[:, None, None].astype(np.float64) + 1e-5))
+
+    tensors = [torch.from_numpy(v) for v in (mean, spread, gain, shift)]
+    bound = {"ulps": 64, "atol": 2**-17, "composed": every}
+    t.add("batch_norm", by_channels, given, onnx=("BatchNormalization", {"inputs": [gain, shift, mean, spread]}),
+          torch=lambda x: F.batch_norm(x, *tensors), **bound)  # fmt: skip
+    t.add("instance_norm", lambda x: scaled(over((2, 3))(x)), given, **bound,
+          onnx=("InstanceNormalization", {"inputs": [gain, shift]}),
+          torch=lambda x: F.instance_norm(x, weight=tensors[2], bias=tensors[3]))  # fmt: skip
+    row, beside = (rng.standard_normal(5).astype(np.float32) for _ in range(2))
+    t.add("layer_norm", lambda x: over((3,))(x) * row + beside, given, **bound,
+          onnx=("LayerNormalization", {"inputs": [row, beside]}),
+          torch=lambda x: F.layer_norm(x, [5], torch.from_numpy(row), torch.from_numpy(beside)),
+          stablehlo=lambda x: jax.nn.standardize(x, -1, epsilon=1e-5) * row + beside)  # fmt: skip
+    t.add("layer_norm without weights", over((2, 3)), given, **bound, torch=lambda x: F.layer_norm(x, x.shape[2:]),
+          stablehlo=lambda x: jax.nn.standardize(x, (2, 3), epsilon=1e-5))  # fmt: skip
+    six = {"float32": (np.concatenate([x, x[:, ::-1] * 2], 1),)}
+    t.add("group_norm", over((2, 3, 4), 2), six, torch=lambda x: F.group_norm(x, 2), **bound)
+    t.add("rms_norm", lambda x: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * row, given, **bound,
+          torch=lambda x: F.rms_norm(x, [5], torch.from_numpy(row), 1e-6))  # fmt: skip
+    t.add("l2_norm", lambda x: x / np.sqrt((x * x).sum(1, keepdims=True)), given, ulps=16, composed=every,
+          onnx=("LpNormalization", {"axis": 1}), torch=lambda x: F.normalize(x, dim=1, eps=0))  # fmt: skip
+    return iter(t.cases)
+
+
+def _resize_places(before: int, after: int, mode: str) -> Array:
+    """Return where the pixels of a resized axis lie in the original one."""
+    at = np.arange(after)
+    if mode == "align_corners":
+        return at * (before - 1) / (after - 1) if after > 1 else np.zeros(1)
+    return (at + 0.5) * before / after - 0.5 if mode == "half_pixel" else at * before / after
+
+
+def _linear(x: Array, axis: int, after: int, mode: str) -> Array:
+    places = _resize_places(x.shape[axis], after, mode).clip(0, x.shape[axis] - 1)
+    lower = np.floor(places).astype(int)
+    upper, share = np.minimum(lower + 1, x.shape[axis] - 1), places - lower
+    share = share.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+    return x.take(lower, axis) * (1 - share) + x.take(upper, axis) * share
+
+
+def _resized() -> Iterator[Case]:
+    t = Table()
+    x = np.nan_to_num(_picture(), posinf=3, neginf=-3)
+    first, last = {"float32": (x,)}, {"float32": (np.ascontiguousarray(x.transpose(0, 2, 3, 1)),)}
+    every = "onnx stablehlo tflite torch"
+    for height, width in ((14, 10), (3, 2), (5, 9), (1, 1)):
+        to = f"to {height} x {width}"
+        sizes = [np.zeros(0, np.float32), np.zeros(0, np.float32), np.array([2, 3, height, width])]
+        lite = {"inputs": [np.array([height, width], np.int32)]}
+        for mode in ("half_pixel", "align_corners", "asymmetric"):
+
+            def linear(x: Array, mode: str = mode, size: tuple[int, int] = (height, width)) -> Array:
+                return _linear(_linear(x, 2, size[0], mode), 3, size[1], mode)
+
+            corners, half = mode == "align_corners", mode == "half_pixel"
+            t.add(f"linear {mode} {to}", linear, first, composed=every, ulps=16, atol=2**-20,
+                  onnx=("Resize", {"mode": "linear", "coordinate_transformation_mode": mode, "inputs": sizes}),
+                  torch=None if mode == "asymmetric" else lambda x, c=corners, s=(height, width): F.interpolate(
+                      x, s, mode="bilinear", align_corners=c),
+                  stablehlo=(lambda x, s=(height, width): jax.image.resize(x, (2, 3, *s), "linear", antialias=False))
+                  if half else None)  # fmt: skip
+            t.add(f"linear {mode} {to}, channels last", _last(linear), last, ulps=16, atol=2**-20,
+                  tflite=("RESIZE_BILINEAR", {"alignCorners": corners, "halfPixelCenters": half} | lite))  # fmt: skip
+
+        def nearest(x: Array, size: tuple[int, int] = (height, width)) -> Array:
+            for axis, after in zip((2, 3), size, strict=True):
+                places = np.floor(_resize_places(x.shape[axis], after, "asymmetric")).astype(int)
+                x = x.take(places, axis)
+            return x
+
+        t.add(f"nearest {to}", nearest, first, composed=every,
+              onnx=("Resize", {"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
+                               "nearest_mode": "floor", "inputs": sizes}),
+              torch=lambda x, s=(height, width): F.interpolate(x, s, mode="nearest"))  # fmt: skip
+        t.add(f"nearest {to}, channels last", _last(nearest), last, tflite=("RESIZE_NEAREST_NEIGHBOR", lite))
+    return iter(t.cases)
+
+
 FAMILIES: dict[str, list[Case]] = {
     "float_functions": list(_float_functions()),
     "activations": list(_activations()),
@@ -729,4 +952,7 @@ FAMILIES: dict[str, list[Case]] = {
     "reductions": list(_reductions()),
     "moves": list(_moves()),
     "ordered": list(_ordered()),
+    "windows": list(_windows()),
+    "normalised": list(_normalised()),
+    "resized": list(_resized()),
 }

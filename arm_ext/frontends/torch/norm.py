@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalisation that trains, and any momentum: upstream returns wrong running statistics, and takes 0 to 1."""
+"""Normalisation with statistics of a batch, of any momentum (upstream returns wrong running ones), and by groups."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -65,3 +65,15 @@ def training(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
     if not a["training"]:  # torch returns none
         saved = [relax.const(np.zeros(known.shape), x.dtype) for known in node.meta["val"][1:3]]
     return [result.full, *saved, *(each.full for each in running)]
+
+
+def by_groups(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> Expr:
+    """Convert native_group_norm; upstream's needs both weight and bias."""
+    x = a["input"]
+    channels = int(x.ty.shape[1])
+    weight, bias = (
+        relax.const(np.full(channels, neutral), str(x.ty.dtype)) if a[name] is None else a[name]
+        for name, neutral in (("weight", 1), ("bias", 0))
+    )
+    axes = list(range(2, len(x.ty.shape)))
+    return importer.block_builder.emit(R.nn.group_norm(x, weight, bias, a["group"], 1, axes, a["eps"]))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A resize with aligned corners to one row or column is a slice of a resize to two.
+
+    resize2d(x, [1, w], align_corners)    →    strided_slice(resize2d(x, [2, w], align_corners), rows 0 to 1)
+
+TVM's kernel divides by the number of output pixels less one. The first of two rows is the first row of x, as all
+formats define the only one.
+
+Exact. Quantised: moves nothing across `quantize` or `dequantize`.
+"""
+
+from tvm import relax
+from tvm.ir import Call, Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.ir.shapes import static_shape
+from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
+
+_x = wildcard()
+_root = is_op("relax.image.resize2d")(_x, varg_default_wildcard=True)
+
+_ALIGNED = "align_corners"
+
+
+def check(match: Match) -> Match | Diagnostic:
+    """Check that corners are aligned, and that an axis of the result has one pixel."""
+    call = match.values["root"]
+    if (mode := str(call.attrs.coordinate_transformation_mode)) != _ALIGNED:
+        return match.reject("corners are not aligned", _ALIGNED, mode)
+    sizes = _sizes(call)
+    if sizes is None or 1 not in sizes.values():
+        return match.reject("no axis of the result has one pixel", 1, sizes)
+    return match
+
+
+def _sizes(call: Call) -> dict[int, int] | None:
+    """Return spatial axis → number of pixels of a resize's result; None if a number is not known."""
+    shape = static_shape(call)
+    return None if shape is None else {axis: shape[axis] for axis in map(str(call.attrs.layout).index, "HW")}
+
+
+def rewrite(match: Match) -> Expr:
+    """Return the slice."""
+    call = match.values["root"]
+    a, sizes = call.attrs, _sizes(call)
+    assert sizes is not None  # by `check`
+    resized = relax.op.image.resize2d(
+        match.operands["x"],
+        [max(size, 2) for size in sizes.values()],
+        roi=list(a.roi),
+        layout=a.layout,
+        method=a.method,
+        coordinate_transformation_mode=_ALIGNED,
+        rounding_method=a.rounding_method,
+        cubic_alpha=a.cubic_alpha,
+        cubic_exclude=a.cubic_exclude,
+        extrapolation_value=a.extrapolation_value,
+        out_dtype=a.out_dtype,
+    )
+    axes = [axis for axis, size in sizes.items() if size == 1]
+    return relax.op.strided_slice(resized, axes, [0] * len(axes), [1] * len(axes))
+
+
+RULE = Rule(
+    name="resize_to_one",
+    pattern=_root,
+    parts={"x": _x, "root": _root},
+    check=check,
+    rewrite=rewrite,
+)
