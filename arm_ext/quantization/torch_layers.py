@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_structure
 from tvm import relax
 
 from arm_ext.frontends.torch.export import quiet
+from arm_ext.frontends.torch.promote import dtype_name
 from arm_ext.frontends.torch.reference import NodeValues
 from arm_ext.frontends.torch.translator import operator_of
 from arm_ext.quantization.layers import (
@@ -102,7 +103,7 @@ class TorchMatching:
         twins = {node: twin for node, root in values.items() if (twin := self._twin(root)) is not None}
         found: list[TorchLayer] = []
         for node, twin in twins.items():
-            variable = variables.get((node.name, str(node.meta["val"].dtype).removeprefix("torch.")))
+            variable = variables.get((node.name, dtype_name(node.meta["val"].dtype)))
             if variable is not None or mod is None:
                 again = any(each.root == values[node].name for each in found)
                 layer = self._layer(node, values[node], twin, set(twins.values()), again=again)
@@ -232,7 +233,7 @@ def _quantizer(node: Node, program: NodeValues) -> QuantizerConstants | None:
     """Return the parameters of a quantize or dequantize; None if they are known at run time alone."""
     scale, zero = (_constant(value, program) for value in node.args[1:3])
     value = node.all_input_nodes[0] if dequantizes(node) else node
-    dtype = str(value.meta["val"].dtype).removeprefix("torch.")
+    dtype = dtype_name(value.meta["val"].dtype)
     if scale is None or zero is None:
         return None
     axis = node.args[3] if "per_channel" in kind_of(node) else 1

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import tflite
 
 from arm_ext.common.errors import ModelError
+from arm_ext.frontends.tflite.forms import options_of
 from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
 
@@ -63,7 +64,7 @@ def _computed(c: Any, op: Any, code: str) -> Sequence[Any] | None:
     values = [c.known(int(number)) for number in op.InputsAsNumpy()]
     if any(value is None for value in values) or sum(value.size for value in values) > _MOST:
         return None
-    if code in _ACTIVATED and c._get_builtin_options(op, _ACTIVATED[code]).FusedActivationFunction():
+    if code in _ACTIVATED and options_of(op, _ACTIVATED[code]).FusedActivationFunction():
         return None
     return _SPLITS[code](c, op, values) if code in _SPLITS else [_FOLDS[code](c, op, values)]
 
@@ -83,16 +84,16 @@ def _floored(integers: Callable[..., _Array], floats: Callable[..., _Array]) -> 
 
 
 def _pack(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
-    return np.stack(values, c._get_builtin_options(op, tflite.PackOptions).Axis())
+    return np.stack(values, options_of(op, tflite.PackOptions).Axis())
 
 
 def _concatenation(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
-    return np.concatenate(values, c._get_builtin_options(op, tflite.ConcatenationOptions).Axis())
+    return np.concatenate(values, options_of(op, tflite.ConcatenationOptions).Axis())
 
 
 def _gather(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
     x, places = values
-    axis = c._get_builtin_options(op, tflite.GatherOptions).Axis()
+    axis = options_of(op, tflite.GatherOptions).Axis()
     wrong = places[(places < 0) | (places >= x.shape[axis])]
     if wrong.size:
         raise ModelError(f"the index {wrong[0]} is out of bounds for an axis of size {x.shape[axis]}")
@@ -102,7 +103,7 @@ def _gather(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
 def _reduced(function: Callable[..., Any]) -> _Fold:
     def fold(c: Any, op: Any, values: Sequence[_Array]) -> Any:
         x, axes = values
-        keep = c._get_builtin_options(op, tflite.ReducerOptions).KeepDims()
+        keep = options_of(op, tflite.ReducerOptions).KeepDims()
         return function(x, axis=tuple(map(int, axes.reshape(-1))), keepdims=keep)
 
     return fold
@@ -116,7 +117,7 @@ def _slice(_: Any, __: Any, values: Sequence[_Array]) -> _Array:
 
 def _strided_slice(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
     x, *bounds = values
-    o = c._get_builtin_options(op, tflite.StridedSliceOptions)
+    o = options_of(op, tflite.StridedSliceOptions)
     index: list[Any] = []
     for k, (begin, end, step) in enumerate(zip(*(b.tolist() for b in bounds), strict=True)):
         if o.EllipsisMask() >> k & 1:
@@ -140,18 +141,18 @@ def _reshaped(_: Any, __: Any, values: Sequence[_Array]) -> _Array:
 
 
 def _squeezed(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
-    options = c._get_builtin_options(op, tflite.SqueezeOptions)
+    options = options_of(op, tflite.SqueezeOptions)
     axes = options.SqueezeDimsAsNumpy() if options.SqueezeDimsLength() else None
     return np.squeeze(values[0], None if axes is None else tuple(map(int, axes)))
 
 
 def _unpack(c: Any, op: Any, values: Sequence[_Array]) -> list[_Array]:
-    return list(np.moveaxis(values[0], c._get_builtin_options(op, tflite.UnpackOptions).Axis(), 0))
+    return list(np.moveaxis(values[0], options_of(op, tflite.UnpackOptions).Axis(), 0))
 
 
 def _split(c: Any, op: Any, values: Sequence[_Array]) -> list[_Array]:
     axis, x = values
-    return np.split(x, c._get_builtin_options(op, tflite.SplitOptions).NumSplits(), int(axis.reshape(())))
+    return np.split(x, options_of(op, tflite.SplitOptions).NumSplits(), int(axis.reshape(())))
 
 
 def _split_v(_: Any, __: Any, values: Sequence[_Array]) -> list[_Array]:

@@ -4,10 +4,31 @@
 from collections.abc import Callable
 from typing import Any
 
+import tflite
 from tvm import relax
+
+from arm_ext.common.errors import ModelError
 
 Convert = Callable[[Any, Any], relax.Expr]
 """Function from a `QdqConverter` and an operator to the operator's result."""
+
+
+def options_of(op: Any, table: Any) -> Any:
+    """Return an operator's options.
+
+    Args:
+        op: The operator.
+        table: Type of its options, such as `tflite.Pool2DOptions`.
+
+    Raises:
+        ModelError: It has none, or those of another operator.
+    """
+    found = op.BuiltinOptions()
+    if found is None or op.BuiltinOptionsType() != getattr(tflite.BuiltinOptions, table.__name__):
+        raise ModelError(f"it has no {table.__name__}, which its operator needs")
+    options = table()
+    options.Init(found.Bytes, found.Pos)
+    return options
 
 
 def shape_of(tensor: Any) -> tuple[int, ...]:

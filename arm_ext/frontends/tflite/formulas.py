@@ -11,7 +11,7 @@ from tvm import relax
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.ops import activations, arithmetic, maths, reduce
-from arm_ext.frontends.tflite.forms import Convert, data_of
+from arm_ext.frontends.tflite.forms import Convert, data_of, options_of
 from arm_ext.frontends.tflite.tensors import constant
 
 _R = relax.op
@@ -43,7 +43,7 @@ def by(function: Callable[..., Value]) -> Convert:
 
 
 def _running_sum(c: Any, op: Any) -> relax.Expr:
-    axis, options = c.known(op.Inputs(1)), c._get_builtin_options(op, tflite.CumsumOptions)
+    axis, options = c.known(op.Inputs(1)), options_of(op, tflite.CumsumOptions)
     if axis is None:
         raise ModelError("its axis is computed at run time; it must be a constant")
     x = Graph(c.bb).hold(data_of(c, c.get_input_tensors(op)[0]))
@@ -52,7 +52,7 @@ def _running_sum(c: Any, op: Any) -> relax.Expr:
 
 
 def _leaky_relu(c: Any, op: Any) -> relax.Expr:
-    alpha = c._get_builtin_options(op, tflite.LeakyReluOptions).Alpha()
+    alpha = options_of(op, tflite.LeakyReluOptions).Alpha()
     return by(lambda x: activations.leaky_relu(x, alpha))(c, op)
 
 

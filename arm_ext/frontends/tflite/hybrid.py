@@ -19,7 +19,7 @@ import numpy as np
 import tflite
 from tvm import relax
 
-from arm_ext.frontends.tflite.forms import shape_of
+from arm_ext.frontends.tflite.forms import options_of, shape_of
 from arm_ext.frontends.tflite.tensors import resolved
 
 _LEAST, _MOST = -128.0, 127.0
@@ -45,13 +45,13 @@ def product(c: Any, op: Any, numbers: tuple[int, int, int]) -> relax.Expr | None
     weight, scale = c.integers(w), w.qnn_params["scale"].value.numpy()
     rows, options = c.get_expr(x.tensor_idx), None
     if code == "FULLY_CONNECTED":
-        options = c._get_builtin_options(op, tflite.FullyConnectedOptions)
+        options = options_of(op, tflite.FullyConnectedOptions)
         weight = weight.T
     elif code == "CONV_2D" and _is_matrix_product(c, op, x, w):
-        options = c._get_builtin_options(op, tflite.Conv2DOptions)
+        options = options_of(op, tflite.Conv2DOptions)
         weight = weight.reshape(len(weight), -1).T
     elif code == "BATCH_MATMUL" and weight.ndim == len("KN"):
-        adjoint = c._get_builtin_options(op, tflite.BatchMatMulOptions)
+        adjoint = options_of(op, tflite.BatchMatMulOptions)
         rank = len(shape_of(x))
         if adjoint.AdjX():
             rows = c.bb.emit(relax.op.permute_dims(rows, [*range(rank - 2), rank - 1, rank - 2]))
@@ -97,7 +97,7 @@ def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
         rows = c.bb.normalize(relax.op.reshape(value, (-1, shape_of(weight)[1])))
         return relax.op.reshape(_by_reciprocal(rows, (-1,)), shape_of(data))
     if code == "BATCH_MATMUL":
-        adjoint = c._get_builtin_options(op, tflite.BatchMatMulOptions).AdjX()
+        adjoint = options_of(op, tflite.BatchMatMulOptions).AdjX()
         return _by_reciprocal(value, (-2,) if adjoint else (-1,))
     if code == "CONV_2D" and _is_matrix_product(c, op, data, weight):
         return _by_reciprocal(value, (-1,))
@@ -107,7 +107,7 @@ def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
 
 def _is_matrix_product(c: Any, op: Any, data: Any, weight: Any) -> bool:
     """Whether a convolution is of single pixels, which XNNPACK takes for rows of a matrix."""
-    options = c._get_builtin_options(op, tflite.Conv2DOptions)
+    options = options_of(op, tflite.Conv2DOptions)
     _, *window, depth = shape_of(weight)
     return (*window, options.StrideH(), options.StrideW()) == (1, 1, 1, 1) and depth == shape_of(data)[-1]
 

@@ -11,14 +11,14 @@ import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.tflite.forms import Convert, data_of, parts, shape_of, take
+from arm_ext.frontends.tflite.forms import Convert, data_of, options_of, parts, shape_of, take
 
 _REFLECT, _SYMMETRIC = 0, 1
 
 
 def _gather(c: Any, op: Any) -> relax.Expr:
     """Convert GATHER, with batch axes that data and indices share; negative axes count from the end."""
-    options = c._get_builtin_options(op, tflite.GatherOptions)
+    options = options_of(op, tflite.GatherOptions)
     x, places = c.get_input_tensors(op)
     rank, count = len(shape_of(x)), len(shape_of(places))
     axis, batch = options.Axis() % rank, options.BatchDims()
@@ -51,7 +51,7 @@ def _split_v(c: Any, op: Any) -> relax.Expr:
 
 def _mirror_pad(c: Any, op: Any) -> relax.Expr:
     """Convert MIRROR_PAD axis by axis, as a concatenation with the elements that the border repeats."""
-    mode = c._get_builtin_options(op, tflite.MirrorPadOptions).Mode()
+    mode = options_of(op, tflite.MirrorPadOptions).Mode()
     x, widths = c.get_input_tensors(op)
     value = data_of(c, x)
     for axis, (size, width) in enumerate(zip(shape_of(x), c.get_tensor_value(widths), strict=True)):

@@ -19,7 +19,7 @@ from arm_ext.frontends.tflite.codes import CUSTOM
 from arm_ext.frontends.tflite.control import GRAPHS
 from arm_ext.frontends.tflite.detection import NAME as DETECTION
 from arm_ext.frontends.tflite.detection import detection_postprocess
-from arm_ext.frontends.tflite.forms import Convert, shape_of
+from arm_ext.frontends.tflite.forms import Convert, options_of, shape_of
 from arm_ext.frontends.tflite.formulas import FORMULAS, by
 from arm_ext.frontends.tflite.integers import saturated, scaled, whole
 from arm_ext.frontends.tflite.moves import MOVES
@@ -77,7 +77,7 @@ def _reshape(c: Any, op: Any) -> relax.Expr:
     elif op.InputsLength() > 1 and (given := c.known(op.Inputs(1))) is not None:
         wanted = given.tolist()
     elif c.get_op_code_str(op) == "SQUEEZE":
-        options = c._get_builtin_options(op, tflite.SqueezeOptions)
+        options = options_of(op, tflite.SqueezeOptions)
         listed = options.SqueezeDimsAsNumpy() if options.SqueezeDimsLength() else range(len(shape))
         axes = {int(axis) % len(shape) for axis in listed}
         wanted = [size for axis, size in enumerate(shape) if size != 1 or axis not in axes]
@@ -87,13 +87,13 @@ def _reshape(c: Any, op: Any) -> relax.Expr:
 
 def _softmax(c: Any, op: Any) -> relax.Expr:
     """Convert SOFTMAX with beta, which upstream takes for 1."""
-    beta, x = c._get_builtin_options(op, tflite.SoftmaxOptions).Beta(), Graph(c.bb).hold(_identity(c, op))
+    beta, x = options_of(op, tflite.SoftmaxOptions).Beta(), Graph(c.bb).hold(_identity(c, op))
     return reduce.softmax(x if beta == 1 else x * beta).full
 
 
 def _gelu(c: Any, op: Any) -> relax.Expr:
     """Convert GELU, whose approximate form upstream does not know."""
-    approximate = c._get_builtin_options(op, tflite.GeluOptions).Approximate()
+    approximate = options_of(op, tflite.GeluOptions).Approximate()
     return by(activations.gelu_tanh if approximate else activations.gelu)(c, op)
 
 
@@ -148,7 +148,7 @@ def _where(c: Any, op: Any) -> relax.Expr:
 
 def _batch_matmul(c: Any, op: Any) -> relax.Expr:
     """Convert BATCH_MATMUL; upstream reads the shape of a reshaped tensor before it is inferred."""
-    options = c._get_builtin_options(op, tflite.BatchMatMulOptions)
+    options = options_of(op, tflite.BatchMatMulOptions)
     sides = [c.get_tensor_expr(tensor) for tensor in c.get_input_tensors(op)]
     for number, swapped in enumerate((options.AdjX(), options.AdjY())):
         if swapped:
@@ -161,7 +161,7 @@ def _transpose_conv(c: Any, op: Any) -> relax.Expr:
     _, weight, data, *bias = c.get_input_tensors(op)
     size = c.known(op.Inputs(0))
     wide = c.shape(op.Outputs(0)) if size is None else tuple(size.tolist())
-    options = c._get_builtin_options(op, tflite.TransposeConvOptions)
+    options = options_of(op, tflite.TransposeConvOptions)
     y = _transposed(c, (data, weight, *bias), wide, (options.StrideH(), options.StrideW()))
     return c.convert_fused_activation_function(y, options.FusedActivationFunction())
 

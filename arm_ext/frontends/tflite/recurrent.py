@@ -21,7 +21,7 @@ from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.ops.recurrent import Weights
-from arm_ext.frontends.tflite.forms import Convert
+from arm_ext.frontends.tflite.forms import Convert, options_of
 from arm_ext.frontends.tflite.integer_lstm import integer_lstm
 from arm_ext.frontends.tflite.sequences import (
     WALKED,
@@ -176,13 +176,13 @@ def _float_operands(c: Any, op: Any) -> Operands:
 
 
 def _rnn(c: Any, op: Any) -> relax.Expr:
-    o, options = _float_operands(c, op), c._get_builtin_options(op, tflite.SequenceRNNOptions)
+    o, options = _float_operands(c, op), options_of(op, tflite.SequenceRNNOptions)
     activation = options.FusedActivationFunction()
     return _rnn_direction(c, o, 1, activation, time_major=options.TimeMajor())
 
 
 def _lstm(c: Any, op: Any) -> relax.Expr:
-    options = c._get_builtin_options(op, tflite.UnidirectionalSequenceLSTMOptions)
+    options = options_of(op, tflite.UnidirectionalSequenceLSTMOptions)
     if c.tensor(op.Inputs(0)).qnn_params:
         return integer_lstm(c, op, options)
     o = operands_of(c, op)
@@ -196,7 +196,7 @@ def _both(o: Operands, options: Any, auxiliary: int, ways: Sequence[relax.Expr])
 
 
 def _bidirectional_rnn(c: Any, op: Any) -> relax.Expr:
-    o, options = _float_operands(c, op), c._get_builtin_options(op, tflite.BidirectionalSequenceRNNOptions)
+    o, options = _float_operands(c, op), options_of(op, tflite.BidirectionalSequenceRNNOptions)
     activation, time_major = options.FusedActivationFunction(), options.TimeMajor()
     ways = [
         _rnn_direction(c, o, first, activation, time_major=time_major, backward=first > 1) for first in (1, 5)
@@ -205,7 +205,7 @@ def _bidirectional_rnn(c: Any, op: Any) -> relax.Expr:
 
 
 def _bidirectional_lstm(c: Any, op: Any) -> relax.Expr:
-    o, options = _float_operands(c, op), c._get_builtin_options(op, tflite.BidirectionalSequenceLSTMOptions)
+    o, options = _float_operands(c, op), options_of(op, tflite.BidirectionalSequenceLSTMOptions)
     ways = [
         _lstm_direction(c, o, at, options, time_major=options.TimeMajor(), backward=at is _BACKWARD)
         for at in (_FORWARD, _BACKWARD)

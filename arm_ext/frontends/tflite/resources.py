@@ -17,7 +17,7 @@ from tvm.ir import Constant, StringImm
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.imported import State, TensorSpec
 from arm_ext.frontends.tflite.codes import operator_name
-from arm_ext.frontends.tflite.forms import Convert
+from arm_ext.frontends.tflite.forms import Convert, options_of
 from arm_ext.frontends.tflite.graphs import called
 
 Operators = Mapping[int, Mapping[str, Any]]
@@ -136,9 +136,7 @@ def first_reads(model: Any, operators: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _name_of(op: Any) -> str:
-    options, table = tflite.VarHandleOptions(), op.BuiltinOptions()
-    options.Init(table.Bytes, table.Pos)
-    return (options.SharedName() or b"variable").decode()
+    return (options_of(op, tflite.VarHandleOptions).SharedName() or b"variable").decode()
 
 
 def _handle(_: Any, op: Any) -> StringImm:

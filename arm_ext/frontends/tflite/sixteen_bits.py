@@ -20,7 +20,7 @@ import tflite
 from tvm import relax
 
 from arm_ext.frontends.tflite import fixed_point
-from arm_ext.frontends.tflite.forms import Convert
+from arm_ext.frontends.tflite.forms import Convert, options_of
 from arm_ext.frontends.tflite.integers import (
     interpolated,
     look_up,
@@ -126,7 +126,7 @@ def _softmax(c: Any, op: Any) -> relax.Expr | None:
     x, y = _scales(c, op)
     if y != _OUTPUT_SCALE:
         return None
-    beta = c._get_builtin_options(op, tflite.SoftmaxOptions).Beta()
+    beta = options_of(op, tflite.SoftmaxOptions).Beta()
     data = c.bb.emit(_R.astype(c.value(op.Inputs(0)), "int32"))
     below = _R.subtract(data, _R.max(data, [-1], keepdims=True))
     at = _R.add(
@@ -159,7 +159,7 @@ def _bits(c: Any, x: relax.Expr) -> relax.Expr:
 
 
 def _gelu(c: Any, op: Any) -> Callable[[_Array, float], _Array]:
-    if c._get_builtin_options(op, tflite.GeluOptions).Approximate():
+    if options_of(op, tflite.GeluOptions).Approximate():
         return lambda x, _: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + _GELU_CUBIC * x**3)))
     erf = np.vectorize(math.erf, otypes=[np.float64])
     return lambda x, _: np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))

@@ -16,7 +16,7 @@ from tvm import relax
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.codes import SVDF_STATE
 from arm_ext.frontends.tflite.fixed_point import scale_of
-from arm_ext.frontends.tflite.forms import shape_of
+from arm_ext.frontends.tflite.forms import options_of, shape_of
 from arm_ext.frontends.tflite.integers import product, saturated, scaled, whole
 from arm_ext.frontends.tflite.sequences import Operands, activation_of, operands_of
 
@@ -31,7 +31,7 @@ def svdf(c: Any, op: Any) -> relax.Expr:
     Raises:
         ModelError: The operator has an unsupported form.
     """
-    options, o = c._get_builtin_options(op, tflite.SVDFOptions), operands_of(c, op)
+    options, o = options_of(op, tflite.SVDFOptions), operands_of(c, op)
     filters, frames = shape_of(o.tensor(_TIME))
     rows = shape_of(o.tensor(_DATA))[0]
     if (

@@ -23,6 +23,7 @@ from arm_ext.frontends.torch import (
     scatters,
 )
 from arm_ext.frontends.torch.places import compared, item, selected, slice_scattered, sliced
+from arm_ext.frontends.torch.promote import dtype_name
 from arm_ext.frontends.torch.recurrent import NAMES, recurrent
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> di
     assert isinstance(node.target, torch._ops.OpOverload)  # CONVERTERS has no others
     schema = node.target._schema
     given = dict(zip((a.name for a in schema.arguments), importer.retrieve_args(node), strict=False))
-    given.update(importer._retrieve_args(node.kwargs))
+    given.update(torch.fx.map_arg(node.kwargs, importer.env.__getitem__))
     return {a.name: given.get(a.name, a.default_value) for a in schema.arguments}
 
 
@@ -53,7 +54,7 @@ def _attention(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[st
 
 def _quantize(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
     a = arguments_of(importer, node)
-    dtype = _dtype(a["dtype"])
+    dtype = dtype_name(a["dtype"])
     scale, zero = _parameters(importer, a, dtype)
     return importer.block_builder.emit(
         relax.op.quantize(a["input"], scale, zero, axis=a.get("axis", -1), out_dtype=dtype)
@@ -93,7 +94,7 @@ def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[st
 
 def _clamp(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
     """Convert clamp, whose bounds are numbers or tensors; upstream's missing bound is infinite, which no integer is."""
-    emit, dtype = importer.block_builder.emit, _dtype(node.meta["val"].dtype)
+    emit, dtype = importer.block_builder.emit, dtype_name(node.meta["val"].dtype)
     x = emit(relax.op.astype(a["self"], dtype))
     for bound, limited in ((a["min"], relax.op.maximum), (a["max"], relax.op.minimum)):
         if isinstance(bound, relax.Expr):
@@ -118,7 +119,7 @@ def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[
 
 
 def _cast(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    return arithmetic.cast(Graph(importer.block_builder).hold(a["a"]), _dtype(a["dtype"])).full
+    return arithmetic.cast(Graph(importer.block_builder).hold(a["a"]), dtype_name(a["dtype"])).full
 
 
 def _product(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
@@ -136,7 +137,7 @@ def _convolution(importer: "ExportedProgramImporter", node: torch.fx.Node, a: di
     """
     x, rank = a["input"], len(a["input"].ty.shape) - 2
     if str(x.ty.dtype) != "float64" or a["transposed"]:
-        return importer._convolution(node)
+        return importer.by_upstream(node)
     convolve = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1]
     window = {"strides": a["stride"], "padding": a["padding"], "dilation": a["dilation"]}
     sizes = {name: [*values] * (rank if len(values) == 1 else 1) for name, values in window.items()}
@@ -145,29 +146,21 @@ def _convolution(importer: "ExportedProgramImporter", node: torch.fx.Node, a: di
 
 def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
     if any(isinstance(arg, torch.fx.Node) for arg in node.args):
-        return importer._arange(node)
+        return importer.by_upstream(node)
     assert isinstance(node.target, torch._ops.OpOverload)
     dtype = node.meta["val"].dtype
-    return relax.const(node.target(*node.args, dtype=dtype).numpy(), _dtype(dtype))
+    return relax.const(node.target(*node.args, dtype=dtype).numpy(), dtype_name(dtype))
 
 
-def _without_statistics(name: str) -> Convert:
-    """Return a converter that uses upstream's of that name, which returns the normalised data alone."""
-
-    def convert(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-        if any(user.target is operator.getitem and user.args[1] != 0 for user in node.users):
-            raise ValueError("its mean and deviation, which only training needs, are not supported")
-        return getattr(importer, name)(node)
-
-    return convert
+def _without_statistics(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
+    """Convert a normalisation by upstream's converter, which returns the normalised data alone."""
+    if any(user.target is operator.getitem and user.args[1] != 0 for user in node.users):
+        raise ValueError("its mean and deviation, which only training needs, are not supported")
+    return importer.by_upstream(node)
 
 
 def _with_arguments(convert: Callable[..., relax.Expr]) -> Convert:
     return lambda importer, node: convert(importer, node, arguments_of(importer, node))
-
-
-def _dtype(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 # Operator → its converter.
@@ -200,7 +193,7 @@ CONVERTERS: dict[str, Convert] = {
     "cat.default": _with_arguments(_concatenate),
     **dict.fromkeys(("arange.default", "arange.start", "arange.start_step"), _range),
     **{name: _with_arguments(convert) for name, convert in elementwise.FUNCTIONS.items()},
-    "native_layer_norm.default": _without_statistics("_native_layer_norm"),
+    "native_layer_norm.default": _without_statistics,
     **dict.fromkeys(resample.ANTIALIASED, _with_arguments(resample.resampled)),
     "upsample_bilinear2d.vec": _with_arguments(resample.bilinear),
     "upsample_nearest2d.vec": _with_arguments(resample.nearest),

@@ -21,6 +21,7 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.ops import reduce
 from arm_ext.frontends.ops.arithmetic import cast, clip, maximum, minimum, round_even
+from arm_ext.frontends.torch.promote import dtype_name
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -46,7 +47,7 @@ def choose(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, A
 
 def quantize(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> Expr:
     """Convert a quantisation with run-time scale and zero point."""
-    dtype, graph = str(a["dtype"]).removeprefix("torch."), Graph(importer.block_builder)
+    dtype, graph = dtype_name(a["dtype"]), Graph(importer.block_builder)
     zero = cast(graph.hold(a["zero_point"]), dtype)
     return graph.emit(R.quantize(a["input"], a["scale"], zero.full, out_dtype=dtype))
 

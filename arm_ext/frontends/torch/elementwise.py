@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise torch operators that upstream's importer lacks or computes otherwise, by `frontends.ops`."""
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from tvm.ir import Expr
 
 from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.ops import activations, arithmetic, maths
+from arm_ext.frontends.torch.promote import dtype_name
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -44,7 +44,7 @@ def _real(function: Callable[..., Value]) -> Convert:
     """Return a converter that casts operands to the dtype of the result first."""
 
     def convert(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
-        graph, dtype = Graph(importer.block_builder), importer._convert_data_type(node.meta["val"].dtype)
+        graph, dtype = Graph(importer.block_builder), dtype_name(node.meta["val"].dtype)
         values = [arithmetic.cast(graph.hold(a[name]), dtype) for name in ("self", "other")]
         return function(*values).full
 
@@ -58,10 +58,9 @@ def _gelu(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) 
 
 def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
     """Convert a power: of integers by `maths.power`, since TVM has no code for them; of floats as upstream does."""
-    dtype = importer._convert_data_type(node.meta["val"].dtype)
+    dtype = dtype_name(node.meta["val"].dtype)
     if "int" not in dtype:
-        scalar = node.target is torch.ops.aten.pow.Tensor_Scalar
-        return importer._pow(node) if scalar else importer._binary_op(relax.op.power, operator.pow)(node)
+        return importer.by_upstream(node)
     graph = Graph(importer.block_builder)
     values = [
         graph.hold(relax.const(int(x), dtype))

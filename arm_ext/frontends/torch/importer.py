@@ -35,7 +35,7 @@ from arm_ext.frontends.torch.control_limits import check_control_flow
 from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
 from arm_ext.frontends.torch.export import quiet
-from arm_ext.frontends.torch.promote import promote
+from arm_ext.frontends.torch.promote import dtype_name, promote
 from arm_ext.frontends.torch.recurrent import loops_of
 from arm_ext.frontends.torch.reference import reference
 from arm_ext.frontends.torch.scalars import give_axes
@@ -132,7 +132,7 @@ def _check_types(program: ExportedProgram) -> None:
     """Refuse inputs, parameters and constants of complex numbers."""
     for node in program.graph.nodes:
         if node.op == "placeholder" and holds_complex(node):
-            dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+            dtype = dtype_name(node.meta["val"].dtype)
             raise ModelError(
                 f"'{node.name}' is of {dtype}, which cannot be compiled: take its real and imaginary parts as one "
                 "tensor of floats (torch.view_as_real), and compute with these"

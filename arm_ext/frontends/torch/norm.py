@@ -29,7 +29,7 @@ def with_known_statistics(
     """
     if str(a["input"].ty.dtype) not in ("bfloat16", "float16"):
         node.update_arg(_MOMENTUM, 0.0)
-        return importer._batch_norm_legit_no_training(node)
+        return importer.by_upstream(node)
     graph = Graph(importer.block_builder)
     x, mean, variance, weight, bias = (
         None if a[name] is None else cast(graph.hold(a[name]), "float32")

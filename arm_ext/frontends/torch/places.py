@@ -43,7 +43,7 @@ def compared(importer: "ExportedProgramImporter", node: torch.fx.Node) -> Expr:
     name = node.target.__name__
     values = importer.retrieve_args(node)
     if not any(_is_tensor(value) for value in values):
-        return importer._symbolic_comparison(getattr(operator, name))(node)
+        return importer.by_upstream(node)
     graph = Graph(importer.block_builder)
     left, right = (
         graph.hold(value if _is_tensor(value) else relax.const(int(value), "int64")) for value in values
@@ -59,14 +59,14 @@ def selected(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Argume
     if _is_tensor(a["index"]):
         return gather_scatter.take(x, x.graph.hold(a["index"]), axis).full
     if not isinstance(a["index"], int) or a["index"] >= 0:
-        return importer._select(node)
+        return importer.by_upstream(node)
     return gather_scatter.in_bounds(x, a["index"], axis).full
 
 
 def sliced(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> Expr:
     """Convert slice.Tensor."""
     if not _is_tensor(a["start"]) and not _is_tensor(a["end"]):
-        return importer._slice(node)
+        return importer.by_upstream(node)
     x = Graph(importer.block_builder).hold(a["self"])
     axis = int(a["dim"]) % len(x.shape)
     return gather_scatter.take(x, _places(x.graph, node.meta["val"].shape[axis], a), axis).full
@@ -80,7 +80,7 @@ def slice_scattered(importer: "ExportedProgramImporter", node: torch.fx.Node, a:
     if _is_tensor(a["start"]) or _is_tensor(a["end"]):
         places = _places(graph, source.shape[axis], a)
     elif not isinstance(x.shape[axis], int):
-        return importer._slice_scatter(node)
+        return importer.by_upstream(node)
     else:
         start, end, step = slice(a["start"], a["end"], a["step"]).indices(x.shape[axis])
         if step == 1:

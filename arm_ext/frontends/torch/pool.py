@@ -24,14 +24,14 @@ def maxima(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str
         raise ValueError("return_indices, the places of the maxima, is not supported")
     if len(node.args) > 2 and not a["stride"]:
         node.update_arg(2, a["kernel_size"])
-    return getattr(importer, f"_max_pool{_rank(node)}d_with_indices")(node)
+    return importer.by_upstream(node)
 
 
 def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
     """Convert avg_pool{2,3}d; upstream ignores `divisor_override`, by which torch divides a window's sum."""
     rank = _rank(node)
     if a["divisor_override"] is None:
-        return getattr(importer, f"_avg_pool{rank}d")(node)
+        return importer.by_upstream(node)
     # A single number applies to all axes.
     kernel, stride, margins = (
         list(sizes) * (rank // len(sizes))
@@ -46,7 +46,10 @@ def averages(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
         # In ceil_mode the last window may begin inside of the data and end beyond their padding.
         pads += [margin, max(margin, (count - 1) * step + window - size - margin)]
     padded = emit(relax.op.nn.pad(x, pads))
-    average = getattr(importer, f"_avg_pool{rank}d_impl")(padded, kernel, stride)
+    shape = sizes_of(padded)
+    batch = emit(relax.op.reshape(padded, (1, *shape))) if len(shape) == rank + 1 else padded
+    average = emit((relax.op.nn.avg_pool2d, relax.op.nn.avg_pool3d)[rank - 2](batch, kernel, stride))
+    average = emit(relax.op.reshape(average, (*shape[:-rank], *node.meta["val"].shape[-rank:])))
     scale = math.prod(kernel) / a["divisor_override"]
     return emit(relax.op.multiply(average, relax.const(scale, str(x.ty.dtype))))
 

@@ -15,6 +15,11 @@ from torch._prims_common import elementwise_dtypes
 _Rule = Callable[[torch.fx.Node, list[Any]], torch.dtype]
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name that numpy and Relax have for a dtype."""
+    return str(dtype).removeprefix("torch.")
+
+
 def _common(kind: KIND) -> _Rule:
     return lambda _, values: elementwise_dtypes(*values, type_promotion_kind=kind)[1]
 

@@ -9,6 +9,7 @@ from tvm.ir import Expr
 
 from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.ops import arithmetic, reduce
+from arm_ext.frontends.torch.promote import dtype_name
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -51,7 +52,7 @@ def vector_norm(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Argum
     """Convert linalg_vector_norm."""
     x = Graph(importer.block_builder).hold(a["self"])
     if a["dtype"] is not None:
-        x = arithmetic.cast(x, importer._convert_data_type(a["dtype"]))
+        x = arithmetic.cast(x, dtype_name(a["dtype"]))
     return reduce.vector_norm(x, float(a["ord"]), a["dim"], a["keepdim"]).full
 
 
@@ -65,5 +66,5 @@ def variance_and_mean(importer: "ExportedProgramImporter", _: torch.fx.Node, a: 
 def running_sum(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
     """Convert cumsum, in the dtype of its result."""
     x = Graph(importer.block_builder).hold(a["self"])
-    dtype = importer._convert_data_type(node.meta["val"].dtype)
+    dtype = dtype_name(node.meta["val"].dtype)
     return reduce.running_sum(arithmetic.cast(x, dtype), a["dim"] % max(1, len(x.shape))).full

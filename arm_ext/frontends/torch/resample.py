@@ -35,10 +35,10 @@ def bilinear(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[s
     """Convert upsample_bilinear2d; upstream takes the ratio of the sizes for the factor that torch is given."""
     scales = a["scale_factors"]
     if a["align_corners"] or not scales or _are_whole(scales):
-        return importer._upsample_bilinear2d(node)
+        return importer.by_upstream(node)
     sizes = zip([*a["input"].ty.shape][2:], node.meta["val"].shape[2:], scales, strict=True)
     if all(int(before) * scale == after for before, after, scale in sizes):
-        return importer._upsample_bilinear2d(node)
+        return importer.by_upstream(node)
     return _by_matrices(torch.ops.aten.upsample_bilinear2d.default, importer, node, a)
 
 
@@ -64,10 +64,10 @@ def nearest(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[st
     """Convert upsample_nearest2d; upstream selects the nearest centre, torch the floor of the coordinate."""
     x, sizes = a["input"], node.meta["val"].shape[2:]
     if _are_whole(a["scale_factors"]):  # there is no difference
-        return importer._upsample_nearest2d(node)
+        return importer.by_upstream(node)
     axes = list(zip(map(int, [*x.ty.shape][2:]), sizes, a["scale_factors"] or (None, None), strict=True))
     if all(after % before == 0 for before, after, _ in axes):
-        return importer._upsample_nearest2d(node)
+        return importer.by_upstream(node)
     for axis, (before, after, scale) in enumerate(axes, 2):
         places = torch.arange(before, dtype=torch.float64).reshape(1, 1, before)
         taken = torch.ops.aten.upsample_nearest1d.default(places, [after], scale).reshape(-1)

@@ -20,6 +20,7 @@ from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import failure_of, reason_of, refuse_operators
 from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
+from arm_ext.frontends.torch.promote import dtype_name
 from relay_passes.ir.sources import bindings_of, name_bindings
 
 _MOST_TRANSPOSED = 2  # axes of a transposed convolution that TVM has an operator for
@@ -64,6 +65,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         self.program = Program(self._named)
         self._deciding = ""
         self._weights: dict[relax.Var, torch.Tensor] = {}
+        self._upstream = dict(self.convert_map)
         self._failed: list[str] = []
         self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
         custom = {node.target.__name__ for node in _all_calls(program.graph_module) if _is_custom(node)}
@@ -89,6 +91,11 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             raise ModelError("\n".join(self._failed))
         mod["main"] = name_calls(mod["main"], self.last_binding)
         return mod
+
+    def by_upstream(self, node: torch.fx.Node) -> Any:
+        """Return what upstream's converter makes of a node."""
+        assert callable(node.target)
+        return self._upstream[node.target.__name__](node)
 
     def create_input_vars(self, program: ExportedProgram) -> Any:
         """Return upstream's variables for inputs and weights, and note which are weights."""
@@ -198,7 +205,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             if number in read and not is_empty:
                 raise ValueError(f"its result {number} is read, and only result 0 is supported")
             # A result that is not read has no value.
-            dtype = self._convert_data_type(part.dtype)
+            dtype = dtype_name(part.dtype)
             values.append(relax.const(np.zeros(part.shape), dtype) if is_empty else None)
         return values
 
@@ -223,7 +230,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         is_static = all(isinstance(dim, int | tvm.tirx.IntImm) for dim in (*found, *wanted))
         if is_static and [int(dim) for dim in found] != wanted:
             raise ValueError(f"its result would be {found}, and PyTorch's is {wanted}")
-        dtype = self._convert_data_type(known.dtype)
+        dtype = dtype_name(known.dtype)
         return value if str(ty.dtype) == dtype else self.block_builder.emit(relax.op.astype(value, dtype))
 
     def _stand_in(self, node: torch.fx.Node, told: str, err: Exception) -> Any:
@@ -232,7 +239,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         def zeros(value: Any) -> relax.Expr:
             if not isinstance(value, torch.Tensor) or not all(isinstance(dim, int) for dim in value.shape):
                 raise ModelError("\n".join(self._failed)) from err
-            dtype = self._convert_data_type(value.dtype)
+            dtype = dtype_name(value.dtype)
             return self.block_builder.emit(relax.op.zeros(list(value.shape), dtype))
 
         value = node.meta.get("val")
