@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text of a model in C sources: identifiers, literals, comments, and templates with @names@."""
+"""Text of a model in C sources: identifiers, literals, comments, and the templates of a library's files."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+import jinja2
+
 _FILES = Path(__file__).parent / "files"
-_PLACEHOLDER = re.compile(r"@(\w+)@")
-_NO_CODE = re.compile(r'/\*.*?\*/|"[^"\n]*"|@\w+@', re.DOTALL)
+# What is no C in a template: comments and strings of C; comments, statements and expressions of Jinja.
+_NO_CODE = re.compile(r'/\*.*?\*/|"[^"\n]*"|<#.*?#>|<%.*?%>|@[^@\n]*@', re.DOTALL)
 _WORD = re.compile(r"\b[a-z]\w*")
 # Bytes that are escaped: unprintable ones, quotes, backslashes, and ? because of trigraphs.
 _LITERAL = re.compile(rb"[^ !#-\[\]-~]|\?")
@@ -96,7 +98,28 @@ def words_of_sources() -> frozenset[str]:
     return frozenset(word for text in texts for word in _WORD.findall(_NO_CODE.sub("", text)))
 
 
-def render(name: str, values: Mapping[str, str]) -> str:
-    """Return a file of the folder `files` with each @key@ replaced; a value may have keys, too."""
-    text = (_FILES / name).read_text(encoding="utf-8")
-    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+@cache
+def _environment() -> jinja2.Environment:
+    # Jinja's own marks would be found in C, Rust and CMake: {{0}} is an initialiser, and {# and {% begin formats. No
+    # language of the templates has these: @name@, as in CMake's configure_file, <% if … %> and <# comment #>.
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FILES),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        variable_start_string="@",
+        variable_end_string="@",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    made.filters |= {"comment": comment, "identifier": identifier, "literal": literal}
+    return made
+
+
+def render(name: str, facts: Mapping[str, object]) -> str:
+    """Return the text of a template of the folder `files` for facts about a library."""
+    return _environment().get_template(name).render(facts)
