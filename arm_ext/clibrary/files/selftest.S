@@ -1,3 +1,4 @@
+<# SPDX-License-Identifier: Apache-2.0 #>
 /* The inputs of the self-test and the outputs that arm-ext computed for them, as the self-test reads them. */
     .section .rodata.selftest,"a",%progbits
     .balign 64
