@@ -726,6 +726,7 @@ class Sources:
             ins[:step_in],
             outs[:step_out],
             "step_",
+            asked=asked,
         )
         if self._several:
             part["hpp_step"] = f"std::size_t shape, {part['hpp_step']}"
