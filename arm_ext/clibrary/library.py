@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
+from arm_ext.clibrary.facts import Facts
 from arm_ext.clibrary.memory import ARENA, MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.objects import CompiledLibrary, Member, compile_library
@@ -19,7 +20,7 @@ from arm_ext.clibrary.program import ConstantPool, read_program, with_workspaces
 from arm_ext.clibrary.project import project_files
 from arm_ext.clibrary.rust import crate_files
 from arm_ext.clibrary.shared import Group, groups_of
-from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources, weights_source
+from arm_ext.clibrary.sources import FREESTANDING, Shape, Sources, weights_source
 from arm_ext.clibrary.stack import stack_bound
 from arm_ext.clibrary.text import comment, file_identifier
 from arm_ext.common.errors import InternalError, UsageError

@@ -23,6 +23,14 @@ static static_assert static_cast std struct switch template this throw true try 
 unix unsigned using virtual void volatile wchar_t while xor xor_eq"""
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 
+_C_TYPES = {
+    "bool": "uint8_t",
+    "float16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+
 # Headers, libraries and Python modules of systems. A file named after a model would take their place where a program
 # is compiled with -I and -L of the library's folders, or Python looks for modules in one of them.
 _SYSTEM_HEADERS = """aio alloca argp argz ar assert byteswap complex cpio crypt ctype dirent dlfcn elf endian envz err
@@ -79,6 +87,11 @@ def identifiers(texts: Iterable[str], taken: Iterable[str] = (), endings: Sequen
     return names[count:]
 
 
+def c_type(dtype: str) -> str:
+    """Return the C type that holds an element."""
+    return _C_TYPES[dtype]
+
+
 def literal(text: str) -> str:
     """Return a string literal of UTF-8."""
     data = _LITERAL.sub(lambda found: b"\\%03o" % found[0][0], text.encode())
@@ -95,7 +108,7 @@ def comment(text: str) -> str:
 def words_of_sources() -> frozenset[str]:
     """Return the words of all C templates outside comments, strings and placeholders."""
     texts = [path.read_text(encoding="utf-8") for path in _FILES.iterdir() if path.suffix in (".c", ".h")]
-    return frozenset(word for text in texts for word in _WORD.findall(_NO_CODE.sub("", text)))
+    return frozenset(word for text in texts for word in _WORD.findall(_NO_CODE.sub(" ", text)))
 
 
 @cache
@@ -116,7 +129,7 @@ def _environment() -> jinja2.Environment:
         comment_start_string="<#",
         comment_end_string="#>",
     )
-    made.filters |= {"comment": comment, "identifier": identifier, "literal": literal}
+    made.filters |= {"ascii": ascii, "c_type": c_type, "comment": comment, "literal": literal}
     return made
 
 

@@ -4,5 +4,11 @@
     .balign 64
     .globl @name@_selftest
 @name@_selftest:
-    .incbin "@selftest_file@"
-@example_file@    .section .note.GNU-stack,"",%progbits
+    .incbin "@data@.bin"
+<% if apart and not group %>
+    .balign @alignment@
+    .globl @name@_weights_file
+@name@_weights_file:
+    .incbin "../@name@.weights"
+<% endif %>
+    .section .note.GNU-stack,"",%progbits
