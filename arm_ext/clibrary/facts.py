@@ -31,7 +31,7 @@ _PYTHON_TYPES = {
 
 
 @dataclass(frozen=True)
-class Facts:
+class CompiledFacts:
     """Facts about a library that are known once it is compiled.
 
     Attributes:

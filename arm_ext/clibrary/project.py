@@ -17,7 +17,7 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
     """
     name = models[0].archive
     several = models[0].group is not None
-    has_weights_file = several and models[0].apart
+    has_weights_file = several and models[0].weights_in_file
     facts = {
         "name": name,
         "title": comment(", ".join(f"{each.model.name} ({each.model.format})" for each in models)),

@@ -11,7 +11,7 @@ from typing import Literal
 from tvm import tirx
 
 from arm_ext.clibrary.body import Body, named
-from arm_ext.clibrary.facts import Facts, Region, ShapeFacts, State, Tensor, tensor_bytes
+from arm_ext.clibrary.facts import CompiledFacts, Region, ShapeFacts, State, Tensor, tensor_bytes
 from arm_ext.clibrary.memory import ARENA, BufferAddress, Ends, Layout, MemoryRegion, arrange
 from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, open_bytes, open_dims
@@ -59,7 +59,7 @@ class Sources:
         shapes: The shapes, at least one; all have the same weights.
         profile: The target.
         check: How the self-test compares outputs.
-        apart: Whether the weights are a file of their own, which the caller maps.
+        weights_in_file: Whether the weights are in a file, which the caller maps.
         threads: Most threads of a pool that share a kernel; 1 without a pool.
         regions: Memory that the caller gives an instance, the fastest first.
         group: What the model has in common with others of the library; None if the library has no other
@@ -70,7 +70,7 @@ class Sources:
     shapes: tuple[Shape, ...]
     profile: Profile
     check: Check
-    apart: bool = False
+    weights_in_file: bool = False
     threads: int = 1
     regions: tuple[MemoryRegion, ...] = ARENA
     group: Group | None = None
@@ -145,7 +145,7 @@ class Sources:
             data += bytes(-len(data) % ALIGNMENT) + initial
         return data
 
-    def files(self, facts: Facts) -> dict[str, str]:
+    def files(self, facts: CompiledFacts) -> dict[str, str]:
         """Return the text of each file by its path."""
         known = self._known(facts)
         name = self.name
@@ -258,7 +258,7 @@ class Sources:
         outputs = len(self.model.outputs)
         return len(self.model.inputs) - count, outputs if outputs == count else outputs - count
 
-    def _known(self, facts: Facts) -> dict[str, object]:
+    def _known(self, facts: CompiledFacts) -> dict[str, object]:
         """Return the facts that the templates of all files lay out."""
         return {
             **self._names(),
@@ -269,7 +269,7 @@ class Sources:
             "has_math": facts.has_math,
             "stack_bytes": facts.stack_bytes,
             "group": self.group,
-            "apart": self.apart,
+            "weights_in_file": self.weights_in_file,
             "has_pool": self.threads > 1,
             "threads": self.threads,
             "npu": self.npu,
@@ -367,7 +367,7 @@ class Sources:
             "owns_arena": self.regions == ARENA,
             "alignment": ALIGNMENT,
             "weights_bytes": len(self.weights),
-            "weights_crc": zlib.crc32(self.weights) if self.apart else None,
+            "weights_crc": zlib.crc32(self.weights) if self.weights_in_file else None,
             "shared": [each for each in self.shared.values() if each.weights],
             "shared_bytes": self.shared_bytes,
             "result_bytes": self._result_bytes,

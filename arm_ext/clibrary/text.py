@@ -113,8 +113,9 @@ def words_of_sources() -> frozenset[str]:
 
 @cache
 def _environment() -> jinja2.Environment:
-    # Jinja's own marks would be found in C, Rust and CMake: {{0}} is an initialiser, and {# and {% begin formats. No
-    # language of the templates has these: @name@, as in CMake's configure_file, <% if … %> and <# comment #>.
+    # Jinja's default marks are C, Rust and Python, too: {{ begins nested initialisers, and is a brace in formats. No
+    # language of the templates has these: @name@, as in CMake's configure_file, <% if … %> and <# comment #>. A line of
+    # statements alone leaves no line in the file; -%> drops the space after it, and +%> keeps the end of the line.
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FILES),
         undefined=jinja2.StrictUndefined,

@@ -13,7 +13,7 @@ outputs: "shape", "length" or "samples"; it is empty if there is one shape of fi
 <% set text -%>
     @name@_instance *instance
     <%- for region in regions %>, void *@region.name@, size_t @region.name@_bytes<% endfor %>
-    <%- if apart %>, const void *weights, size_t weights_bytes<% endif %>
+    <%- if weights_in_file %>, const void *weights, size_t weights_bytes<% endif %>
     <%- if has_pool %>, const @name@_pool *pool<% endif %>
     <%- if npu %>, const @name@_npu *npu<% endif %>
 <% endset %>

@@ -20,7 +20,7 @@
 
 /* Inputs, then outputs<% if states %>, then those of the first steps<% endif %>, each from a multiple of 64 bytes. */
 extern const unsigned char @name@_selftest[];
-<% if apart %>
+<% if weights_in_file %>
 extern const unsigned char @archive@_weights_file[];
 <% endif %>
 
@@ -162,7 +162,7 @@ int main(void)
 <% endif %>
     @name@_status status = @name@_init(&instance
 <%- for region in regions %>, @region.name@, sizeof @region.name@<% endfor %>
-<% if apart %>, @archive@_weights_file, @NAME@_WEIGHTS_BYTES<% endif %>
+<% if weights_in_file %>, @archive@_weights_file, @NAME@_WEIGHTS_BYTES<% endif %>
 <% if has_pool %>, &threads.pool<% endif %>
 <% if npu %>, npu<% endif %>);
     if (status != @NAME@_OK) {

@@ -8,7 +8,7 @@
 
 void *memcpy(void *target, const void *source, size_t bytes);
 
-<% if not apart %>
+<% if not weights_in_file %>
 HIDDEN extern const unsigned char @name@_weights[];
 
 <% endif %>
@@ -399,7 +399,7 @@ static @name@_status find_tensors(
     return @NAME@_OK;
 }
 
-<% if apart %>
+<% if weights_in_file %>
 /* The CRC-32 of zlib and Ethernet, four bits at a time. */
 static uint32_t checksum(const unsigned char *data, size_t bytes)
 {
@@ -449,7 +449,7 @@ static uint32_t checksum(const unsigned char *data, size_t bytes)
         }
         in_place = in_place && bytes[i] >= region_bytes[1][i];
     }
-<% if apart %>
+<% if weights_in_file %>
     if (weights == NULL) {
         return @NAME@_ERROR_NULL;
     }
@@ -482,7 +482,7 @@ static uint32_t checksum(const unsigned char *data, size_t bytes)
     for (size_t i = 0; i < @NAME@_REGIONS; i++) {
         instance->memory[i] = memory[i];
     }
-    instance->weights = @"weights" if apart else name ~ "_weights"@;
+    instance->weights = @"weights" if weights_in_file else name ~ "_weights"@;
 <% if has_pool %>
     instance->pool = pool;
 <% endif %>

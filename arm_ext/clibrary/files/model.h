@@ -163,7 +163,7 @@ typedef struct @name@_pool {
 /** Number of regions of the model that an NPU may compute. */
 #define @NAME@_NPU_REGIONS @npu | length@
 /** Largest number of memories that the commands of a region address. */
-#define @NAME@_NPU_MEMORIES 8
+#define @NAME@_NPU_MEMORIES @npu[0].numbered_memories | length@
 
 /** What a memory holds that commands address. */
 typedef enum @name@_npu_kind {
@@ -234,7 +234,7 @@ typedef struct @name@_instance {
 
 /** Prepares an instance. It uses the arena, whatever that holds, until it is no longer run, and is neither copied nor
  * moved; nothing has to be released.
-<%- if apart +%>
+<%- if weights_in_file +%>
  *
  * `weights` is the content of @archive@.weights, aligned as the arena. It is compared with a checksum, and read until
  * the instance is no longer run.

@@ -6,7 +6,7 @@
 <% if not owns_arena %>
 <% for region in regions %>@comma()@void *@region.name@, std::size_t @region.name@_bytes<% endfor %>
 <% endif %>
-<% if apart %>@comma()@const void *weights, std::size_t bytes<% endif %>
+<% if weights_in_file %>@comma()@const void *weights, std::size_t bytes<% endif %>
 <% if has_pool %>@comma()@const @name@_pool *pool = nullptr<% endif %>
 <% if npu %>@comma()@const @name@_npu *npu = nullptr<% endif %>
 <% endmacro %>
@@ -63,7 +63,7 @@ class Model {
             <%- if owns_arena %>, arena, @NAME@_ARENA_IN_PLACE_BYTES
             <%- else %><% for region in regions %>, @region.name@, @region.name@_bytes<% endfor %>
             <%- endif %>
-            <%- if apart %>, weights, bytes<% endif %>
+            <%- if weights_in_file %>, weights, bytes<% endif %>
             <%- if has_pool %>, pool<% endif %>
             <%- if npu %>, npu<% endif %>);
     }

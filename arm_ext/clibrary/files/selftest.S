@@ -5,7 +5,7 @@
     .globl @name@_selftest
 @name@_selftest:
     .incbin "@data@.bin"
-<% if apart and not group %>
+<% if weights_in_file and not group %>
     .balign @alignment@
     .globl @name@_weights_file
 @name@_weights_file:
