@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from arm_ext.clibrary.memory import BufferAddress, Layout
+from arm_ext.clibrary.memory import Layout
 from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.program import (
     Branch,
@@ -95,12 +95,6 @@ class Body:
     def tasks(self) -> str:
         """C functions for the parallel calls, one each."""
         return "".join(map(self._task, self.parallel))
-
-    def places(self, addresses: Sequence[BufferAddress | None], count: int) -> str:
-        """Return the rows of a C table of places; one without an address gets the number of regions as its region."""
-        nowhere = BufferAddress(len(self.layout.regions), 0)
-        found = [each or nowhere for each in addresses] + [nowhere] * (count - len(addresses))
-        return "".join(f"        {{{each.region}, {each.offset}}},\n" for each in found)
 
     def _region_variables(self, memory: str) -> list[tuple[str, str]]:
         """Return name and definition of each region's C variable."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
+from arm_ext.clibrary.facts import CompiledFacts
 from arm_ext.clibrary.memory import ARENA, MemoryRegion
 from arm_ext.clibrary.npu import NpuRegion
 from arm_ext.clibrary.objects import CompiledLibrary, Member, compile_library
@@ -19,7 +20,7 @@ from arm_ext.clibrary.program import ConstantPool, read_program, with_workspaces
 from arm_ext.clibrary.project import project_files
 from arm_ext.clibrary.rust import crate_files
 from arm_ext.clibrary.shared import Group, groups_of
-from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources, weights_source
+from arm_ext.clibrary.sources import FREESTANDING, Shape, Sources, weights_source
 from arm_ext.clibrary.stack import stack_bound
 from arm_ext.clibrary.text import comment, file_identifier
 from arm_ext.common.errors import InternalError, UsageError
@@ -154,7 +155,7 @@ def write_library(
     ]
     driver = Driver(profile.triple, cc)
     library = _compiled(sources, profile, driver)
-    for each in filter(lambda each: each.apart, sources):
+    for each in filter(lambda each: each.weights_in_file, sources):
         (folder / f"{each.archive}.weights").write_bytes(each.weights)
     (folder / f"lib{sources[0].archive}.a").write_bytes(library.archive)
     required = [_requires(library, each, cc) for each in sources]
@@ -163,7 +164,7 @@ def write_library(
     for each, requires in zip(sources, required, strict=True):
         is_aarch64 = profile.triple.startswith("aarch64")
         stack = stack_bound(*(library.members[name] for name in _members(each))) if is_aarch64 else None
-        texts |= each.files(Facts(requires, stack, has_math))
+        texts |= each.files(CompiledFacts(requires, stack, has_math))
         infos.append(_info(each, requires, stack))
     if driven := [each for each in sources if each.has_driver]:
         (folder / f"lib{sources[0].archive}_npu_linux.a").write_bytes(_npu_driver(driven, driver))
@@ -210,10 +211,10 @@ def _compiled(models: Sequence[Sources], profile: Profile, driver: Driver) -> Co
     members: dict[str, Member] = {}
     with temporary() as include:
         for each in models:
-            name, texts = each.name, each.files(Facts())
+            name, texts = each.name, each.files(CompiledFacts())
             (include / f"{name}.h").write_text(texts[f"include/{name}.h"], encoding="utf-8")
             joined = {f"{name}.c": texts[f"src/{name}.c"]}
-            if not each.apart:
+            if not each.weights_in_file:
                 joined |= _weights(f"{name}_weights", each.weights, include)
             members[f"{name}.o"] = Member(joined, c_objects(each.own_kernels, profile), f"{name}_k_")
             members[f"{name}_text.o"] = Member({f"{name}_text.c": texts[f"src/{name}_text.c"]})
@@ -235,7 +236,7 @@ def _npu_driver(models: Sequence[Sources], driver: Driver) -> bytes:
     members = {"arm_ext_npu_linux.o": Member({}, [npu_linux(driver.triple).read_bytes()])}
     with temporary() as include:
         for model in models:
-            name, texts = model.name, model.files(Facts())
+            name, texts = model.name, model.files(CompiledFacts())
             for header in (f"{name}.h", f"{name}_npu_linux.h"):
                 (include / header).write_text(texts[f"include/{header}"], encoding="utf-8")
             source = {f"{name}_npu_linux.c": texts[f"src/{name}_npu_linux.c"]}

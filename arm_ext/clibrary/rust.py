@@ -47,19 +47,18 @@ def crate_files(name: str, title: str, headers: Mapping[str, str], *, has_math: 
         headers: C name of each model → its header.
         has_math: Whether the library calls libm.
     """
-    values = {
+    facts = {
         "name": name,
         "crate": _plain(name),
         "version": __version__,
         "title": title,
-        "description": title.replace("\\", "/").replace('"', "'"),
-        "math": '    println!("cargo:rustc-link-lib=m");\n' if has_math else "",
-        "modules": "".join(f"\npub mod {_plain(model)};" for model in headers),
+        "has_math": has_math,
+        "modules": list(map(_plain, headers)),
     }
     return {
-        "rust/Cargo.toml": render("Cargo.toml", values),
-        "rust/build.rs": render("build.rs", values),
-        "rust/src/lib.rs": render("crate.rs", values),
+        "rust/Cargo.toml": render("Cargo.toml", facts),
+        "rust/build.rs": render("build.rs", facts),
+        "rust/src/lib.rs": render("lib.rs", facts),
         **{f"rust/src/{_plain(model)}.rs": "".join(_module(model, text)) for model, text in headers.items()},
     }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that ask TVM's runtime to sort, for which a library has a function of its own: files/sort.c.
+"""Kernels that ask TVM's runtime to sort, for which a library has a function of its own: see files/model.c.
 
     topk(x, values, indices): call_packed("tvm.contrib.sort.topk", x, values, indices, 3, -1, "both", False)
     →

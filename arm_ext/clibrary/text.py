@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text of a model in C sources: identifiers, literals, comments, and templates with @names@."""
+"""Text of a model in C sources: identifiers, literals, comments, and the templates of a library's files."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+import jinja2
+
 _FILES = Path(__file__).parent / "files"
-_PLACEHOLDER = re.compile(r"@(\w+)@")
-_NO_CODE = re.compile(r'/\*.*?\*/|"[^"\n]*"|@\w+@', re.DOTALL)
+# What is no C in a template: comments and strings of C; comments, statements and expressions of Jinja.
+_NO_CODE = re.compile(r'/\*.*?\*/|"[^"\n]*"|<#.*?#>|<%.*?%>|@[^@\n]*@', re.DOTALL)
 _WORD = re.compile(r"\b[a-z]\w*")
 # Bytes that are escaped: unprintable ones, quotes, backslashes, and ? because of trigraphs.
 _LITERAL = re.compile(rb"[^ !#-\[\]-~]|\?")
@@ -20,6 +22,14 @@ operator or or_eq private protected public register reinterpret_cast requires re
 static static_assert static_cast std struct switch template this throw true try typedef typeid typename typeof union
 unix unsigned using virtual void volatile wchar_t while xor xor_eq"""
 _RESERVED = frozenset(_RESERVED_WORDS.split())
+
+_C_TYPES = {
+    "bool": "uint8_t",
+    "float16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
 
 # Headers, libraries and Python modules of systems. A file named after a model would take their place where a program
 # is compiled with -I and -L of the library's folders, or Python looks for modules in one of them.
@@ -77,6 +87,11 @@ def identifiers(texts: Iterable[str], taken: Iterable[str] = (), endings: Sequen
     return names[count:]
 
 
+def c_type(dtype: str) -> str:
+    """Return the C type that holds an element."""
+    return _C_TYPES[dtype]
+
+
 def literal(text: str) -> str:
     """Return a string literal of UTF-8."""
     data = _LITERAL.sub(lambda found: b"\\%03o" % found[0][0], text.encode())
@@ -93,10 +108,32 @@ def comment(text: str) -> str:
 def words_of_sources() -> frozenset[str]:
     """Return the words of all C templates outside comments, strings and placeholders."""
     texts = [path.read_text(encoding="utf-8") for path in _FILES.iterdir() if path.suffix in (".c", ".h")]
-    return frozenset(word for text in texts for word in _WORD.findall(_NO_CODE.sub("", text)))
+    return frozenset(word for text in texts for word in _WORD.findall(_NO_CODE.sub(" ", text)))
 
 
-def render(name: str, values: Mapping[str, str]) -> str:
-    """Return a file of the folder `files` with each @key@ replaced; a value may have keys, too."""
-    text = (_FILES / name).read_text(encoding="utf-8")
-    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+@cache
+def _environment() -> jinja2.Environment:
+    # Jinja's default marks are C, Rust and Python, too: {{ begins nested initialisers, and is a brace in formats. No
+    # language of the templates has these: @name@, as in CMake's configure_file, <% if … %> and <# comment #>. A line of
+    # statements alone leaves no line in the file; -%> drops the space after it, and +%> keeps the end of the line.
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FILES),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        variable_start_string="@",
+        variable_end_string="@",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    made.filters |= {"ascii": ascii, "c_type": c_type, "comment": comment, "literal": literal}
+    return made
+
+
+def render(name: str, facts: Mapping[str, object]) -> str:
+    """Return the text of a template of the folder `files` for facts about a library."""
+    return _environment().get_template(name).render(facts)

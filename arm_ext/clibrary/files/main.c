@@ -1,16 +1,33 @@
+<# SPDX-License-Identifier: Apache-2.0 #>
+<% from "macros.c" import size_parameter, size_pass with context %>
+<% set tensor_pass = ", &tensor" if open else "" %>
 /* Runs @name@ on the inputs of the self-test, and compares its outputs with those that arm-ext computed.
  * Ends with 0 if they agree. Integers are compared exactly; of floats |difference| / max |expected| may be
  * @bound@: @reason@. */
 #include <stdio.h>
 
 #include "@name@.h"
-@helper_include@
+<% if has_pool %>
+#include "@name@_pool.h"
+<% endif %>
+<% if has_driver %>
+#ifdef @NAME@_ON_NPU
+#include "@name@_npu_linux.h"
+#endif
+<% endif %>
+
 #define BOUND @bound@
 
-/* Inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
+/* Inputs, then outputs<% if states %>, then those of the first steps<% endif %>, each from a multiple of 64 bytes. */
 extern const unsigned char @name@_selftest[];
-@example_declaration@
-@example_regions@static _Alignas(64) unsigned char results[@result_bytes@];
+<% if weights_in_file %>
+extern const unsigned char @archive@_weights_file[];
+<% endif %>
+
+<% for region in regions %>
+static _Alignas(@alignment@) unsigned char @region.name@[@NAME@_@region.name | upper@_BYTES];
+<% endfor %>
+static _Alignas(64) unsigned char results[@result_bytes@];
 
 static size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -72,46 +89,100 @@ static int agrees(const @name@_tensor *tensor, const unsigned char *found, const
 }
 
 /* Runs on the inputs at `data`, and returns how many outputs are not as expected; moves `data` behind both. */
-static int selftest(@name@_instance *instance, @shape_parameter@const unsigned char **data)
+static int selftest(@name@_instance *instance, @size_parameter@const unsigned char **data)
 {
     @name@_input inputs[@NAME@_INPUTS + 1];
     @name@_output outputs[@NAME@_OUTPUTS + 1];
-@tensor_declaration@    unsigned char *result = results;
+<% if open %>
+    @name@_tensor tensor;
+<% endif %>
+    unsigned char *result = results;
     int wrong = 0;
     for (size_t i = 0; i < @NAME@_INPUTS; i++) {
         inputs[i].data = *data;
-        inputs[i].bytes = @name@_input_tensor(@shape_pass@i@tensor_pass@)->bytes;
+        inputs[i].bytes = @name@_input_tensor(@size_pass@i@tensor_pass@)->bytes;
         *data += padded(inputs[i].bytes);
     }
     for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
         outputs[i].data = result;
-        outputs[i].bytes = @name@_output_tensor(@shape_pass@i@tensor_pass@)->bytes;
+        outputs[i].bytes = @name@_output_tensor(@size_pass@i@tensor_pass@)->bytes;
         result += padded(outputs[i].bytes);
     }
-    @name@_status status = @name@_run(instance, @shape_pass@inputs, outputs);
+    @name@_status status = @name@_run(instance, @size_pass@inputs, outputs);
     if (status != @NAME@_OK) {
         const char *why = @name@_failure(instance);
         printf("@name@: %s\n", why != NULL ? why : @name@_strerror(status));
         return 1;
     }
     for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
-        wrong += !agrees(@name@_output_tensor(@shape_pass@i@tensor_pass@), outputs[i].data, *data);
+        wrong += !agrees(@name@_output_tensor(@size_pass@i@tensor_pass@), outputs[i].data, *data);
         *data += padded(outputs[i].bytes);
     }
-@steps@    return wrong;
+<% if states %>
+    (void)@name@_reset(instance);
+    for (int run = 0; run < @step_runs@; run++) {
+        status = @name@_step(instance, @size_pass@inputs, outputs);
+        if (status != @NAME@_OK) {
+            printf("@name@: %s\n", @name@_strerror(status));
+            return 1;
+        }
+        for (size_t i = 0; i < @NAME@_STEP_OUTPUTS; i++) {
+            wrong += !agrees(@name@_output_tensor(@size_pass@i@tensor_pass@), outputs[i].data, *data);
+            *data += padded(outputs[i].bytes);
+        }
+    }
+<% endif %>
+    return wrong;
 }
 
-@entry_declaration@int @entry@(void)
+<% if group %>
+int @name@_check(void);
+
+int @name@_check(void)
+<% else %>
+int main(void)
+<% endif %>
 {
     const unsigned char *data = @name@_selftest;
     @name@_instance instance;
-@helper_create@    @name@_status status = @name@_init(&instance, @example_arguments@@example_weights@@helper_pass@);
+<% if has_pool %>
+    static @name@_threads threads;
+    if (@name@_pool_create(&threads, @NAME@_THREADS) != 0) {
+        return 3;
+    }
+<% endif %>
+<% if has_driver %>
+#ifdef @NAME@_ON_NPU
+    const @name@_npu *npu = &@name@_npu_linux;
+#else
+    const @name@_npu *npu = NULL;
+#endif
+<% elif npu %>
+    const @name@_npu *npu = NULL;
+<% endif %>
+    @name@_status status = @name@_init(&instance
+<%- for region in regions %>, @region.name@, sizeof @region.name@<% endfor %>
+<% if weights_in_file %>, @archive@_weights_file, @NAME@_WEIGHTS_BYTES<% endif %>
+<% if has_pool %>, &threads.pool<% endif %>
+<% if npu %>, npu<% endif %>);
     if (status != @NAME@_OK) {
         printf("@name@: %s\n", @name@_strerror(status));
         return 2;
     }
     int wrong = 0;
-@selftest_calls@@helper_destroy@    if (wrong == 0) {
+<% if size == "shape" %>
+    for (size_t shape = 0; shape < @NAME@_SHAPES; shape++) {
+        wrong += selftest(&instance, shape, &data);
+    }
+<% elif size %>
+    wrong += selftest(&instance, @open.tested@, &data);
+<% else %>
+    wrong += selftest(&instance, &data);
+<% endif %>
+<% if has_pool %>
+    @name@_pool_destroy(&threads);
+<% endif %>
+    if (wrong == 0) {
         printf("@name@: all outputs agree\n");
     }
     return wrong != 0;

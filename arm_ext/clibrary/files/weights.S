@@ -1,3 +1,4 @@
+<# SPDX-License-Identifier: Apache-2.0 #>
 /* Weights, as they are in @file@. */
     .section .rodata.@symbol@,"a",%progbits
     .balign @alignment@

@@ -96,6 +96,24 @@ def test_steps_of_all_shapes_have_the_same_states(tmp_path: Path) -> None:
         x = np.arange(samples * 3, dtype=np.float32).reshape(samples, 3)
         total += x.sum(axis=0)
         np.testing.assert_array_equal(np.asarray(model.step(x)[0]), x - total)
-    header = tmp_path / "program.cpp"
-    header.write_text('#include "totals.hpp"\nint main() { return 0; }\n')
-    cc([*STRICT, "-std=c++11", header, *library.arguments], tmp_path / "program", "g++")
+    source = tmp_path / "program.cpp"
+    source.write_text("""\
+#include "totals.hpp"
+
+alignas(64) static unsigned char fast[TOTALS_FAST_IN_PLACE_BYTES];
+alignas(64) static unsigned char slow[TOTALS_SLOW_IN_PLACE_BYTES];
+
+int main()
+{
+    totals::Model model(fast, sizeof fast, slow, sizeof slow);
+    const float x[12] = {1, 2, 3};
+    float y[12];
+    for (std::size_t shape = 0; shape < TOTALS_SHAPES; shape++) {
+        if (model.step(shape, x, y) != TOTALS_OK || y[1] != -2 * static_cast<float>(shape)) {
+            return 1;
+        }
+    }
+    return model.step(TOTALS_SHAPES, x, y) != TOTALS_ERROR_SHAPE;
+}
+""")
+    run(cc([*SANITIZED, *STRICT, "-std=c++11", source, *library.arguments], tmp_path / "program", "g++"))

@@ -3,8 +3,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
 
-from arm_ext.clibrary.text import comment, file_identifier, identifier, identifiers, literal
+from arm_ext.clibrary.text import (
+    comment,
+    file_identifier,
+    identifier,
+    identifiers,
+    literal,
+    render,
+    words_of_sources,
+)
 from tests.arm_ext.clibrary.programs import STRICT, cc, run
 
 
@@ -52,3 +61,18 @@ def test_a_literal_is_the_text(tmp_path: Path) -> None:
     assert run(cc([*STRICT, "-std=c11", source], tmp_path / "p")) == HOSTILE + "\n"
     assert subprocess.run(["gcc", "-std=c11", "-trigraphs", "-Werror", "-Wall", "-c", source, "-o", tmp_path / "o"],
                           check=False).returncode == 0  # fmt: skip
+
+
+def test_words_of_sources_are_those_of_c() -> None:
+    words = words_of_sources()
+    assert {"instance", "overlap", "memory", "weights_bytes"} <= words
+    assert not {"elif", "endfor", "loop", "upper", "generated"} & words
+
+
+def test_a_template_needs_all_its_facts() -> None:
+    with pytest.raises(UndefinedError, match="'file' is undefined"):
+        render("weights.S", {"symbol": "w", "alignment": 64})
+
+
+def test_text_of_a_model_is_no_template() -> None:
+    assert "<% if @version@" in render("check.c", {"name": "<% if @version@", "models": []})

@@ -1,3 +1,0 @@
-    if (npu != NULL && npu->run == NULL) {
-        return @NAME@_ERROR_NULL;
-    }
