@@ -19,7 +19,14 @@ from arm_ext.quantization.layer_errors import LayerErrors, errors
 from arm_ext.quantization.metrics import Metric, Outputs, stacked
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.report.accuracy.gate import Gate
-from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, Middle, MixedPrecision, OutputAccuracy
+from arm_ext.report.accuracy.record import (
+    AccuracyReport,
+    LayerAccuracy,
+    MetricValue,
+    Middle,
+    MixedPrecision,
+    OutputAccuracy,
+)
 from schedules.numerics.qdq import Qdq
 
 Array = npt.NDArray[Any]
@@ -149,6 +156,16 @@ class Chain(ABC):
         """Number of samples that were compared."""
         return len(self.results["integers"])
 
+    def label(self, node: str) -> str:
+        """Return the name that people have for a node of either model."""
+        return node
+
+    def labelled(self, layer: LayerAccuracy) -> LayerAccuracy:
+        """Return the record of a layer with the names that people have."""
+        named = {field: getattr(layer, field) for field in ("name", "reader", "tensor")}
+        labels = {field: self.label(name) if name else "" for field, name in named.items()}
+        return layer.model_copy(update={**labels, "nodes": tuple(map(self.label, layer.nodes))})
+
     def report(self, board: str, given: int, metric: Metric | None) -> AccuracyReport:
         """Return the report of the compared samples."""
         rows: dict[str, Sequence[Sequence[Array]]] = {
@@ -167,7 +184,7 @@ class Chain(ABC):
             board=board,
             samples=self.samples,
             given=given,
-            layers=tuple(layer.record() for layer in self.layers),
+            layers=tuple(self.labelled(layer.record()) for layer in self.layers),
             outputs=tuple(
                 OutputAccuracy(
                     name=output,
@@ -178,7 +195,7 @@ class Chain(ABC):
             ),
             metric=value,
             unmeasured=unmeasured,
-            uncovered=self.uncovered,
+            uncovered=tuple(map(self.label, self.uncovered)),
             middle=self.middle,
             runtime=self.runtime,
         )

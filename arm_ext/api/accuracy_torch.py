@@ -271,7 +271,26 @@ class TorchChain(SearchedChain):
     def chosen(self, mixed: MixedPrecision) -> MixedPrecision:
         """Return the choice with the names of the modules that PyTorch's quantiser has to leave in float."""
         chosen = next(each for each in mixed.choices if each.chosen)
-        return mixed.model_copy(update={"modules": self._float_layers.modules(chosen.layers)})
+        modules = self._float_layers.modules(chosen.layers)
+
+        def labels(names: Sequence[str]) -> tuple[str, ...]:
+            return tuple(map(self.label, names))
+
+        choices = (each.model_copy(update={"layers": labels(each.layers)}) for each in mixed.choices)
+        costs = (each.model_copy(update={"name": self.label(each.name)}) for each in mixed.layers)
+        return mixed.model_copy(
+            update={
+                "modules": modules,
+                "choices": tuple(choices),
+                "nodes": labels(mixed.nodes),
+                "layers": tuple(costs),
+            }
+        )
+
+    def label(self, node: str) -> str:
+        """Return the module and operator of a node, of the float program if there is one."""
+        names = {**self.quantized.names, **(self.source.names if self.source is not None else {})}
+        return names.get(node, node)
 
 
 def _exact_inputs(layers: Sequence[TorchLayer], exact: Mapping[str, Array]) -> Replaced:

@@ -18,6 +18,7 @@ from torch.fx import Node
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from arm_ext.frontends.torch.export import quiet
+from arm_ext.frontends.torch.names import kind_of, module_path
 from arm_ext.quantization.float_layers import IntegerLayer
 from arm_ext.quantization.torch_layers import (
     CONVOLUTIONS,
@@ -25,7 +26,6 @@ from arm_ext.quantization.torch_layers import (
     TorchMatching,
     computed_between,
     dequantizes,
-    kind_of,
     root_of,
 )
 
@@ -66,12 +66,7 @@ class TorchFloatLayers:
     def modules(self, units: Collection[str]) -> tuple[str, ...]:
         """Return the modules of the float program that compute layers, by their paths."""
         source = {node.name: node for node in self.matching.source.program.graph.nodes}
-        paths = (
-            path
-            for unit in self.units
-            if unit.name in units
-            for path, _ in list((source[unit.name].meta.get("nn_module_stack") or {}).values())[-1:]
-        )
+        paths = (module_path(source[unit.name]) for unit in self.units if unit.name in units)
         return tuple(dict.fromkeys(path for path in paths if path))
 
     def with_float(self, kept: Collection[str]) -> ExportedProgram:

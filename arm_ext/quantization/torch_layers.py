@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_structure
 from tvm import relax
 
 from arm_ext.frontends.torch.export import quiet
+from arm_ext.frontends.torch.names import kind_of
 from arm_ext.frontends.torch.promote import dtype_name
 from arm_ext.frontends.torch.reference import NodeValues
 from arm_ext.frontends.torch.translator import operator_of
@@ -103,7 +104,8 @@ class TorchMatching:
         twins = {node: twin for node, root in values.items() if (twin := self._twin(root)) is not None}
         found: list[TorchLayer] = []
         for node, twin in twins.items():
-            variable = variables.get((node.name, dtype_name(node.meta["val"].dtype)))
+            name = self.quantized.names.get(node.name, node.name)
+            variable = variables.get((name, dtype_name(node.meta["val"].dtype)))
             if variable is not None or mod is None:
                 again = any(each.root == values[node].name for each in found)
                 layer = self._layer(node, values[node], twin, set(twins.values()), again=again)
@@ -208,7 +210,7 @@ class TorchMatching:
             is_linear = kind_of(reader) == "linear"
             groups = reader.args[_GROUPS] if not is_linear and len(reader.args) > _GROUPS else 1
             power = input_channel_power(held.detach().numpy(), int(str(groups)))
-            yield WeightedReader(reader.name, -1 if is_linear else 1, power)
+            yield WeightedReader(self.source.names[reader.name], -1 if is_linear else 1, power)
 
 
 def returning_nodes(program: ExportedProgram, names: Collection[str]) -> ExportedProgram:
@@ -245,11 +247,6 @@ def _constant(value: object, program: NodeValues) -> Array | None:
         held = program.constants.get(value.name)
         return None if held is None else held.detach().numpy()
     return np.asarray(value)
-
-
-def kind_of(node: Node) -> str:
-    """Return an operator's name without its overload, such as "conv2d"."""
-    return getattr(node.target, "__name__", "").partition(".")[0].removesuffix("_")
 
 
 def _quantizes(node: Node) -> bool:

@@ -184,6 +184,8 @@ def _fields(kind: type[Any], value: dict[str, Any]) -> Any:
     for field in dataclasses.fields(kind):
         if (kind.__name__, field.name) in _DROPPED:
             made[field.name] = _DROPPED[kind.__name__, field.name]()
+        elif (kind.__name__, field.name) == ("Node", "metadata"):
+            made[field.name] = _module_of(value.get(field.name))
         elif field.name in value:
             made[field.name] = _checked(hints[field.name], value[field.name], kind.__name__, field.name)
     return kind(**made)
@@ -201,6 +203,13 @@ def _path(text: str) -> str:
     if not _PATH.fullmatch(text):
         raise UntrustedError(f"a path in it holds more than a module's path: {text[:100]!r}")
     return text
+
+
+def _module_of(metadata: Any) -> dict[str, str]:
+    """Return of a node's metadata the innermost module that it is of, by a path that is nothing else."""
+    stack = metadata.get("nn_module_stack") if isinstance(metadata, dict) else None
+    _, path, *_ = [*(stack if isinstance(stack, str) else "").rpartition(";")[2].split(","), ""]
+    return {"nn_module_stack": f"module,{path},module"} if path and _PATH.fullmatch(path) else {}
 
 
 def _expression(text: str) -> str:
@@ -291,9 +300,8 @@ _STRINGS: dict[tuple[str, str], Callable[[str], str]] = {
 }
 # Alternatives of torch's unions that stand for Python objects.
 _REFUSED = {"as_custom_obj": "a Python object as an argument", "custom_obj": "a Python object as an input"}
-# Fields that compiling does not need: positions in the author's source, and conditions on sizes, as Python source.
+# Fields that compiling does not need, such as conditions on sizes, as Python source.
 _DROPPED: dict[tuple[str, str], Callable[[], Any]] = {
-    ("Node", "metadata"): dict,
     ("GraphModule", "metadata"): dict,
     ("GraphModule", "treespec_namedtuple_fields"): dict,
     ("Graph", "custom_obj_values"): dict,

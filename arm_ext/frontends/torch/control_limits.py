@@ -29,8 +29,12 @@ _Known = Mapping[int, torch.Tensor]
 """Index of a state → its value."""
 
 
-def check_control_flow(program: ExportedProgram) -> None:
+def check_control_flow(program: ExportedProgram, names: Mapping[str, str]) -> None:
     """Refuse control flow beyond the limits.
+
+    Args:
+        program: The program.
+        names: Node of its own graph → name for messages.
 
     Raises:
         ModelError: Branches and loops are nested more than MOST_NESTED deep, or a loop has no end or more than
@@ -40,24 +44,25 @@ def check_control_flow(program: ExportedProgram) -> None:
         depth = name.count(".") + 1
         if isinstance(graph, fx.GraphModule) and name and depth > MOST_NESTED:
             raise ModelError(
-                f"{_outermost(program.graph_module, name)} has branches and loops inside each other, {depth} of them "
-                f"and maybe more, and {MOST_NESTED} can be compiled"
+                f"{_outermost(program.graph_module, name, names)} has branches and loops inside each other, {depth} "
+                f"of them and maybe more, and {MOST_NESTED} can be compiled"
             )
     constants = _constants(program)
     for graph in program.graph_module.modules():
         if isinstance(graph, fx.GraphModule):
             for node in graph.graph.nodes:
                 if node.op == "call_function" and operator_of(node) == LOOP:
-                    _check_rounds(graph, node, constants)
+                    own = names if graph is program.graph_module else {}
+                    _check_rounds(graph, node, own.get(node.name, node.name), constants)
 
 
-def _outermost(program: fx.GraphModule, name: str) -> str:
+def _outermost(program: fx.GraphModule, name: str, names: Mapping[str, str]) -> str:
     """Return the type and name of the program's own branch or loop that the graph `name` is inside of."""
     own = name.split(".")[0]
     for node in program.graph.nodes:
         if node.op == "get_attr" and node.target == own:
             for user in node.users:
-                return f"{operator_of(user)} node '{user.name}'"
+                return f"{operator_of(user)} node '{names.get(user.name, user.name)}'"
     return "the program"
 
 
@@ -68,7 +73,9 @@ def _constants(program: ExportedProgram) -> dict[str, torch.Tensor]:
     return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
 
 
-def _check_rounds(graph: fx.GraphModule, node: fx.Node, constants: Mapping[str, torch.Tensor]) -> None:
+def _check_rounds(
+    graph: fx.GraphModule, node: fx.Node, name: str, constants: Mapping[str, torch.Tensor]
+) -> None:
     test, body, carried, fixed = node.args
     assert isinstance(test, fx.Node)
     assert isinstance(body, fx.Node)
@@ -82,10 +89,10 @@ def _check_rounds(graph: fx.GraphModule, node: fx.Node, constants: Mapping[str, 
     )
     wanted = loop.deciding()
     if not wanted and loop.goes_on({}):
-        raise ModelError(f"{LOOP} node '{node.name}': its condition is always true: it has no end")
+        raise ModelError(f"{LOOP} node '{name}': its condition is always true: it has no end")
     if loop.outlasts(wanted, MOST_ROUNDS):
         raise ModelError(
-            f"{LOOP} node '{node.name}': it has more than {MOST_ROUNDS} rounds, the most that can be compiled"
+            f"{LOOP} node '{name}': it has more than {MOST_ROUNDS} rounds, the most that can be compiled"
         )
 
 

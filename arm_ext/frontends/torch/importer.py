@@ -35,12 +35,13 @@ from arm_ext.frontends.torch.control_limits import check_control_flow
 from arm_ext.frontends.torch.decompositions import DECOMPOSITIONS
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
 from arm_ext.frontends.torch.export import quiet
+from arm_ext.frontends.torch.names import source_names, source_of
 from arm_ext.frontends.torch.promote import dtype_name, promote
 from arm_ext.frontends.torch.recurrent import loops_of
 from arm_ext.frontends.torch.reference import reference
 from arm_ext.frontends.torch.scalars import give_axes
 from arm_ext.frontends.torch.state import drop_numbers, take_buffers
-from arm_ext.frontends.torch.translator import Translator, holds_complex, operator_of, source_of
+from arm_ext.frontends.torch.translator import Translator, holds_complex, operator_of
 from relay_passes.programs.merge_modules import MAIN
 
 # Operators whose decompositions would cost more than themselves.
@@ -71,8 +72,9 @@ def import_torch(
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
     program, name, digest = read_exported(model, trust=trust)
-    check_control_flow(program)
-    nodes = {n.name: operator_of(n) for n in program.graph.nodes if n.op == "call_function"}
+    names = source_names(program)
+    check_control_flow(program, names)
+    nodes = {names[n.name]: operator_of(n) for n in program.graph.nodes if n.op == "call_function"}
     table = {**torch.export.default_decompositions(), **DECOMPOSITIONS}
     kept = (
         *_KEPT,
@@ -86,14 +88,14 @@ def import_torch(
             plain = program.run_decompositions(table)
     except Exception as err:  # of many types
         raise ModelError(f"torch cannot take the program's operators apart: {reason_of(err, 0)}") from err
-    _refuse_checks(plain, nodes)
+    _refuse_checks(plain, names, nodes)
     drop_numbers(plain)
     promote(plain.graph_module)
     give_axes(plain.graph_module)
     buffers = take_buffers(plain)
-    _check_sizes(plain)
+    _check_sizes(plain, names)
     _check_types(plain)
-    translator = Translator(plain)
+    translator = Translator(plain, names)
     main = translator.translate()
     translator.program.add(MAIN, main)
     mod = translator.program.module(_static(main[MAIN].params, shapes or {}))
@@ -118,12 +120,12 @@ def import_torch(
     return with_states(imported, {buffer.name: buffer.output for buffer in buffers}, initial)
 
 
-def _refuse_checks(program: ExportedProgram, operators: Mapping[str, str]) -> None:
+def _refuse_checks(program: ExportedProgram, names: Mapping[str, str], operators: Mapping[str, str]) -> None:
     """Refuse operators that raise errors at run time, such as `linalg.cholesky` of what is not positive definite."""
     checked: dict[str, list[str]] = {}
     for node in program.graph.nodes:
         if operator_of(node) == "with_effects":
-            name = source_of(node)
+            name = source_of(node, names)
             checked.setdefault(operators.get(name, name), []).append(name)
     refuse_operators(checked)
 
@@ -139,7 +141,7 @@ def _check_types(program: ExportedProgram) -> None:
             )
 
 
-def _check_sizes(program: ExportedProgram) -> None:
+def _check_sizes(program: ExportedProgram, names: Mapping[str, str]) -> None:
     """Refuse values beyond memory: of constants the translation makes arrays."""
     for node in program.graph.nodes:
         for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
@@ -147,7 +149,9 @@ def _check_sizes(program: ExportedProgram) -> None:
                 # A size that is not known yet is a symbol.
                 shape = [size if isinstance(size, int) else 1 for size in value.shape]
                 operator = operator_of(node) if node.op == "call_function" else "the program's"
-                check_tensor(Site(operator, node.name), "its result", shape, value.element_size())
+                check_tensor(
+                    Site(operator, source_of(node, names)), "its result", shape, value.element_size()
+                )
 
 
 def read_exported(

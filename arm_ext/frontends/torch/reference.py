@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.apart import DiedError, call_apart
+from arm_ext.frontends.torch.names import source_names
 from arm_ext.frontends.torch.state import Buffer, put_buffers
 
 Array = npt.NDArray[Any]
@@ -93,6 +94,8 @@ class NodeValues:
         self.inputs = [arg.name for arg in _user_inputs(program) if not isinstance(arg, ConstantArgument)]
         """Names of the tensors that its forward takes, in their order."""
         self.program, self._name = program, name
+        self.names = source_names(program)
+        """Nodes that call operators → their names for people."""
         held, signature, states = (
             {**program.state_dict, **program.constants},
             program.graph_signature,

@@ -2,7 +2,7 @@
 """Upstream's importer of exported programs, extended to record source names and all failing nodes."""
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,12 +14,12 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from arm_ext.common.errors import ModelError, UsageError
-from arm_ext.common.text import shown
 from arm_ext.frontends.common.control_flow import Program
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import failure_of, reason_of, refuse_operators
 from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
+from arm_ext.frontends.torch.names import source_of
 from arm_ext.frontends.torch.promote import dtype_name
 from relay_passes.ir.sources import bindings_of, name_bindings
 
@@ -32,12 +32,6 @@ NOT_COMPILED = ("masked_select.default",)
 def operator_of(node: torch.fx.Node) -> str:
     """Return the node's operator as torch prints it."""
     return str(node.target) if not callable(node.target) or "." in str(node.target) else node.target.__name__
-
-
-def source_of(node: torch.fx.Node) -> str:
-    """Return the name of the program's node that a decomposition came from."""
-    origins = node.meta.get("from_node")
-    return shown(str(origins[0].name) if origins else node.name)
 
 
 _COMPLEX = (
@@ -57,9 +51,15 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     convert_map: dict[str, Any]
 
-    def __init__(self, program: ExportedProgram) -> None:
-        """Prepare for a program without operators that change their arguments."""
+    def __init__(self, program: ExportedProgram, names: Mapping[str, str]) -> None:
+        """Prepare for a program without operators that change their arguments.
+
+        Args:
+            program: The program, decomposed.
+            names: Node of the program before that → its name, as `source_names` returns it.
+        """
         super().__init__()
+        self._names = names
         self.last_binding: dict[relax.Var, str] = {}
         self.exported = program
         self.program = Program(self._named)
@@ -116,7 +116,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     def deciding(self, node: torch.fx.Node) -> Iterator[str]:
         """Open the scope of a branch or loop; its value is the name of the main graph's node that it belongs to."""
         outer = self._deciding
-        self._deciding = outer or source_of(node)
+        self._deciding = outer or self._source_of(node)
         try:
             yield self._deciding
         finally:
@@ -124,6 +124,9 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     def _named(self, func: relax.Function) -> relax.Function:
         return name_bindings(func, {binding.var: self._deciding for binding in bindings_of(func)})
+
+    def _source_of(self, node: torch.fx.Node) -> str:
+        return source_of(node, self._names)
 
     def _of(self, convert: Any) -> Any:
         return lambda node: convert(self, node)
@@ -137,7 +140,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             given = arguments_of(self, node)
             inputs = [value for value in given.values() if isinstance(value, relax.Expr)]
             others = {name: value for name, value in given.items() if not isinstance(value, relax.Expr)}
-            op = CustomOp(operator_of(node), source_of(node), inputs, others, self.block_builder)
+            op = CustomOp(operator_of(node), self._source_of(node), inputs, others, self.block_builder)
             known = node.meta.get("val")
             values = convert_custom(op, len(known) if isinstance(known, list | tuple) else 1)
             return values if isinstance(known, list | tuple) else values[0]
@@ -146,7 +149,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     def _telling(self, convert: Any) -> Any:
         def converted(node: torch.fx.Node) -> Any:
-            source = source_of(node)
+            source = self._source_of(node)
             try:
                 _check_convolution(node)
                 value = self._without_data(node)
@@ -251,7 +254,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         for node in _all_calls(self.exported.graph_module):
             is_complex = any(map(holds_complex, (node, *node.all_input_nodes)))
             if is_complex or node.target.__name__ not in self.convert_map:
-                missing.setdefault(operator_of(node), []).append(source_of(node))
+                missing.setdefault(operator_of(node), []).append(self._source_of(node))
             if is_complex:
                 advice[operator_of(node)] = _COMPLEX
         refuse_operators(missing, advice)

@@ -95,15 +95,17 @@ def by_name(report: AccuracyReport) -> dict[str, LayerAccuracy]:
 def test_a_good_program_has_nobody_to_blame() -> None:
     report = sound()
     layers = by_name(report)
-    assert list(layers) == ["x", "offset", "conv2d", "conv2d_1", "add", "mean", "add_", "linear"]
-    assert layers["conv2d"].nodes == ("conv2d", "batch_norm", "relu")
+    assert list(layers) == [
+        *("x", "offset", "stem/conv2d", "deep/conv2d", "add", "mean", "add_", "scores/linear"),
+    ]
+    assert layers["stem/conv2d"].nodes == ("stem/conv2d", "norm/batch_norm", "relu")
     assert (report.middle, report.uncovered, report.to_blame()) == ("QDQ", (), [])
     assert report.runtime.startswith("torch ")
     assert report.outputs[0].integers.sqnr_db > 25
     # torch computes in float what we compute in integers: a tie may go the other way.
     assert all(layer.differing < 0.01 * layer.elements for layer in report.layers)
-    assert layers["conv2d"].read_db is not None
-    assert layers["conv2d_1"].own.sqnr_db > layers["conv2d_1"].fake.sqnr_db > 25
+    assert layers["stem/conv2d"].read_db is not None
+    assert layers["deep/conv2d"].own.sqnr_db > layers["deep/conv2d"].fake.sqnr_db > 25
 
 
 def scaled(layer: str, factor: float) -> Callable[[ExportedProgram], None]:
@@ -125,9 +127,9 @@ def with_weights_scaled(program: ExportedProgram) -> None:
 
 
 BROKEN = {
-    "a saturating tensor": (scaled("conv2d_1", 0.3), "conv2d_1", "saturate"),
-    "a coarse tensor": (scaled("relu", 20.0), "conv2d", "levels"),
-    "the scale of weights": (with_weights_scaled, "conv2d_1", "its weights come out 2 times the source's"),
+    "a saturating tensor": (scaled("conv2d_1", 0.3), "deep/conv2d", "saturate"),
+    "a coarse tensor": (scaled("relu", 20.0), "stem/conv2d", "levels"),
+    "the scale of weights": (with_weights_scaled, "deep/conv2d", "its weights come out 2 times the source's"),
 }
 
 
@@ -153,7 +155,7 @@ def test_the_modules_to_leave_in_float_are_found() -> None:
     assert found.mixed is not None
     (chosen,) = (each for each in found.mixed.choices if each.chosen)
     assert chosen.holds
-    assert chosen.layers == ("conv2d_1",)
+    assert chosen.layers == ("deep/conv2d",)
     assert found.mixed.modules == ("deep",)
     integers, floats = found.mixed.choices[0], max(found.mixed.choices, key=lambda each: len(each.layers))
     assert (integers.layers, len(floats.layers)) == ((), 6)
@@ -248,7 +250,7 @@ def test_samples_of_a_program_with_buffers_are_steps(functional: bool) -> None:
         program, source = (each.run_decompositions({}) for each in (program, source))
     report = accuracy(program, source, {"x": frames()})
     layers = by_name(report)
-    assert list(layers) == ["cat", "split_with_sizes", "conv1d", "relu", "mean", "linear"]
+    assert list(layers) == ["cat", "split_with_sizes", "conv/conv1d", "relu", "mean", "scores/linear"]
     found = {}
     for name, each in (("float", source), ("quantised", program)):
         module = copy.deepcopy(each).module()
@@ -270,7 +272,7 @@ def test_states_in_the_data_are_inputs() -> None:
     for x, past in zip(frames(), given, strict=True):
         module.past.copy_(torch.from_numpy(past))
         rows.append(module(torch.from_numpy(x)).detach().numpy())
-    values = by_name(report)["linear"].values
+    values = by_name(report)["scores/linear"].values
     assert values is not None
     assert values.start <= np.min(rows) < values.start + values.width
     end = values.start + values.width * len(values.source)
@@ -317,7 +319,7 @@ def test_programs_with_control_flow_are_compared_outside_of_it() -> None:
     assert taken == {False, True}
     report = accuracy(program, torch.export.export(net, (rows[0],)), {"x": rows.numpy()})
     layers = by_name(report)
-    assert list(layers) == ["x", "linear", "sum_1", "cond", "while_loop", "linear_1"]
+    assert list(layers) == ["x", "first/linear", "sum_1", "cond", "while_loop", "scores/linear"]
     assert (report.uncovered, report.to_blame()) == ((), [])
     assert report.outputs[0].integers.sqnr_db > 25
     assert [layer.differing for layer in report.layers] == [0] * len(report.layers)

@@ -51,7 +51,7 @@ def counting(
 
 def test_branches_inside_each_other(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(control_limits, "MOST_NESTED", 4)
-    control_limits.check_control_flow(program(conds(4)))
+    control_limits.check_control_flow(program(conds(4)), {})
     with pytest.raises(
         ModelError, match=r"^cond node 'cond' has branches and loops inside each other, 5 of them"
     ):
@@ -100,7 +100,7 @@ def test_a_loop_whose_condition_is_always_true():
     ids=["as many as can be", "few from far", "not by a constant step", "not a bound"],
 )
 def test_a_loop_of_fewer(loop: Callable[[Tensor], Tensor]):
-    control_limits.check_control_flow(program(loop))
+    control_limits.check_control_flow(program(loop), {})
 
 
 def test_operators_that_map_and_scan_are_refused_by_name():
