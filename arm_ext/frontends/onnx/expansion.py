@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replacement of ONNX nodes by several others, which keep the name of the original node."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -54,9 +54,16 @@ class Expansion:
         refused: Name of a node that had to stay → why.
     """
 
-    def __init__(self, model: onnx.ModelProto) -> None:
-        """Read `model`, whose nodes have unique names. `run` changes it."""
+    def __init__(self, model: onnx.ModelProto, own: Container[str] = ()) -> None:
+        """Read a model, which `run` changes.
+
+        Args:
+            model: A model whose nodes have unique names.
+            own: Names of nodes in branches and loops of the source model: inlined, such a node keeps its name as the
+                source.
+        """
         graph = model.graph
+        self._own = own
         self._model = model
         self._done: list[onnx.NodeProto] = []
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -67,6 +74,7 @@ class Expansion:
         self._types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
         self.node = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []
+        self._origins: dict[str, str] = {}
         self.sources: dict[str, str] = {}
         self.refused: dict[str, str] = {}
 
@@ -86,7 +94,7 @@ class Expansion:
     def _replacement(self, node: onnx.NodeProto, expand: Expand | None) -> list[onnx.NodeProto]:
         if expand is None:
             return [node]
-        self.node, self.nodes = node, []
+        self.node, self.nodes, self._origins = node, [], {}
         try:
             expand(self)
         except ModelError as err:
@@ -97,7 +105,7 @@ class Expansion:
         except (ArithmeticError, LookupError, TypeError, ValueError) as err:
             self.refused[node.name] = f"its inputs or attributes do not fit its definition: {reason_of(err)}"
             return [node]
-        self.sources.update((new.name, node.name) for new in self.nodes)
+        self.sources.update((new.name, self._origins.get(new.name, node.name)) for new in self.nodes)
         return self.nodes or [node]
 
     def inputs(self, names: str) -> list[str]:
@@ -161,7 +169,9 @@ class Expansion:
 
     def adopt(self, node: onnx.NodeProto) -> None:
         """Add a node whose values are named already, and give it a name."""
-        node.name = self.fresh(node.op_type)
+        name, node.name = node.name, self.fresh(node.op_type)
+        if name in self._own:
+            self._origins[node.name] = name
         self.nodes.append(node)
 
     def constant(self, value: npt.NDArray[Any]) -> str:

@@ -4,6 +4,8 @@
 A node is replaced when the shapes around it are known, and what replaces it may be replaced again.
 """
 
+from collections.abc import Container
+
 import numpy as np
 import onnx
 from onnx import ModelProto
@@ -97,12 +99,15 @@ EXPANSIONS: dict[tuple[str, str], Expand] = {
 }
 
 
-def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict[str, str]]:
+def expand_operators(
+    model: ModelProto, name: str, own: Container[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
     """Replace nodes by the table, and infer the shapes of all values.
 
     Args:
         model: Model whose inputs have static shapes and whose nodes have unique names; it is changed.
         name: The model's, for messages.
+        own: Names of nodes in branches and loops of the source model, which keep them when they are inlined.
 
     Returns:
         New node's name → its source's; name of a node that had to stay → why.
@@ -120,7 +125,7 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
         while declare_custom(model):
             fold_shapes(model, name)
         before = {node.name for node in model.graph.node}
-        expansion = Expansion(model)
+        expansion = Expansion(model, own)
         expansion.run(EXPANSIONS)
         sources.update((new, sources.get(old, old)) for new, old in expansion.sources.items())
         if before.issuperset(node.name for node in model.graph.node):

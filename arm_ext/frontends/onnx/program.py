@@ -11,6 +11,7 @@ are known only once its branches are converted. A straight-line model is one par
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress
 
 import onnx
 import tvm
@@ -22,7 +23,7 @@ from arm_ext.frontends.onnx.compose import Composition
 from arm_ext.frontends.onnx.convert import convert
 from arm_ext.frontends.onnx.cut import cut
 from arm_ext.frontends.onnx.int4 import widen_int4
-from arm_ext.frontends.onnx.nested import name_of
+from arm_ext.frontends.onnx.nested import name_of, nodes_inside
 from arm_ext.frontends.onnx.open_sizes import SourceGraph, refuse_data_sizes
 from arm_ext.frontends.onnx.operators import expand_operators
 from relay_passes.programs.merge_modules import MAIN
@@ -85,13 +86,21 @@ class _Functions(Program):
         self._model = model
         self._unsupported = unsupported_within(graph)
         self._given = Counter(self.nodes.keys())
+        inner = [node for outer in graph.node for node in nodes_inside(outer) if node.name]
+        counts = Counter([*self.nodes, *(node.name for node in inner)])
+        # Nodes in branches and loops by their names, where these are unique: name → operator.
+        self._inner = {node.name: node.op_type for node in inner if counts[node.name] == 1}
 
     def name(self, graph: onnx.GraphProto, source: str | None) -> dict[str, str]:
-        """Name the nodes of a subgraph; return new name → source name if they come from the node `source`."""
+        """Name the nodes of a subgraph; return new name → source name of those that an expansion of `source` made."""
+        own = [source is None or node.name in self._inner for node in graph.node]
         name_nodes(graph, self._given)
-        if source is None:
-            self.nodes.update((node.name, node.op_type) for node in graph.node)
-        return {} if source is None else {node.name: source for node in graph.node}
+        self.nodes.update((node.name, node.op_type) for node in compress(graph.node, own))
+        return {
+            node.name: source
+            for node, is_own in zip(graph.node, own, strict=True)
+            if not is_own and source is not None
+        }
 
     def add_model(self, symbol: str, model: ModelProto, sources: Mapping[str, str]) -> Callee:
         """Import a model as a function.
@@ -104,8 +113,10 @@ class _Functions(Program):
         name_contrib(model)
         widen_int4(model)
         check_supported(model, sources=sources, whole=self._unsupported)
-        new, refused = expand_operators(model, self._model)
+        new, refused = expand_operators(model, self._model, self._inner)
         sources = {**sources, **{node: sources.get(old, old) for node, old in new.items()}}
+        for name in {*new.values()} & self._inner.keys():
+            self.nodes.setdefault(name, self._inner[name])
         parts = cut(model.graph)
         # Nodes after the decisions are expanded later, when more of their shapes is known.
         ready = [*parts.before, *parts.decisions]

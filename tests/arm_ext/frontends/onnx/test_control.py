@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tvm
-from onnx import ModelProto
+from onnx import ModelProto, helper
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
@@ -19,6 +19,7 @@ from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.report.report import CompileReport, build_report
 from arm_ext.target.profiles import baseline_host
 from relay_passes import unnamed_calls
+from relay_passes.ir.sources import bindings_of, sources_of
 from tests.arm_ext.frontends.onnx import control_models as models
 from tests.arm_ext.frontends.onnx.control_models import graph, model, node, number, value
 
@@ -192,6 +193,35 @@ def test_a_shape_that_a_constant_choice_decides():
     ]
     proto = model(graph(nodes, [value("x", [1, 4])], [value("y", ["k"])], zero=0, one=1))
     assert import_onnx(proto).outputs[0].shape == (1,)
+
+
+@pytest.mark.parametrize("unique", [True, False])
+def test_nodes_of_an_inlined_branch_keep_their_names(unique: bool):
+    inner = graph(
+        [
+            helper.make_node("Exp", ["x"], ["e"], "head/exp"),
+            helper.make_node("Sin", ["e"], ["s"], "head/sin" if unique else "last"),
+        ],
+        [],
+        [value("s")],
+    )
+    other = graph([helper.make_node("Cos", ["x"], ["c"], "other/cos")], [], [value("c")])
+    nodes = [
+        helper.make_node("If", ["yes"], ["y"], "choice", then_branch=inner, else_branch=other),
+        helper.make_node("Abs", ["y"], ["z"], "last"),
+    ]
+    imported = import_onnx(model(graph(nodes, [value("x")], [value("z")], yes=True)))
+    found = [
+        sources_of(binding.value)
+        for binding in bindings_of(imported.mod["main"])
+        if sources_of(binding.value)
+    ]
+    assert found == [("head/exp",), ("head/sin" if unique else "choice",), ("last",)]
+    assert {name: imported.nodes[name] for (name,) in found} == {
+        "head/exp": "Exp",
+        **({"head/sin": "Sin"} if unique else {"choice": "If"}),
+        "last": "Abs",
+    }
 
 
 def test_a_state_that_grows_is_refused():
