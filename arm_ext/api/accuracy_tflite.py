@@ -28,7 +28,7 @@ from arm_ext.quantization.layers import QuantizerConstants
 from arm_ext.quantization.samples import ONLY_INPUT, split_samples
 from arm_ext.quantization.tflite_layers import File, TfliteLayer, layers_of
 from relay_passes.canonicalize.define_division import divides_integers
-from relay_passes.ir.returning import fed, returned, returning
+from relay_passes.ir.main_signature import fed, returned, returning
 from relay_passes.programs.control_flow import has_control_flow
 from schedules.numerics.qdq import Qdq
 

@@ -33,7 +33,7 @@ from arm_ext.quantization.torch_float_layers import TorchFloatLayers
 from arm_ext.quantization.torch_layers import TorchLayer, TorchMatching, returning_nodes
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import MixedPrecision
-from relay_passes.ir.returning import fed, returned, returning
+from relay_passes.ir.main_signature import fed, returned, returning
 from relay_passes.programs.control_flow import has_control_flow
 from schedules.numerics.qdq import Qdq
 

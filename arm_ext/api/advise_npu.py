@@ -11,9 +11,9 @@ from typing import Any
 import tvm
 
 from arm_ext.api.model_source import Source
+from arm_ext.api.mutual_exclusion import serial
 from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.plugins import load_plugins, with_plugins
-from arm_ext.api.serial import serial
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import HANDOVER_US, NpuOptions, require_packages
 from arm_ext.frontends.common.imported import ImportedModel

@@ -12,10 +12,10 @@ import onnx
 from arm_ext.api.arguments import check_type
 from arm_ext.api.build_options import BuildOptions
 from arm_ext.api.model_source import Source
+from arm_ext.api.mutual_exclusion import serial
 from arm_ext.api.options import Options, gathered
 from arm_ext.api.packing import write_models
 from arm_ext.api.plugins import with_plugins
-from arm_ext.api.serial import serial
 from arm_ext.clibrary.memory import ARENA, MemoryRegion, parse_regions
 from arm_ext.common.cache import without_entries
 from arm_ext.common.errors import UsageError

@@ -14,10 +14,10 @@ from arm_ext.api.arguments import check_type
 from arm_ext.api.build_options import BuildOptions
 from arm_ext.api.compile import CompileResult, refuse_for_library, regions_of
 from arm_ext.api.model_source import Source
+from arm_ext.api.mutual_exclusion import serial
 from arm_ext.api.options import OPTIONS, ModelOptions, Options, gathered
 from arm_ext.api.packing import Linked, Packing, write_models
 from arm_ext.api.plugins import with_plugins
-from arm_ext.api.serial import serial
 from arm_ext.clibrary.library import check_names
 from arm_ext.clibrary.text import file_identifier
 from arm_ext.common.cache import without_entries

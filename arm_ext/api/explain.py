@@ -13,10 +13,10 @@ import tvm
 from tvm import relax, tirx
 
 import relay_passes
+from arm_ext.api.mutual_exclusion import serial
 from arm_ext.api.npu_division import partitioner
 from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.plugins import load_plugins, with_plugins
-from arm_ext.api.serial import serial
 from arm_ext.common.errors import UsageError
 from arm_ext.common.names import near
 from arm_ext.frontends.load import prepared

@@ -10,10 +10,10 @@ import onnx
 from arm_ext.api.build_options import BuildOptions
 from arm_ext.api.compile import CompileResult
 from arm_ext.api.model_source import Source
+from arm_ext.api.mutual_exclusion import serial
 from arm_ext.api.options import Options, gathered
 from arm_ext.api.packing import Packing
 from arm_ext.api.plugins import with_plugins
-from arm_ext.api.serial import serial
 from arm_ext.common.known_packages import remember
 from arm_ext.frontends.load import prepared
 from arm_ext.package import Package, Selftest

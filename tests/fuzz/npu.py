@@ -28,7 +28,7 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.machine_code import linked, make_program
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.npu import ACCELERATORS, Accelerator
-from relay_passes.ir.returning import returning
+from relay_passes.ir.main_signature import returning
 from schedules.numerics import tosa
 from tests.fuzz.compiled import Outcome, host_profile
 from tests.fuzz.graphs import Case

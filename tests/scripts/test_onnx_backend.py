@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.frontends.onnx.classical import DOMAIN as ML
 from arm_ext.frontends.onnx.expansion import CONTRIB
-from arm_ext.frontends.onnx.operators import EXPANSIONS
+from arm_ext.frontends.onnx.expansions import EXPANSIONS
 
 # Of these no case of onnx's can be compiled: sizes or iterations that only the run tells, or random numbers.
 NONE_STATIC = {"Bernoulli", "If", "Loop", "NonMaxSuppression"}

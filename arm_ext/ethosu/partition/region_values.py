@@ -14,7 +14,7 @@ from arm_ext.ethosu.partition.parts import NpuPart
 from arm_ext.package import RegionValues
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import planned_runner
-from relay_passes.ir.returning import returning
+from relay_passes.ir.main_signature import returning
 from relay_passes.ir.sources import bindings_of
 
 Arrays = list[npt.NDArray[Any]]

@@ -14,7 +14,7 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack
+from arm_ext.frontends.onnx.opset_forms import add, at, like, part, reshape, stack
 from arm_ext.frontends.onnx.quantized import matmul_integer
 
 # Added to a masked score if the node gives no value of its own.

@@ -14,7 +14,7 @@ from onnx import TensorProto
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.attention import Heads, attend, join_heads, lowest, split_heads
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import ints, like, part, reshape
+from arm_ext.frontends.onnx.opset_forms import ints, like, part, reshape
 from arm_ext.frontends.onnx.rotary import rotate
 
 _UNSUPPORTED_INPUTS = "head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight?"

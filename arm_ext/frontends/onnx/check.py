@@ -22,11 +22,11 @@ from arm_ext.frontends.common.refuse import (
 from arm_ext.frontends.onnx.advice import advice
 from arm_ext.frontends.onnx.converters import converter_of, is_custom
 from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of, qualified
+from arm_ext.frontends.onnx.expansions import EXPANSIONS, expand_operators
 from arm_ext.frontends.onnx.fused import NORMS
 from arm_ext.frontends.onnx.limits import check_attributes, check_data, check_required
-from arm_ext.frontends.onnx.nested import name_of, nodes_within
-from arm_ext.frontends.onnx.operators import EXPANSIONS, expand_operators
 from arm_ext.frontends.onnx.shapes import fold_shapes, forget_shapes
+from arm_ext.frontends.onnx.subgraph_nodes import name_of, nodes_within
 from arm_ext.frontends.onnx.weights import without_weights
 
 _UNCOMPUTED = {

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx import svm, trees
 from arm_ext.frontends.onnx.expansion import Expand, Expansion
-from arm_ext.frontends.onnx.forms import like, reduce, reshape
+from arm_ext.frontends.onnx.opset_forms import like, reduce, reshape
 from arm_ext.frontends.onnx.scores import (
     above,
     both_classes,

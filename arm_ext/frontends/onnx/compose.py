@@ -19,7 +19,7 @@ from arm_ext.frontends.common.control_flow import SCALAR, Block, Callee, Rounds,
 from arm_ext.frontends.common.loops import row_writer
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.control import body_of
-from arm_ext.frontends.onnx.cut import GraphCut, Surroundings, captures, reads, subgraphs
+from arm_ext.frontends.onnx.partition import GraphCut, Surroundings, captures, reads, subgraphs
 from arm_ext.frontends.onnx.while_loop import While, while_of
 from relay_passes.programs.merge_modules import MAIN
 

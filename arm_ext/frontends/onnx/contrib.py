@@ -7,7 +7,6 @@ from arm_ext.frontends.onnx.attention import attention, multi_head, quantized_at
 from arm_ext.frontends.onnx.cached_attention import group_query
 from arm_ext.frontends.onnx.embed import embed, gather_blocks, matmul_blocks, quantized_embed
 from arm_ext.frontends.onnx.expansion import CONTRIB, Expand
-from arm_ext.frontends.onnx.forms import standard
 from arm_ext.frontends.onnx.fused import (
     conv,
     gelu,
@@ -21,7 +20,8 @@ from arm_ext.frontends.onnx.fused import (
     simplified_norm,
     skip_norm,
 )
-from arm_ext.frontends.onnx.older import group_norm_by_group
+from arm_ext.frontends.onnx.older_opsets import group_norm_by_group
+from arm_ext.frontends.onnx.opset_forms import standard
 from arm_ext.frontends.onnx.recurrent import quantized_lstm
 from arm_ext.frontends.onnx.rotary import rotary
 

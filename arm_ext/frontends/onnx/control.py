@@ -11,11 +11,11 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.limits import MOST_ROUNDS
-from arm_ext.frontends.onnx.cut import captures
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import at, ints, stack
-from arm_ext.frontends.onnx.rounds import rounds_of
+from arm_ext.frontends.onnx.opset_forms import at, ints, stack
+from arm_ext.frontends.onnx.partition import captures
 from arm_ext.frontends.onnx.subgraphs import adopt_graph
+from arm_ext.frontends.onnx.trip_count import rounds_of
 
 _MOST_STEPS, _MOST_NODES = 1024, 2048
 """Largest number of steps that are unrolled, and of nodes in all of them together. A larger loop stays a loop."""

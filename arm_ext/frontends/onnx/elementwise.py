@@ -6,7 +6,7 @@ import numpy as np
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import like
+from arm_ext.frontends.onnx.opset_forms import like
 
 _DROPOUT_TELLS = 12
 _GROUP = 16

@@ -14,8 +14,8 @@ from onnx import TensorProto
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import add, like, part, reduce
 from arm_ext.frontends.onnx.fused import layer_norm
+from arm_ext.frontends.onnx.opset_forms import add, like, part, reduce
 from arm_ext.frontends.onnx.quantized import by_element, matrix_of_blocks
 
 Array = npt.NDArray[Any]

@@ -12,8 +12,8 @@ from onnx import FunctionProto, ModelProto, NodeProto, defs, helper
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion, domain_of
-from arm_ext.frontends.onnx.nested import name_of, nodes_inside
-from arm_ext.frontends.onnx.nesting import refusing_deep_messages
+from arm_ext.frontends.onnx.nesting_limits import refusing_deep_messages
+from arm_ext.frontends.onnx.subgraph_nodes import name_of, nodes_inside
 from arm_ext.frontends.onnx.subgraphs import renamed
 from arm_ext.frontends.onnx.weights import change_without_weights
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import add, like, reduce
-from arm_ext.frontends.onnx.gates import activation
+from arm_ext.frontends.onnx.opset_forms import add, like, reduce
+from arm_ext.frontends.onnx.recurrent_activations import activation
 
 _LAYER_NORM_OPSET = 17
 _PADS_BY_INPUTS = 11

@@ -28,12 +28,12 @@ from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs,
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.labels import labels_of
 from arm_ext.frontends.onnx.limits import check_attributes, check_required
-from arm_ext.frontends.onnx.nesting import check_depth, check_nesting, refusing_deep_messages
+from arm_ext.frontends.onnx.nesting_limits import check_depth, check_nesting, refusing_deep_messages
 from arm_ext.frontends.onnx.open_sizes import SourceGraph
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.random import draw_random
 from arm_ext.frontends.onnx.reference import reference
-from arm_ext.frontends.onnx.tolerated import make_valid
+from arm_ext.frontends.onnx.repairs import make_valid
 from arm_ext.frontends.onnx.weights import PROTOBUF_BYTES, refuse_heavy, serialise, sha256, with_constants_of
 
 

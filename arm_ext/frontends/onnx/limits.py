@@ -28,8 +28,8 @@ from arm_ext.frontends.common.limits import (
     check_window,
 )
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
-from arm_ext.frontends.onnx.nested import name_of, nodes_within
 from arm_ext.frontends.onnx.sequences import of_integers
+from arm_ext.frontends.onnx.subgraph_nodes import name_of, nodes_within
 
 # Attribute of any operator → the limit of its values.
 _ATTRIBUTES: dict[str, Limit] = {

@@ -17,9 +17,9 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.converters import is_custom
-from arm_ext.frontends.onnx.cut import reads
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
-from arm_ext.frontends.onnx.nested import name_of, nodes_inside
+from arm_ext.frontends.onnx.partition import reads
+from arm_ext.frontends.onnx.subgraph_nodes import name_of, nodes_inside
 
 # Schemas' names of inputs that TVM's importer requires to be constants: axes, and inputs that decide a shape.
 _CONSTANTS = frozenset(

@@ -21,11 +21,11 @@ from arm_ext.frontends.common.control_flow import Callee, Program
 from arm_ext.frontends.onnx.check import check_supported, name_contrib, runtime_inputs, unsupported_within
 from arm_ext.frontends.onnx.compose import Composition
 from arm_ext.frontends.onnx.convert import convert
-from arm_ext.frontends.onnx.cut import cut
+from arm_ext.frontends.onnx.expansions import expand_operators
 from arm_ext.frontends.onnx.int4 import widen_int4
-from arm_ext.frontends.onnx.nested import name_of, nodes_inside
 from arm_ext.frontends.onnx.open_sizes import SourceGraph, refuse_data_sizes
-from arm_ext.frontends.onnx.operators import expand_operators
+from arm_ext.frontends.onnx.partition import cut
+from arm_ext.frontends.onnx.subgraph_nodes import name_of, nodes_inside
 from relay_passes.programs.merge_modules import MAIN
 
 

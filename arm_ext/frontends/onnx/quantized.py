@@ -22,7 +22,7 @@ from onnx import TensorProto
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import CONTRIB, Expand, Expansion
-from arm_ext.frontends.onnx.forms import reduce, standard
+from arm_ext.frontends.onnx.opset_forms import reduce, standard
 
 # Steps from the least uint8 to the largest.
 _UINT8_STEPS = 255.0

@@ -23,12 +23,12 @@ from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.frontends.common.limits import Site, check_tensor
 from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 from arm_ext.frontends.onnx.check import name_contrib, runtime_inputs, set_input_shapes
-from arm_ext.frontends.onnx.cut import cut
 from arm_ext.frontends.onnx.expansion import domain_of
 from arm_ext.frontends.onnx.functions import inline_model_functions
-from arm_ext.frontends.onnx.nested import name_of
 from arm_ext.frontends.onnx.open_sizes import SourceGraph, refuse_data_sizes
+from arm_ext.frontends.onnx.partition import cut
 from arm_ext.frontends.onnx.shapes import fold_shapes
+from arm_ext.frontends.onnx.subgraph_nodes import name_of
 from arm_ext.frontends.onnx.weights import without_weights
 
 Array = npt.NDArray[Any]

@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import ints, part, reshape
+from arm_ext.frontends.onnx.opset_forms import ints, part, reshape
 
 
 def axes_in_a_list(e: Expansion) -> None:

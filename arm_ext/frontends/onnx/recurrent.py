@@ -20,9 +20,9 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack, up_to
-from arm_ext.frontends.onnx.gates import Gate, activations
+from arm_ext.frontends.onnx.opset_forms import add, at, like, part, reshape, stack, up_to
 from arm_ext.frontends.onnx.quantized import dynamic, matmul_integer
+from arm_ext.frontends.onnx.recurrent_activations import Gate, activations
 from arm_ext.frontends.onnx.sequences import BACKWARD, DEFAULTS, OF_INTEGERS, is_loop, is_loop_of_integers
 
 _MOST_STEPS = 64

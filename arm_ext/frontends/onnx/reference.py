@@ -23,7 +23,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 )
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.apart import Apart, DiedError, call_apart
+from arm_ext.frontends.common.child_process import Apart, DiedError, call_apart
 from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.weights import Serialised
 

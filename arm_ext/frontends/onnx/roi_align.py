@@ -17,7 +17,7 @@ from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import like, part, reduce, reshape
+from arm_ext.frontends.onnx.opset_forms import like, part, reduce, reshape
 
 AVERAGE = "RoiAverage"
 """Operator in the domain `OWN`: the averages of images in boxes [boxes, image and four limits]."""

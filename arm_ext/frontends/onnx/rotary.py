@@ -9,7 +9,7 @@ Source: onnxruntime's contrib operator definition RotaryEmbedding, version 1 of 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.attention import join_heads, split_heads
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import at, ints, like, part, reshape, stack
+from arm_ext.frontends.onnx.opset_forms import at, ints, like, part, reshape, stack
 
 
 def rotary(e: Expansion) -> None:

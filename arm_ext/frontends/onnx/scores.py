@@ -8,7 +8,7 @@ import onnx
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import like, reduce, reshape
+from arm_ext.frontends.onnx.opset_forms import like, reduce, reshape
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 """Transforms by their number in TreeEnsemble's `post_transform`."""

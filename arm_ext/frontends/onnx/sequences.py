@@ -18,8 +18,8 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import up_to
-from arm_ext.frontends.onnx.gates import activations_of
+from arm_ext.frontends.onnx.opset_forms import up_to
+from arm_ext.frontends.onnx.recurrent_activations import activations_of
 from arm_ext.frontends.ops.recurrent import (
     Array,
     Integers,

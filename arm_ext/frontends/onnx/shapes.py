@@ -22,10 +22,10 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.onnx.cut import subgraphs
 from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 from arm_ext.frontends.onnx.limits import check_inferred
+from arm_ext.frontends.onnx.partition import subgraphs
 from arm_ext.frontends.onnx.weights import SMALL_ELEMENTS, change_without_weights
 
 _INTEGERS = frozenset(

@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, numpy_h
 
 from arm_ext.common.errors import UsageError
 from arm_ext.frontends.common.limits import check_tensor
-from arm_ext.frontends.onnx.cut import subgraphs
+from arm_ext.frontends.onnx.partition import subgraphs
 
 
 def make_dense(model: ModelProto) -> None:

@@ -18,7 +18,7 @@ from onnx import TensorProto
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import like, reduce, reshape
+from arm_ext.frontends.onnx.opset_forms import like, reduce, reshape
 from arm_ext.frontends.onnx.scores import labels_of, put_labels, transform_of
 
 Array = npt.NDArray[Any]

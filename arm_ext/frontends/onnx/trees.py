@@ -22,7 +22,7 @@ from tvm import relax
 from arm_ext.common.errors import ModelError
 from arm_ext.common.text import shown
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import part
+from arm_ext.frontends.onnx.opset_forms import part
 from arm_ext.frontends.onnx.scores import (
     TRANSFORMS,
     above,

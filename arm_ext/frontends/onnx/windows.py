@@ -17,7 +17,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto
 
 from arm_ext.frontends.onnx.expansion import Expansion, domain_of
-from arm_ext.frontends.onnx.forms import reshape, up_to
+from arm_ext.frontends.onnx.opset_forms import reshape, up_to
 
 _MOST_ROWS = 1 << 16
 """Largest limit of a slice's end: `up_to` makes a table of so many, and float32 has each of them exactly."""

@@ -10,8 +10,8 @@ from tvm.ir import Expr
 
 from arm_ext.frontends.graph import Shape, Value
 from arm_ext.frontends.stablehlo.attributes import ints
+from arm_ext.frontends.stablehlo.loop_outputs import Stack, stacked
 from arm_ext.frontends.stablehlo.rearrange import sliced
-from arm_ext.frontends.stablehlo.stacks import Stack, stacked
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 
 R = relax.op

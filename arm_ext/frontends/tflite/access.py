@@ -17,7 +17,7 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.control_flow import Program
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.tflite.codes import operator_name
-from arm_ext.frontends.tflite.forms import shape_of
+from arm_ext.frontends.tflite.operands import shape_of
 from arm_ext.frontends.tflite.tensors import ShownTensor, constant, is_complex, static_shape, unpacked
 
 # Input numbers of data, weight and bias. A bias is in units of the accumulator.

@@ -21,8 +21,8 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.control_flow import Region
 from arm_ext.frontends.common.limits import MOST_UNROLLED
 from arm_ext.frontends.tflite.codes import operator_name
-from arm_ext.frontends.tflite.forms import Convert
 from arm_ext.frontends.tflite.graphs import COMPOSITE, called
+from arm_ext.frontends.tflite.operands import Convert
 from arm_ext.frontends.tflite.resources import assigned, handles
 
 # Operators too expensive, or possibly endless, to be computed for a branch that is not taken.

@@ -19,10 +19,10 @@ from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.tflite.access import BIASED, Access, Whole
 from arm_ext.frontends.tflite.folding import folded
-from arm_ext.frontends.tflite.forms import shape_of
 from arm_ext.frontends.tflite.graphs import check_size
 from arm_ext.frontends.tflite.hybrid import product, round_data
 from arm_ext.frontends.tflite.limits import check_operator
+from arm_ext.frontends.tflite.operands import shape_of
 from arm_ext.frontends.tflite.operators import OWN
 from arm_ext.frontends.tflite.sixteen_bits import SIXTEEN_BITS, is_of_16_bits
 from arm_ext.frontends.tflite.tensors import constant, is_complex, signature_of, static_shape

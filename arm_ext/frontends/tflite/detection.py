@@ -14,7 +14,7 @@ from tvm import relax
 from tvm.relax.frontend.tflite.tflite_frontend import FlexBufferDecoder
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.tflite.forms import data_of, shape_of, take
+from arm_ext.frontends.tflite.operands import data_of, shape_of, take
 
 NAME = "TFLite_Detection_PostProcess"
 

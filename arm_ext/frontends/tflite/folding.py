@@ -12,7 +12,7 @@ import numpy.typing as npt
 import tflite
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.tflite.forms import options_of
+from arm_ext.frontends.tflite.operands import options_of
 from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
 

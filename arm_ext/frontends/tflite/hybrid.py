@@ -19,7 +19,7 @@ import numpy as np
 import tflite
 from tvm import relax
 
-from arm_ext.frontends.tflite.forms import options_of, shape_of
+from arm_ext.frontends.tflite.operands import options_of, shape_of
 from arm_ext.frontends.tflite.tensors import resolved
 
 _LEAST, _MOST = -128.0, 127.0

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from tvm import relax
 
 from arm_ext.frontends.tflite import fixed_point
-from arm_ext.frontends.tflite.forms import take
+from arm_ext.frontends.tflite.operands import take
 
 _R = relax.op
 

@@ -11,7 +11,7 @@ import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.tflite.forms import Convert, data_of, options_of, parts, shape_of, take
+from arm_ext.frontends.tflite.operands import Convert, data_of, options_of, parts, shape_of, take
 
 _REFLECT, _SYMMETRIC = 0, 1
 

@@ -13,21 +13,19 @@ import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.graph import Graph
-from arm_ext.frontends.ops import activations, reduce
 from arm_ext.frontends.tflite.codes import CUSTOM
 from arm_ext.frontends.tflite.control import GRAPHS
 from arm_ext.frontends.tflite.detection import NAME as DETECTION
 from arm_ext.frontends.tflite.detection import detection_postprocess
-from arm_ext.frontends.tflite.forms import Convert, options_of, shape_of
-from arm_ext.frontends.tflite.formulas import FORMULAS, by
 from arm_ext.frontends.tflite.integers import saturated, scaled, whole
 from arm_ext.frontends.tflite.moves import MOVES
+from arm_ext.frontends.tflite.operands import Convert, data_of, options_of, shape_of
 from arm_ext.frontends.tflite.recurrent import RECURRENT
 from arm_ext.frontends.tflite.resources import RESOURCES
 from arm_ext.frontends.tflite.spectral import SPECTRAL
 from arm_ext.frontends.tflite.svdf import svdf
-from arm_ext.frontends.tflite.tensors import is_complex, resolved
+from arm_ext.frontends.tflite.tensors import constant, is_complex, resolved
+from arm_ext.frontends.tflite.vocabulary import VOCABULARY
 
 _PADDING_SAME = 1
 """Value for SAME padding in the options of MediaPipe's operators."""
@@ -83,18 +81,6 @@ def _reshape(c: Any, op: Any) -> relax.Expr:
         wanted = [size for axis, size in enumerate(shape) if size != 1 or axis not in axes]
     pair = (2,) if is_complex(own) else ()
     return relax.op.reshape(_identity(c, op), (*resolved(own, math.prod(shape), wanted), *pair))
-
-
-def _softmax(c: Any, op: Any) -> relax.Expr:
-    """Convert SOFTMAX with beta, which upstream takes for 1."""
-    beta, x = options_of(op, tflite.SoftmaxOptions).Beta(), Graph(c.bb).hold(_identity(c, op))
-    return reduce.softmax(x if beta == 1 else x * beta).full
-
-
-def _gelu(c: Any, op: Any) -> relax.Expr:
-    """Convert GELU, whose approximate form upstream does not know."""
-    approximate = options_of(op, tflite.GeluOptions).Approximate()
-    return by(activations.gelu_tanh if approximate else activations.gelu)(c, op)
 
 
 def _prelu(c: Any, op: Any) -> relax.Expr:
@@ -198,26 +184,41 @@ def _transposed(c: Any, operands: Sequence[Any], wide: Sequence[int], strides: t
     return relax.op.add(y, c.get_tensor_expr(bias[0])) if bias else y
 
 
+def _fill(c: Any, op: Any) -> relax.Expr:
+    """Convert FILL with a run-time value and constant sizes."""
+    sizes = c.known(op.Inputs(0))
+    if sizes is None:
+        raise ModelError("its sizes are computed at run time; they must be constants")
+    _, value = c.get_input_tensors(op)
+    return relax.op.broadcast_to(data_of(c, value), [int(size) for size in sizes])
+
+
+def _densify(c: Any, op: Any) -> relax.Expr:
+    """Convert DENSIFY of constant sparse weights to a dense constant."""
+    c.convert_densify(op)
+    return constant(np.asarray(c.get_prefetched_node(op.Outputs(0))))
+
+
 OWN: dict[str, Convert] = {
     **MOVES,
-    **FORMULAS,
+    **VOCABULARY,
     **GRAPHS,
     **RECURRENT,
     **RESOURCES,
     **SPECTRAL,
     "BATCH_MATMUL": _batch_matmul,
     f"{CUSTOM}{DETECTION}": detection_postprocess,
+    "DENSIFY": _densify,
     "DEQUANTIZE": _dequantize,
     f"{CUSTOM}Convolution2DTransposeBias": _transpose_conv_bias,
     "EXPAND_DIMS": _reshape,
+    "FILL": _fill,
     "FULLY_CONNECTED": _fully_connected,
-    "GELU": _gelu,
     "NON_MAX_SUPPRESSION_V4": _nms_v4,
     "NON_MAX_SUPPRESSION_V5": _nms_v5,
     "PRELU": _prelu,
     "QUANTIZE": _quantize,
     "RESHAPE": _reshape,
-    "SOFTMAX": _softmax,
     "SQUEEZE": _reshape,
     "SVDF": svdf,
     "TRANSPOSE_CONV": _transpose_conv,

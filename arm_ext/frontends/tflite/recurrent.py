@@ -21,8 +21,8 @@ from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.ops.recurrent import Weights
-from arm_ext.frontends.tflite.forms import Convert, options_of
 from arm_ext.frontends.tflite.integer_lstm import integer_lstm
+from arm_ext.frontends.tflite.operands import Convert, options_of
 from arm_ext.frontends.tflite.sequences import (
     WALKED,
     Operands,

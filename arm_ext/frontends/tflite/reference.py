@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tflite
 
 from arm_ext.common.errors import EnvError, ModelError
-from arm_ext.frontends.common.apart import Apart, DiedError, call_apart
+from arm_ext.frontends.common.child_process import Apart, DiedError, call_apart
 from arm_ext.frontends.tflite.codes import SVDF_STATE, operator_name
 
 _LITERT = "ai-edge-litert"

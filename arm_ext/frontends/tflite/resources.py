@@ -17,8 +17,8 @@ from tvm.ir import Constant, StringImm
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.common.imported import State, TensorSpec
 from arm_ext.frontends.tflite.codes import operator_name
-from arm_ext.frontends.tflite.forms import Convert, options_of
 from arm_ext.frontends.tflite.graphs import called
+from arm_ext.frontends.tflite.operands import Convert, options_of
 
 Operators = Mapping[int, Mapping[str, Any]]
 """Graph's number → its operators by name."""

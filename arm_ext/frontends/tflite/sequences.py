@@ -18,7 +18,7 @@ from arm_ext.frontends.ops.recurrent import (
     run_sequence,
     run_sequence_of_integers,
 )
-from arm_ext.frontends.tflite.forms import shape_of
+from arm_ext.frontends.tflite.operands import shape_of
 from schedules.numerics.recurrent import Activation, Cell
 
 _R = relax.op

@@ -20,7 +20,6 @@ import tflite
 from tvm import relax
 
 from arm_ext.frontends.tflite import fixed_point
-from arm_ext.frontends.tflite.forms import Convert, options_of
 from arm_ext.frontends.tflite.integers import (
     interpolated,
     look_up,
@@ -29,6 +28,7 @@ from arm_ext.frontends.tflite.integers import (
     scaled,
     whole,
 )
+from arm_ext.frontends.tflite.operands import Convert, options_of
 
 _R = relax.op
 _Array = npt.NDArray[np.float64]

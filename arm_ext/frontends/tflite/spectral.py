@@ -13,7 +13,7 @@ from tvm import relax
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Graph
 from arm_ext.frontends.ops.fourier import Fourier, fourier
-from arm_ext.frontends.tflite.forms import Convert, data_of
+from arm_ext.frontends.tflite.operands import Convert, data_of
 from arm_ext.frontends.tflite.tensors import is_complex
 
 _R = relax.op

@@ -16,8 +16,8 @@ from tvm import relax
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.tflite.codes import SVDF_STATE
 from arm_ext.frontends.tflite.fixed_point import scale_of
-from arm_ext.frontends.tflite.forms import options_of, shape_of
 from arm_ext.frontends.tflite.integers import product, saturated, scaled, whole
+from arm_ext.frontends.tflite.operands import options_of, shape_of
 from arm_ext.frontends.tflite.sequences import Operands, activation_of, operands_of
 
 _R = relax.op

@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.ir import Constant
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.tflite.forms import shape_of
+from arm_ext.frontends.tflite.operands import shape_of
 
 
 class ShownTensor:

@@ -22,9 +22,9 @@ from arm_ext.frontends.torch import (
     resample,
     scatters,
 )
-from arm_ext.frontends.torch.places import compared, item, selected, slice_scattered, sliced
 from arm_ext.frontends.torch.promote import dtype_name
 from arm_ext.frontends.torch.recurrent import NAMES, recurrent
+from arm_ext.frontends.torch.slices import compared, item, selected, slice_scattered, sliced
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter

@@ -57,13 +57,10 @@ def _gelu(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) 
 
 
 def power(importer: "ExportedProgramImporter", node: torch.fx.Node, a: _Arguments) -> Expr:
-    """Convert a power: of integers by `maths.power`, since TVM has no code for them; of floats as upstream does."""
-    dtype = dtype_name(node.meta["val"].dtype)
-    if "int" not in dtype:
-        return importer.by_upstream(node)
-    graph = Graph(importer.block_builder)
+    """Convert a power, of which one operand may be a number."""
+    graph, dtype = Graph(importer.block_builder), dtype_name(node.meta["val"].dtype)
     values = [
-        graph.hold(relax.const(int(x), dtype))
+        graph.hold(relax.const(x, dtype))
         if isinstance(x, int | float)
         else arithmetic.cast(graph.hold(x), dtype)
         for x in (a["self"], a["exponent"])

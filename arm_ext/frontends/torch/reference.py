@@ -12,7 +12,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.apart import DiedError, call_apart
+from arm_ext.frontends.common.child_process import DiedError, call_apart
 from arm_ext.frontends.torch.names import source_names
 from arm_ext.frontends.torch.state import Buffer, put_buffers
 

@@ -18,7 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from arm_ext.frontends.onnx.check import runtime_inputs
-from arm_ext.frontends.onnx.cut import subgraphs
+from arm_ext.frontends.onnx.partition import subgraphs
 from arm_ext.report.advice.onnx_changes import PRODUCTS, Changed, EditableGraph, copied, integer
 from arm_ext.report.calls import CONVERSIONS
 

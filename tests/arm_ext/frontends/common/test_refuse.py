@@ -4,7 +4,7 @@ import tvm
 
 from arm_ext.common.errors import EnvError
 from arm_ext.common.faults import out_of_memory
-from arm_ext.frontends.common.apart import DiedError
+from arm_ext.frontends.common.child_process import DiedError
 from arm_ext.frontends.common.refuse import failure_of, reason_of
 
 

@@ -8,8 +8,8 @@ import tvm
 from onnx import helper, numpy_helper
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.onnx.gates import _DEFAULTS, _PLAIN
 from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.frontends.onnx.recurrent_activations import _DEFAULTS, _PLAIN
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.selftest import check_of, run_on_host

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import onnx
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 
-from arm_ext.frontends.onnx.cut import captures, subgraphs
 from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.partition import captures, subgraphs
 
 Array = npt.NDArray[Any]
 

@@ -5,7 +5,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import ints, reshape
+from arm_ext.frontends.onnx.opset_forms import ints, reshape
 
 _TOP_K_BY_INPUT = 10
 """First opset in which TopK's k is an input; from the next one on, TVM's importer reads it there, too."""

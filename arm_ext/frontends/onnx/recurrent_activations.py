@@ -9,7 +9,7 @@ from onnx import helper
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import like
+from arm_ext.frontends.onnx.opset_forms import like
 
 Gate = Callable[[str], str]
 """Emits an activation of a value, and returns what holds it."""

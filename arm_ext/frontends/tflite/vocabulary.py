@@ -1,35 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators by `frontends.ops`, and those with some constant operands where TVM requires all to be constant."""
+"""TFLite operators that functions of `frontends.ops` compute."""
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tflite
 from tvm import relax
 
 from arm_ext.common.errors import ModelError
 from arm_ext.frontends.graph import Graph, Value
 from arm_ext.frontends.ops import activations, arithmetic, maths, reduce
-from arm_ext.frontends.tflite.forms import Convert, data_of, options_of
-from arm_ext.frontends.tflite.tensors import constant
+from arm_ext.frontends.tflite.operands import Convert, data_of, options_of
 
 _R = relax.op
-
-
-def _fill(c: Any, op: Any) -> relax.Expr:
-    """Convert FILL with a run-time value and constant sizes."""
-    sizes = c.known(op.Inputs(0))
-    if sizes is None:
-        raise ModelError("its sizes are computed at run time; they must be constants")
-    _, value = c.get_input_tensors(op)
-    return _R.broadcast_to(data_of(c, value), [int(size) for size in sizes])
-
-
-def _densify(c: Any, op: Any) -> relax.Expr:
-    """Convert DENSIFY of constant sparse weights to a dense constant."""
-    c.convert_densify(op)
-    return constant(np.asarray(c.get_prefetched_node(op.Outputs(0))))
 
 
 def by(function: Callable[..., Value]) -> Convert:
@@ -56,18 +39,33 @@ def _leaky_relu(c: Any, op: Any) -> relax.Expr:
     return by(lambda x: activations.leaky_relu(x, alpha))(c, op)
 
 
-FORMULAS: dict[str, Convert] = {
+def _softmax(c: Any, op: Any) -> relax.Expr:
+    """Convert SOFTMAX with beta, which upstream takes for 1."""
+    beta, x = (
+        options_of(op, tflite.SoftmaxOptions).Beta(),
+        Graph(c.bb).hold(data_of(c, c.get_input_tensors(op)[0])),
+    )
+    return reduce.softmax(x if beta == 1 else x * beta).full
+
+
+def _gelu(c: Any, op: Any) -> relax.Expr:
+    """Convert GELU, whose approximate form upstream does not know."""
+    approximate = options_of(op, tflite.GeluOptions).Approximate()
+    return by(activations.gelu_tanh if approximate else activations.gelu)(c, op)
+
+
+VOCABULARY: dict[str, Convert] = {
     "ATAN2": by(maths.atan2),
     "BITWISE_XOR": by(lambda x, y: x ^ y),
     "CUMSUM": _running_sum,
     "ELU": by(activations.elu),
+    "GELU": _gelu,
     "LEAKY_RELU": _leaky_relu,
     "HARD_SWISH": by(activations.hard_swish),
     "LOG_SOFTMAX": by(reduce.log_softmax),
     "POW": by(maths.power),
     "RELU6": by(activations.relu6),
     "SIGN": by(arithmetic.sign),
-    "DENSIFY": _densify,
-    "FILL": _fill,
+    "SOFTMAX": _softmax,
 }
 """TFLite's operator name → its converter."""

@@ -15,7 +15,7 @@ from arm_ext.frontends.onnx import (
     contrib,
     control,
     elementwise,
-    older,
+    older_opsets,
     quantized,
     rearrange,
     windows,
@@ -55,7 +55,7 @@ def _inline_statistics(e: Expansion) -> None:
 
 def _slice(e: Expansion) -> None:
     """Replace Slice by attributes, and by bounds that only the run knows."""
-    (older.slice_by_attributes if len(e.node.input) == 1 else windows.slice_of_run)(e)
+    (older_opsets.slice_by_attributes if len(e.node.input) == 1 else windows.slice_of_run)(e)
 
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -85,7 +85,7 @@ _STANDARD: dict[str, Expand] = {
     **dict.fromkeys(("Squeeze", "Unsqueeze"), rearrange.axes_in_a_list),
     "Scan": control.scan,
     "Slice": _slice,
-    "TopK": older.top_k_by_input,
+    "TopK": older_opsets.top_k_by_input,
     "Upsample": upsample,
 }
 

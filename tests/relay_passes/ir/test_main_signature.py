@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 
-from relay_passes.ir.returning import fed, returning
+from relay_passes.ir.main_signature import fed, returning
 from relay_passes.ir.sources import bindings_of
 
 

@@ -19,8 +19,8 @@ from graphlib import CycleError, TopologicalSorter
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from arm_ext.common.errors import UsageError
-from arm_ext.frontends.onnx.cut import reads, subgraphs
 from arm_ext.frontends.onnx.labels import number_labels
+from arm_ext.frontends.onnx.partition import reads, subgraphs
 from arm_ext.frontends.onnx.sparse import make_dense
 
 # From this IR version on, initialisers need not be inputs; the import adds initialisers that are not.

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.common.apart import Apart, DiedError, call_apart
+from arm_ext.frontends.common.child_process import Apart, DiedError, call_apart
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.weights import Serialised
 from arm_ext.quantization.session import TensorSession
