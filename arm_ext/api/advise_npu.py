@@ -23,7 +23,7 @@ from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResu
 from arm_ext.report.advice.failure import told
 from arm_ext.report.advice.npu.record import NpuAdvice, NpuPrice, Price, Stopped
 from arm_ext.report.calls import SourceNodes
-from arm_ext.report.npu import NpuReport, reasons_of
+from arm_ext.report.npu import NpuReport, mac_share, reasons_of
 from arm_ext.shapes.given import Given, buckets_of
 from arm_ext.target.npu import ACCELERATORS, Accelerator, resolve_npu
 from arm_ext.target.profiles import Profile, resolve
@@ -33,6 +33,10 @@ NOTE = (
     "All figures are estimates: by Vela for the NPU, by the kernels' formulas for one core of the CPU, at the clocks "
     "in the table. NPU and CPU take turns. A hand-over and its copies are assumptions. The figures compare "
     "configurations, and are no times on a board. Regions that would not gain stay on the CPU."
+)
+BESIDE_CORTEX_M = (
+    "An Ethos-U55 stands beside a Cortex-M, for which nothing is compiled yet, and never beside this CPU: its rows "
+    "compare accelerators, and are of no product."
 )
 _MINUTE = 60
 
@@ -207,7 +211,7 @@ class _Pricer:
             vela=vela_version(),
             stopped=stopped,
             prices=tuple(prices),
-            note=NOTE,
+            note=f"{NOTE} {BESIDE_CORTEX_M}" if any("u55" in each.accelerator for each in prices) else NOTE,
         )
 
     def _options(self, each: NpuConfiguration) -> NpuOptions:
@@ -248,7 +252,7 @@ class _Pricer:
         return Price(
             regions=len(regions),
             operators=sum(len(region.operators) for region in regions),
-            mac_share=sum(region.macs for region in regions) / (sum(self.macs.values()) or 1),
+            mac_share=mac_share(regions, self.macs),
             npu_cycles=npu_cycles,
             cpu_cycles=round(cpu_us * found.cpu_mhz),
             npu_us=round(npu_us, 3),

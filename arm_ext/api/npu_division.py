@@ -8,7 +8,7 @@ from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.pipeline.estimate import Estimate, estimate
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.report.npu import NpuReport
+from arm_ext.report.npu import NpuReport, mac_share
 from arm_ext.target.profiles import Profile
 from schedules.numerics import tosa
 
@@ -107,6 +107,4 @@ def estimate_divided(model: ImportedModel, profile: Profile, npu: NpuOptions) ->
     found = estimate(model, profile, numerics=tosa.NUMERICS, divide=divide)
     division = found.division
     assert isinstance(division, Offloaded)
-    regions = division.report.regions
-    share = sum(region.macs for region in regions) / (sum(divide.macs.values()) or 1)
-    return DividedEstimate(found, division.report, min(share, 1.0))
+    return DividedEstimate(found, division.report, mac_share(division.report.regions, divide.macs))

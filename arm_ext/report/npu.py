@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NPU's part of the CompileReport: regions, and why every other node stays on the CPU."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import ConfigDict, Field
@@ -173,6 +173,17 @@ def of_all(reports: Sequence[NpuReport], macs: Mapping[str, int]) -> NpuReport:
     covered = {node for region in regions for node in region.sources}
     changed = {"regions": regions, "rejections": rejections, "reasons": reasons_of(rejections, macs, covered)}
     return reports[0].model_copy(update=changed)
+
+
+def mac_share(regions: Iterable[NpuRegion], macs: Mapping[str, int]) -> float:
+    """Return the share of a model's MACs that regions compute, from 0 to 1.
+
+    Args:
+        regions: The regions; `NpuRegion.macs` is Vela's count, which has those of pools, too.
+        macs: Source node → multiply-accumulates of the model.
+    """
+    covered = {node for region in regions for node in region.sources}
+    return sum(macs.get(node, 0) for node in covered) / (sum(macs.values()) or 1)
 
 
 def reason_table(reasons: Sequence[Reason]) -> list[str]:

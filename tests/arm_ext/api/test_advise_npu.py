@@ -6,7 +6,7 @@ import pytest
 
 import arm_ext
 from arm_ext.api import digits
-from arm_ext.api.advise_npu import advise_npu, configurations
+from arm_ext.api.advise_npu import BESIDE_CORTEX_M, advise_npu, configurations
 from arm_ext.common.errors import EnvError, UsageError
 from arm_ext.ethosu.partition.divider import Divider
 from arm_ext.report.npu import NpuReport
@@ -53,6 +53,8 @@ def test_where_nothing_gains_the_cpu_alone_is_the_price(whole: Path) -> None:
         assert each.price is not None
         assert (each.price.regions, each.price.cpu_cycles, each.price.gain) == (0, advice.cpu_cycles, 0)
     assert advice.fastest() == []
+    assert BESIDE_CORTEX_M in advice.note
+    assert BESIDE_CORTEX_M not in advise_npu(whole, "cortex-a55", ["ethos-u65-256"]).note
 
 
 def interrupted_at(monkeypatch: pytest.MonkeyPatch, call: int, error: BaseException) -> None:
