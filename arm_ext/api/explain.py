@@ -18,7 +18,7 @@ from arm_ext.api.npu_division import partitioner
 from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.plugins import load_plugins, with_plugins
 from arm_ext.common.errors import UsageError
-from arm_ext.common.names import near
+from arm_ext.common.names import near, node_of
 from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
@@ -128,8 +128,11 @@ def explain(
     if o.npu is not None and imported.for_npu is not None:
         imported = imported.for_npu()
     imported = preprocessed(imported, read_preprocess(o.preprocess))
-    if node is not None and node not in imported.nodes:
-        raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
+    if node is not None:
+        found = node_of(node, imported.nodes)
+        if found is None:
+            raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
+        node = found
     if o.npu is not None:
         phases = replace(phases, divide=partitioner(o.npu, imported))
     pieces = split(imported.mod).pieces.values()

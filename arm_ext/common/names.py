@@ -2,7 +2,7 @@
 """Names that users give to tensors, operators and options: suggestions for unknown ones, and what none may have."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from arm_ext.common.errors import UsageError
 from arm_ext.common.text import shown, visible
@@ -11,9 +11,33 @@ from arm_ext.common.text import shown, visible
 _LISTED, _NEAREST = 24, 5
 
 
+def node_of(name: str, nodes: Collection[str]) -> str | None:
+    """Return the node that a user's name means: it is the name, its only ending, or the only node of a module.
+
+    "conv.0/conv2d", and "features.3.conv.0" as long as it has one node, mean "features.3.conv.0/conv2d". None if no
+    node is meant, or several are.
+    """
+    if name in nodes:
+        return name
+    meant = _meant(name, nodes)
+    return meant[0] if len(meant) == 1 else None
+
+
+def _meant(name: str, nodes: Iterable[str]) -> list[str]:
+    """Return the nodes whose names end with a part of them that is `name`, or begin with it as a module."""
+    ends = tuple(f"{mark}{name}" for mark in "/.:")
+    return [node for node in nodes if name and (node.endswith(ends) or node.startswith(f"{name}/"))]
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """Return "did you mean a or b?" for similar known names, or a list of the known names."""
     names = sorted(known)
+    meant = _meant(name, names)
+    if len(meant) == 1:
+        return f"did you mean {meant[0]}?"
+    if meant:
+        more = f" or one of {len(meant) - _NEAREST} more" if len(meant) > _NEAREST else ""
+        return f"several have such a name: {', '.join(meant[:_NEAREST])}{more}"
     close = difflib.get_close_matches(name, names)
     if close:
         return f"did you mean {' or '.join(close)}?"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from arm_ext.common.errors import EnvError, UsageError
-from arm_ext.common.names import near
+from arm_ext.common.names import near, node_of
 from arm_ext.target.npu import Family
 
 OnNpuError = Literal["fallback", "fail"]
@@ -92,7 +92,8 @@ class Names:
         found: set[str] = set()
         for name in names:
             of_operator = {node for node, operator in self.nodes.items() if operator == name}
-            meant = of_operator | ({name} if name in self.kinds or name in self.nodes else set())
+            node = node_of(name, self.nodes)
+            meant = of_operator | ({name} if name in self.kinds else {node} if node is not None else set())
             if not meant:
                 raise UsageError(f"{option}: the model has no operator {name!r}; {self._near(name)}")
             found |= meant

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
 from arm_ext.common.errors import ArmExtError, ModelError, UsageError
-from arm_ext.common.names import near
+from arm_ext.common.names import near, node_of
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
@@ -144,8 +144,10 @@ class _Graph:
 
 def _around(proto: onnx.ModelProto, name: str, model: str) -> onnx.ModelProto:
     nodes = {node.name: node for node in proto.graph.node}
-    if name not in nodes:
+    found = node_of(name, nodes)
+    if found is None:
         raise UsageError(f"{model} has no node '{name}'; {near(name, nodes)}")
+    name = found
     graph = _Graph(proto, model)
     chosen = [nodes[name], *(graph.after(nodes[name]) if nodes[name].op_type != "DequantizeLinear" else [])]
     inside = {value for node in chosen for value in node.output}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from arm_ext.common.names import near
+from arm_ext.common.names import near, node_of
 
 
 def test_near_names_are_offered() -> None:
@@ -18,3 +18,23 @@ def test_of_many_the_nearest_are_listed() -> None:
     said = near("pool", names)
     assert said.startswith("the nearest of 1,000 are: /encoder/layer.")
     assert said.count("/encoder/") == 5
+
+
+NODES = [
+    "features.3.conv.0/conv2d",
+    "features.3/add",
+    "features.3/add_1",
+    "features.13/add",
+    "/stem/Conv",
+    "exp",
+]
+
+
+def test_a_node_is_known_by_its_only_ending_or_module() -> None:
+    assert node_of("exp", NODES) == "exp"
+    assert node_of("conv.0/conv2d", NODES) == node_of("conv2d", NODES) == NODES[0]
+    assert node_of("features.3.conv.0", NODES) == NODES[0]
+    assert node_of("Conv", NODES) == "/stem/Conv"
+    assert node_of("features.13", NODES) == "features.13/add"
+    assert [node_of(name, NODES) for name in ("add", "features.3", "onv2d", "")] == [None] * 4
+    assert near("add", NODES) == "several have such a name: features.13/add, features.3/add"
