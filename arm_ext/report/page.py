@@ -7,6 +7,7 @@ worth knowing     what is left in float, what only moves data, what runs in scal
                   the NPU, and what might be faster, each with its reason, the costliest first
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ _ESTIMATES = (
     "nothing of waits for memory, so that a layer of many KB may be slower: `arm-ext profile PACKAGE` counts what each "
     "layer executes, with caches, and says what bounds it."
 )
+_ATEN = re.compile(r"aten\.(\w+)\.\w+")
+"""An operator of PyTorch: namespace, name, overload."""
 
 
 _FLOAT = "Left in float although the model is quantised"
@@ -209,7 +212,7 @@ class _Page:
             yield "The rows are of one sample; the package repeats them for each."
 
     def _call(self, call: CallRow) -> tuple[str, ...]:
-        also = "".join(f" +{name}" for name in call.operators)
+        also = "".join(f" +{name}" for name in (_ATEN.sub(r"\1", each) for each in call.operators))
         figures = (call.macs / 1e3, call.selection_cost / 1e3, 100 * self._share(call), call.bytes / 1e3)
         macs, cycles, share, size = (f"{figure:,.1f}" for figure in figures)
         return (
