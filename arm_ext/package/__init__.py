@@ -354,6 +354,29 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
+def read_report(folder: Path, record: type[_Report]) -> _Report:
+    """Return report.json of a package or of a C library with one model, as a record.
+
+    Raises:
+        UsageError: The folder is none of these, or the file was changed since it was written.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"{folder}: there is no package or C library; arm-ext compile MODEL makes one")
+    manifest = _parsed(folder / MANIFEST)
+    if isinstance(manifest, LibraryManifest):
+        models = ", ".join(str(folder / Path(entry.report).parent) for entry in manifest.models)
+        raise UsageError(f"{folder}: is a C library of several models; name the folder of one: {models}")
+    file = next((each for each in manifest.files if Path(each.path).name == REPORT_JSON), None)
+    path = folder / REPORT_JSON
+    try:
+        data = read_regular(path, most=_REPORT_BYTES)
+    except UnreadableError as err:
+        raise UsageError(f"{err}; {_AGAIN}") from err
+    if file is not None and hashlib.sha256(data).hexdigest() != file.sha256:
+        raise _is_damaged(path)
+    return parsed(record, data, path, _AGAIN)
+
+
 def read_files(folder: Path) -> list[PackageFile]:
     """Return the files that the manifest of a package or a library lists.
 

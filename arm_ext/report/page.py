@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report.txt: a page that a person reads, at most 120 columns wide; everything else stands in report.json.
+"""Pages about a compiled model, at most 120 columns wide.
 
-the package       target, size, memory, numerics, MACs by kernel, the slowest layers
-the calls         a row a kernel call, in execution order; a layer of the NPU is a row, too
+the package       target, size, memory, numerics, MACs by kernel
+the calls         a row per kernel call; a layer of the NPU is a row, too
+what would help   changes whose saving is bounded by the report's figures alone
 worth knowing     what is left in float, what only moves data, what runs in scalar loops or on the CPU instead of
-                  the NPU, and what might be faster, each with its reason, the costliest first
+                  the NPU, each with its reason, the costliest first
+
+`render` writes report.txt, of 60 lines at most, with the costliest calls; `render_all` what `arm-ext report --all`
+prints, with all calls in execution order and all sections.
 """
 
 import re
@@ -21,8 +25,15 @@ from arm_ext.report.report import CompileReport
 from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
 
+MOST_LINES = 60
+"""Maximum length of report.txt."""
+
 MOST = 10
-"""Most rows of a section of findings; further ones are counted."""
+"""Maximum number of calls in report.txt, and of rows in a section of the whole page; further ones are counted."""
+_WORTH = 0.005
+"""Share of the time from which a finding is worth a line of report.txt."""
+_FEWER = (3, 2, 1)
+"""Rows per section of report.txt: as many as fit."""
 
 _SLOWEST = 3
 _NAME = 44  # columns of a source node where a reason follows it
@@ -33,9 +44,9 @@ _VECTOR_FEATURES = ("neon", "dotprod", "i8mm", "fullfp16", "bf16", "sve", "sve2"
 
 _ESTIMATES = (
     "kcost is the selection cost: thousands of cycles on one core by the formula that kernels are chosen by. It knows "
-    "nothing of waits for memory, so that a layer of many KB may be slower: `arm-ext profile PACKAGE` counts what each "
-    "layer executes, with caches, and says what bounds it."
+    "nothing of waits for memory, so that a layer of many KB may be slower."
 )
+_COLUMNS = ("layer", "output", "kernel", "kMAC", "kcost", "time", "KB")
 _ATEN = re.compile(r"aten\.(\w+)\.\w+")
 """An operator of PyTorch: namespace, name, overload."""
 
@@ -49,17 +60,35 @@ _NOTHING = {
     _MOVED: "is only copied or rearranged",
 }
 
+_ALL = "Every layer in execution order, and more findings: `arm-ext report PACKAGE --all`. "
 _FURTHER = (
-    "More: `arm-ext explain MODEL --node LAYER` tells all about one layer, `arm-ext explain MODEL` what rewrites did "
-    "and what they nearly matched. What would help: `arm-ext advise MODEL --target TARGET` builds and measures other "
-    "options, `arm-ext tune` other parameters. report.json has everything."
+    "One layer: `arm-ext explain MODEL --node LAYER`. What helps, built and measured: `arm-ext advise MODEL --target "
+    "TARGET`. What each layer executes, with caches: `arm-ext profile PACKAGE`. Everything: report.json."
 )
+
+_HELPS = "What would help, by these estimates at most"
+_INT8_SAVES, _FP16_SAVES = 3 / 4, 1 / 2
+"""Share of a float product's cycles that narrower elements can save: four, and two, times as many in a vector."""
 
 
 def render(report: CompileReport) -> str:
-    """Return the page."""
+    """Return report.txt."""
     page = _Page(report)
-    lines = [*page.head(), "", *page.calls(), *page.worth_knowing()]
+    head = [*page.head(), "", *page.costliest()]
+    rest = next(
+        (rest for most in _FEWER if len(head) + len(rest := [*page.worth_knowing(most)]) <= MOST_LINES),
+        [*page.worth_knowing(1)],
+    )
+    return _text([*head, *rest])
+
+
+def render_all(report: CompileReport) -> str:
+    """Return the page with every call and every section."""
+    page = _Page(report)
+    return _text([*page.head(whole=True), "", *page.calls(), *page.worth_knowing()])
+
+
+def _text(lines: Iterable[str]) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -100,8 +129,8 @@ class _Page:
 
     # The package.
 
-    def head(self) -> Iterator[str]:
-        """Yield the name, warnings, and the package in a few lines."""
+    def head(self, *, whole: bool = False) -> Iterator[str]:
+        """Yield the name, warnings, and the package in a few lines; `whole` with the slowest layers."""
         report = self.report
         yield f"{report.model} for {report.target}"
         for warning in report.warnings:
@@ -123,7 +152,7 @@ class _Page:
         yield from wrapped("  numerics  ", self._numerics())
         yield from wrapped("  MACs      ", self._macs())
         yield from wrapped("  kernels   ", self._kernels())
-        yield from wrapped("  time      ", self._slowest())
+        yield from wrapped("  time      ", self._time() + (self._slowest() if whole else ""))
         if tuned := sum(bool(kernel.tuned) for kernel in report.kernels):
             ours = sum(bool(kernel.params) for kernel in report.kernels)
             yield f"  tuned     {tuned} of {ours} kernels by records of the database"
@@ -170,8 +199,8 @@ class _Page:
             times["NPU"] += region.npu_us / self.total
         return "by time: " + ", ".join(f"{kernel} {_percent(share)}" for kernel, share in _greatest(times))
 
-    def _slowest(self) -> str:
-        """Return the estimate of the whole model, and its slowest layers, as text."""
+    def _time(self) -> str:
+        """Return the estimate of the whole model, as text."""
         npu, cycles = self.report.npu, sum(call.selection_cost for call in self.on_cpu)
         said = f"selection cost {cycles / 1e6:.3f} M cycles on one core"
         if npu is not None and npu.regions:
@@ -180,6 +209,11 @@ class _Page:
                 f"{on_npu:,.0f} us on the NPU at {npu.npu_mhz:g} MHz, {self.total - on_npu:,.0f} us on the CPU at "
                 f"{npu.cpu_mhz:g} MHz, estimated"
             )
+        return said
+
+    def _slowest(self) -> str:
+        """Return the slowest layers, as text that follows the estimate."""
+        npu = self.report.npu
         parts: dict[str, float] = defaultdict(float)
         for call in self.on_cpu:
             parts[call.anchor] += self._share(call)
@@ -187,15 +221,14 @@ class _Page:
             for layer in region.layers:
                 parts[self._anchor(layer.sources)] += layer.cycles / npu.npu_mhz / self.total if npu else 0
         slowest = [f"{clipped(name, _NAME)} {_percent(n)}" for name, n in _greatest(parts)[:_SLOWEST]]
-        return said + (f"; slowest layers: {', '.join(slowest)}" if slowest else "")
+        return f"; slowest layers: {', '.join(slowest)}" if slowest else ""
 
     # The calls.
 
     def calls(self) -> Iterator[str]:
         """Yield the table of calls, in execution order."""
         yield from wrapped("", f"Layers in execution order. {_ESTIMATES}")
-        head = ("layer", "output", "kernel", "kMAC", "kcost", "time", "KB")
-        rows: list[tuple[str, ...] | str] = [head]
+        rows: list[tuple[str, ...] | str] = [_COLUMNS]
         function = ""
         for region, group in groupby(self.report.calls, self.report.region_of):
             if region is not None:
@@ -207,6 +240,28 @@ class _Page:
                     rows.append(f"in {function}, once:" if function else "then:")
                 rows.append(self._call(call))
         yield from _table(rows, "<<<>>>>", flexible=0)
+        yield from self._samples()
+
+    def costliest(self) -> Iterator[str]:
+        """Yield the table of the costliest calls, the costliest first; layers of the NPU are among them."""
+        npu = self.report.npu
+        mhz = npu.npu_mhz if npu else 1.0
+        rows = [(self._share(call), self._call(call)) for call in self.on_cpu]
+        for region in self._regions():
+            layers = [layer for layer in region.layers if layer.cycles]
+            cells = [row for row in self._region(region) if not isinstance(row, str)]
+            rows += [(layer.cycles / mhz / self.total, row) for layer, row in zip(layers, cells, strict=True)]
+        rows.sort(key=lambda row: -row[0])
+        first, others = rows[:MOST], rows[MOST:]
+        yield from wrapped(
+            "", f"{'Costliest layers' if others else 'Layers, the costliest first'}. {_ESTIMATES}"
+        )
+        yield from _table([_COLUMNS, *(row for _, row in first)], "<<<>>>>", flexible=0)
+        if others:
+            yield f"and {len(others)} more rows, {_percent(sum(share for share, _ in others))} of the time"
+        yield from self._samples()
+
+    def _samples(self) -> Iterator[str]:
         facts = self.report.package
         if facts is not None and facts.samples > 1:
             yield "The rows are of one sample; the package repeats them for each."
@@ -244,20 +299,28 @@ class _Page:
 
     # Worth knowing.
 
-    def worth_knowing(self) -> Iterator[str]:
-        """Yield the sections that have something to say."""
+    def worth_knowing(self, most: int | None = None) -> Iterator[str]:
+        """Yield the sections that have something to say.
+
+        Args:
+            most: Rows of each section of report.txt; None for all sections.
+        """
         sections: dict[str, Callable[[], Iterable[_Finding]]] = {
+            _HELPS: self._helps,
             _FLOAT: self._left_float,
             "On the CPU instead of the NPU": self._not_on_npu,
+            _GENERIC: self._generic,
+            _MOVED: self._moved,
+        }
+        more: dict[str, Callable[[], Iterable[_Finding]]] = {
             "Where the NPU's regions end": self._borders,
             "Share of MACs saved by channels that are constant or that nothing reads": self._removed,
             "Constant channels that stay": self._kept_channels,
-            _GENERIC: self._generic,
-            _MOVED: self._moved,
             "Kernels that declined layers, and why": self._nearly,
             "Next best kernels of the slowest layers": self._runners_up,
             "With tuned parameters": self._tuned,
         }
+        sections |= {} if most else more
         npu = self.report.npu
         if npu is not None:
             yield from ("", *wrapped("", _configuration(npu)))
@@ -273,10 +336,35 @@ class _Page:
         if nothing := [_NOTHING[title] for title in _NOTHING if not found.get(title) and self._may(title)]:
             yield from ("", *wrapped("", f"Nothing {', nothing '.join(nothing)}."))
         for title, findings in found.items():
+            findings = findings if most is None else [each for each in findings if each.share >= _WORTH]
             if findings:
                 count = sum(finding.count for finding in findings)
-                yield from ("", f"{title} ({count}):", *_findings(findings))
-        yield from ("", *wrapped("", _FURTHER))
+                yield from ("", f"{title} ({count}):", *_findings(findings, most or MOST))
+        yield from ("", *wrapped("", f"{_ALL if most else ''}{_FURTHER}"))
+
+    def _helps(self) -> Iterator[_Finding]:
+        """Yield changes of the model or of options, with the share of the time that they can save at most."""
+        quantized = any(kernel.numerics in _NUMERICS for kernel in self.report.kernels)
+        facts = self.report.package
+        products = [c for c in self.on_cpu if c.macs and self.kernels[c.symbol].numerics == "float"]
+        if products and not quantized and facts is not None and facts.precision == "fp32":
+            share, first = sum(map(self._share, products)), max(products, key=self._share)
+            layer = _with_more(first.anchor, len(products) - 1)
+            said = "int8, by `arm-ext quantize`: four times as many elements in a vector"
+            yield _Finding(_INT8_SAVES * share, layer, said)
+            if "fullfp16" in facts.features:
+                said = "`--precision fp16`, without samples: twice as many elements in a vector"
+                yield _Finding(_FP16_SAVES * share, layer, said)
+        for left in self.report.left_float:
+            calls = [c for c in self._calls_of(left.nodes) if "float" in self.kernels[c.symbol].numerics]
+            if share := sum(map(self._share, calls)):
+                said = f"quantise {left.operator}, too: {left.why()}"
+                yield _Finding(_INT8_SAVES * share, self._anchor(left.nodes), said)
+        ends = [c for c in self.on_cpu if c.kernel == "transpose" and not self._transposes(c)]
+        if ends:
+            said = "take or give channels last where the application can: no transposition is left"
+            layer = _with_more(ends[0].anchor, len(ends) - 1)
+            yield _Finding(sum(map(self._share, ends)), layer, said)
 
     def _sparse(self, region: NpuRegion, own: NpuSparsity) -> str:
         layers = ", ".join(source for source in own.sources if self.nodes.macs.get(source))
@@ -463,12 +551,12 @@ def _with_more(layer: str, more: int) -> str:
     return clipped(layer, _NAME - len(said)) + said
 
 
-def _findings(found: Sequence[_Finding]) -> Iterator[str]:
-    rows = [(f"{100 * f.share:.1f} %", clipped(f.layer, _NAME), f.said) for f in found[:MOST]]
+def _findings(found: Sequence[_Finding], most: int) -> Iterator[str]:
+    rows = [(f"{100 * f.share:.1f} %", clipped(f.layer, _NAME), f.said) for f in found[:most]]
     widths = [max(len(row[at]) for row in rows) for at in range(2)]
     for share, layer, said in rows:
         yield from wrapped(f"  {share:>{widths[0]}}  {layer:<{widths[1]}}  ", said)
-    if rest := found[MOST:]:
+    if rest := found[most:]:
         yield f"  and {sum(f.count for f in rest)} more, {_percent(sum(f.share for f in rest))} of the time"
 
 

@@ -12,6 +12,7 @@ from arm_ext.cli.explain import explain
 from arm_ext.common.text import PAGE
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.package import REPORT_TEXT
+from arm_ext.report.page import MOST_LINES
 
 pytest.importorskip("torch", reason="the networks are made with torch; pip install -e .[torch]")
 import zoo
@@ -28,6 +29,7 @@ def page_of(name: str, tmp_path: Path, target: str, npu: NpuOptions | None = Non
     arm_ext.compile(model, target=target, npu=npu, output=tmp_path / "p")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
     assert max(map(len, text.splitlines())) <= PAGE
+    assert len(text.splitlines()) <= MOST_LINES
     return re.sub(r"model\.so [\d,]+ bytes", "model.so N bytes", text)
 
 

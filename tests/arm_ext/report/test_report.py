@@ -10,9 +10,9 @@ from onnx import helper
 
 import arm_ext
 from arm_ext.api import digits
-from arm_ext.package import REPORT_JSON, REPORT_TEXT
-from arm_ext.report.page import render
-from arm_ext.report.report import build_report
+from arm_ext.package import REPORT_JSON, load_package
+from arm_ext.report.page import render_all as render
+from arm_ext.report.report import CompileReport, build_report
 from schedules.diagnostic import Diagnostic
 from tests.arm_ext.models import mlp, model
 from tests.arm_ext.pruned_models import pruned_digits
@@ -32,7 +32,7 @@ def test_integer_model_is_said_to_be_one(tmp_path: Path):
     numerics = {node.numerics for node in result.report.nodes if node.mac_share}
     assert numerics == {"qdq"}
     assert result.report.left_float == ()
-    assert "Nothing is left in float" in (tmp_path / "p" / REPORT_TEXT).read_text()
+    assert "Nothing is left in float" in render(load_package(tmp_path / "p").report(CompileReport))
     check = result.package.manifest.check
     assert check.relative_bound == 0
     assert "every operator is computed in integers" in check.reason
@@ -43,7 +43,7 @@ def test_what_is_left_in_float_stands_in_report_and_check(tmp_path: Path):
     assert [(c.nodes, c.operator) for c in result.report.left_float] == [(("Norm",), "nn.log_softmax")]
     nodes = {node.source: node.numerics for node in result.report.nodes}
     assert (nodes["Norm"], nodes["Gate"]) == ("float", "qdq")
-    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    text = render(load_package(tmp_path / "p").report(CompileReport))
     _, left = text.split("Left in float although the model is quantised (1):\n")
     assert " %  Norm  nn.log_softmax: no integer form of nn.log_softmax is defined\n" in left
     check = result.package.manifest.check
@@ -62,7 +62,7 @@ def test_choice_and_what_else_was_considered_stand_in_the_report_with_their_esti
     assert call.selection_cost < other.selection_cost
     assert len(call.others) > len(call.other_kernels) > 0
     assert all("times the selection cost" in each.lost for each in call.others)
-    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    text = render(load_package(tmp_path / "p").report(CompileReport))
     _, others = text.split("Next best kernels of the slowest layers")
     row = next(row for row in result.report.calls if row.symbol == call.symbol)
     price = other.selection_cost / row.selection_cost
@@ -91,7 +91,7 @@ def test_what_keeps_its_layout_stands_in_the_report(tmp_path: Path):
     result = arm_ext.compile(model(nodes, inputs, ["y"]), output=tmp_path / "p")
     (kept,) = result.report.kept_layout
     assert (kept.nodes, kept.operator) == (("conv",), "nn.conv2d")
-    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    text = render(load_package(tmp_path / "p").report(CompileReport))
     _, left = text.split("Only copied or rearranged (1):\n")
     assert "conv nn.conv2d keeps the model's layout: " + kept.reason in " ".join(left.split())
 
@@ -119,7 +119,7 @@ def test_dead_channels_stand_in_the_report(tmp_path: Path):
     assert sum(call.selection_cost for call in report.calls) < sum(
         call.selection_cost for call in whole.calls
     )
-    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    text = render(load_package(tmp_path / "p").report(CompileReport))
     assert "Share of MACs saved by channels that are constant or that nothing reads (5):\n" in text
     assert "19 of 64, and 9 of 32 that it reads: 145.9 K MACs and 9,117 bytes of weights less\n" in text
 
@@ -147,6 +147,6 @@ def test_constants_that_stay_are_told_with_their_reason(tmp_path: Path):
     report = arm_ext.compile(model, output=tmp_path / "p").report
     (kept,) = report.kept_channels
     assert (kept.nodes, kept.operator) == (("conv3",), "nn.conv2d")
-    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    text = render(load_package(tmp_path / "p").report(CompileReport))
     assert "Constant channels that stay (1):\n" in text
     assert "nn.conv2d: 6 constant channels of its data stay: they are not 0, and it pads" in text

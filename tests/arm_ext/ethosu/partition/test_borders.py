@@ -15,7 +15,7 @@ from arm_ext.ethosu.partition.offload_cost import Clocks
 from arm_ext.ethosu.partition.parts import Wishes
 from arm_ext.ethosu.vela.compiler import VelaError, VelaOptions, compile_network
 from arm_ext.report.npu import NpuBorder
-from arm_ext.report.page import render
+from arm_ext.report.page import render_all as render
 from arm_ext.report.report import build_report
 from arm_ext.target.npu import resolve_npu
 from tests.arm_ext.ethosu.partition.divided import named, prepared

@@ -14,9 +14,9 @@ from arm_ext.api.compile import STEPS
 from arm_ext.common.errors import ModelError, UsageError
 from arm_ext.ethosu.partition.divider import Divider, Offloaded
 from arm_ext.ethosu.payload import Payload
-from arm_ext.package import REPORT_TEXT, RegionValues
-from arm_ext.report.page import render
-from arm_ext.report.report import build_report
+from arm_ext.package import RegionValues
+from arm_ext.report.page import render_all as render
+from arm_ext.report.report import CompileReport, build_report
 from tests.arm_ext import npu_models
 from tests.arm_ext.ethosu.ops.resize_models import resized
 from tests.arm_ext.ethosu.partition.divided import prepare, prepared
@@ -39,7 +39,7 @@ def test_every_node_of_the_model_is_in_the_report(mixed: arm_ext.CompileResult):
     assert {row.source for row in mixed.report.nodes} == nodes
     rows = {source for call in mixed.report.calls for source in call.sources}
     assert rows <= nodes
-    text = (mixed.package.path / REPORT_TEXT).read_text()
+    text = render(mixed.package.report(CompileReport))
     on_cpu = [call for call in mixed.report.calls if mixed.report.region_of(call) is None]
     assert all(f"\n{call.anchor} " in text for call in on_cpu)
     assert mixed.report.npu is not None
@@ -74,7 +74,7 @@ def test_every_rejection_has_a_limit_a_value_and_what_would_make_it_fit(mixed: a
         "dequantize",
     }
     assert [f for f in npu.rejections if not (f.nodes and f.reason and f.limit and f.actual and f.hint)] == []
-    text = " ".join((mixed.package.path / REPORT_TEXT).read_text().split())
+    text = " ".join(render(mixed.package.report(CompileReport)).split())
     assert all(
         f"{f.operator}: {f.reason} (expected " in text for f in npu.rejections if f.operator == "layer_norm"
     )
