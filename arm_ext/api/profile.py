@@ -23,7 +23,7 @@ from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.scratch import temporary
 from arm_ext.common.trace import Trace
-from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs_per_cycle
+from arm_ext.measure.call_costs import CallCost, call_costs, peak_macs_per_cycle
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.times import REPEATS, WARMUP, spread_of
 from arm_ext.native.build import call_times_module
@@ -288,7 +288,8 @@ def _counts(cost: CallCost) -> Counts:
         estimated_cycles=round(cost.core_cycles),
         cycles_with_caches=round(cost.cycles),
         limit_cycles=round(cost.limit_cycles),
-        bound=bound_of(cost),
+        bound=cost.bound,
+        parts={name: round(cycles) for name, cycles in cost.parts.items()},
         moved_bytes=cost.moved_bytes,
         l2_bytes=cost.l2_bytes,
         memory_bytes=cost.memory_bytes,

@@ -20,12 +20,8 @@ LINE_BYTES = 64
 """Bytes of a cache line, as in the cache model of the counting plugin."""
 
 Bound = Literal["vector pipes", "dispatch", "latency", "L2", "memory", "overhead"]
-"""Bottleneck of a call: the resource of which more would make it faster; see `bound_of`."""
+"""What takes cycles of a call; see `CallCost.parts`."""
 
-# A resource that is in use for at least this share of the cycles bounds the call.
-_BUSY = 0.7
-# If at least this share of a call's instructions runs only once, the call's overhead bounds it.
-_ONCE = 0.5
 # Instructions of a loop that a report shows.
 _LONGEST_LOOP = 64
 
@@ -100,6 +96,33 @@ class CallCost:
         return self.core_cycles + self.l2_cycles + self.memory_cycles
 
     @property
+    def parts(self) -> dict[Bound, float]:
+        """Cycles by what takes them, most first; they sum to `cycles`.
+
+        "memory", "L2": cache lines are carried. "overhead": the share of the core's cycles that instructions have which
+        run once, as a call sets itself up. Of the other core cycles, "vector pipes" or "dispatch", whichever is longer:
+        those are busy; "latency": instructions wait for the results of others.
+        """
+        once = self.once / self.instructions if self.instructions else 0.0
+        looped = self.core_cycles * (1 - once)
+        busy: dict[Bound, float] = {"vector pipes": self.vector_cycles, "dispatch": self.dispatch_cycles}
+        name = max(busy, key=lambda each: busy[each])
+        computing = min(busy[name] * (1 - once), looped)
+        found: dict[Bound, float] = {
+            name: computing,
+            "latency": looped - computing,
+            "overhead": self.core_cycles * once,
+            "L2": self.l2_cycles,
+            "memory": self.memory_cycles,
+        }
+        return dict(sorted(found.items(), key=lambda part: -part[1]))
+
+    @property
+    def bound(self) -> Bound:
+        """What takes most of the cycles."""
+        return next(iter(self.parts))
+
+    @property
     def limit_cycles(self) -> float:
         """Lower bound of the cycles for the same instructions in any order: those of the busiest resource."""
         return max(self.dispatch_cycles, self.vector_cycles, self.l2_cycles, self.memory_cycles)
@@ -146,22 +169,6 @@ def _hot(costs: Sequence[BlockCost]) -> HottestBlock | None:
     lines = tuple(" ".join(disassemble(word)).strip() for word in words)
     more = len(hot.block.words) - len(words)
     return HottestBlock(hot.block.count, round(hot.cycles), (*lines, f"… {more} more") if more else lines)
-
-
-def bound_of(cost: CallCost) -> Bound:
-    """Return what bounds a call.
-
-    "memory" or "L2": carrying cache lines takes longer than computing. "vector pipes" or "dispatch": busy for most of
-    the core's cycles. "overhead": most instructions run once, which is how a call sets itself up. "latency": nothing is
-    busy; instructions wait for the results of others.
-    """
-    if max(cost.memory_cycles, cost.l2_cycles) > cost.core_cycles:
-        return "memory" if cost.memory_cycles >= cost.l2_cycles else "L2"
-    if cost.vector_cycles >= max(_BUSY * cost.core_cycles, cost.dispatch_cycles):
-        return "vector pipes"
-    if cost.once > _ONCE * cost.instructions:
-        return "overhead"
-    return "dispatch" if cost.dispatch_cycles >= _BUSY * cost.core_cycles else "latency"
 
 
 def peak_macs_per_cycle(costs: Sequence[CallCost], core: Core) -> dict[InsnClass, float]:

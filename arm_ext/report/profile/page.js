@@ -162,14 +162,22 @@ function facts(rows) {
   return table;
 }
 
+// What would make the largest part of a call's cycles smaller.
 const WHY = {
-  "vector pipes": "The vector pipes are busy most of the time: only fewer vector instructions would make it faster.",
-  dispatch: "The core hands out as many instructions as it can: fewer instructions would make it faster.",
-  latency: "Instructions wait for the results of others: more independent work at a time would make it faster.",
-  L2: "Carrying cache lines from L2 takes longer than computing: a smaller or reused working set would help.",
-  memory: "Carrying cache lines from memory takes longer than computing: fewer bytes would help (int8, fp16, fusion).",
-  overhead: "Most instructions run once: the call is too small for its own set-up. Fusing it would help.",
+  "vector pipes": "the vector pipes are busy: fewer vector instructions, or narrower elements, would help",
+  dispatch: "the core hands out as many instructions as it can: fewer instructions would help",
+  latency: "instructions wait for the results of others: more independent work at a time would help",
+  L2: "cache lines come from L2: a smaller or reused working set would help",
+  memory: "cache lines come from memory: fewer bytes would help (int8, fp16, fusion)",
+  overhead: "instructions that run once set the call up: fusing it would help",
 };
+
+function verdict(parts) {
+  const total = Object.values(parts).reduce((sum, cycles) => sum + cycles, 0) || 1;
+  const [first, second] = Object.entries(parts).map(([name, cycles]) => ({ name, share: cycles / total }));
+  const next = second && second.share ? ` Next: ${second.name}, ${percent(second.share)}.` : "";
+  return `In ${percent(first.share)} of its cycles ${WHY[first.name]}.${next}`;
+}
 
 function choose(index) {
   const call = calls[index], panel = byId("detail");
@@ -209,7 +217,7 @@ function countDetails(call) {
   ];
   const kinds = Object.entries(counts.classes).slice(0, 6)
     .map(([name, count]) => [name, `${number(count)} (${percent(count / counts.instructions)})`]);
-  const made = [element("h3", `Bound by ${counts.bound}`), element("p", WHY[counts.bound]), facts(rows),
+  const made = [element("h3", `Bound by ${counts.bound}`), element("p", verdict(counts.parts)), facts(rows),
     element("h3", "Instructions"), facts(kinds)];
   if (counts.hot) {
     made.push(element("h3", `Hot loop: ${number(counts.hot.executions)} times, ${number(counts.hot.estimated_cycles)} estimated cycles`));

@@ -36,8 +36,9 @@ class Counts(ClosedJsonRecord):
         description="Least cycles for these instructions and lines in any order: the busiest of dispatch, vector pipes "
         "and the buses to L2 and memory."
     )
-    bound: Bound = Field(
-        description="The resource that takes most of the cycles; see docs/guides/profiling.md."
+    bound: Bound = Field(description="What takes most of the cycles, the first of `parts`.")
+    parts: dict[Bound, int] = Field(
+        description="Cycles by what takes them, most first, `cycles_with_caches` in all; see docs/guides/profiling.md."
     )
     moved_bytes: int = Field(description="Bytes that loads and stores read and wrote.")
     l2_bytes: int = Field(description="Bytes of the cache lines that L1 fetched.")

@@ -2,10 +2,13 @@
 """A profile as a table of text, as CSV, and as a trace that Perfetto and Chrome's tracing open."""
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from arm_ext.common.text import columns, wrapped
 from arm_ext.common.text import comma_separated as lines_of
+from arm_ext.measure.call_costs import Bound
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 
 _TOP = 10
@@ -86,19 +89,27 @@ def _row(call: ProfiledCall) -> tuple[str, ...]:
     if call.counts is not None:
         counts = call.counts
         limit = _percent(counts.limit_cycles / counts.cycles_with_caches if counts.cycles_with_caches else 1)
-        return (*cells, f"{counts.cycles_with_caches:,}", _percent(call.share), limit, counts.bound)
+        return (*cells, f"{counts.cycles_with_caches:,}", _percent(call.share), limit, _takers(counts.parts))
     assert call.times is not None
     return (*cells, f"{call.times.median_us:,.2f}", _percent(call.share), _percent(call.times.spread))
 
 
+def _takers(parts: Mapping[Bound, int]) -> str:
+    """Return what takes most of a call's cycles and what takes the second most, with their shares."""
+    total = sum(parts.values()) or 1
+    return ", ".join(
+        f"{name} {100 * cycles / total:.0f} %" for name, cycles in [*parts.items()][:2] if cycles
+    )
+
+
 def _bounds(profile: ProfileReport) -> str:
-    """Return the share of the cycles that each resource bounds."""
-    shares: dict[str, float] = {}
+    """Return the share of the cycles of all calls by what takes them."""
+    cycles: Counter[Bound] = Counter()
     for call in profile.calls:
-        if call.counts is not None:
-            shares[call.counts.bound] = shares.get(call.counts.bound, 0) + call.share
-    found = sorted(shares.items(), key=lambda item: -item[1])
-    return "bound by: " + ", ".join(f"{name} {_percent(share)}" for name, share in found)
+        cycles.update(call.counts.parts if call.counts is not None else {})
+    total = cycles.total() or 1
+    shares = (f"{name} {_percent(part / total)}" for name, part in cycles.most_common() if part)
+    return "cycles of all calls: " + ", ".join(shares)
 
 
 def _percent(share: float) -> str:

@@ -29,6 +29,7 @@ def call(
         cycles_with_caches=cycles,
         limit_cycles=round(of_limit * cycles),
         bound=bound,
+        parts={bound: cycles},
         moved_bytes=0,
         l2_bytes=0,
         memory_bytes=0,

@@ -57,6 +57,7 @@ def report(size: int, faster: int = 1) -> ProfileReport:
                 cycles_with_caches=cycles[index],
                 limit_cycles=cycles[index] // 2,
                 bound="vector pipes",
+                parts={"vector pipes": cycles[index] // 2, "latency": cycles[index] - cycles[index] // 2},
                 moved_bytes=4096,
                 l2_bytes=640,
                 memory_bytes=64,
