@@ -6,6 +6,7 @@
 
 import gc
 import inspect
+import os
 import platform
 import signal
 from collections import defaultdict
@@ -23,6 +24,9 @@ if TYPE_CHECKING:  # the process that hands tests to workers needs no TVM
 for _ignored in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_ignored) is signal.SIG_IGN:
         signal.signal(_ignored, signal.SIG_DFL)
+
+# No progress on stderr, whose lines come every 10 s: how long a test takes is the machine's.
+os.environ.setdefault("CI", "1")
 
 _getmodule = inspect.getmodule
 

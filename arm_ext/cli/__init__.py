@@ -29,7 +29,6 @@ from arm_ext.common.faults import (
     why,
 )
 from arm_ext.common.scratch import temporary_files
-from arm_ext.common.version import __version__
 
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
 _VERBS = {
@@ -82,9 +81,30 @@ class _Verbs(click.Group):
 
 
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="arm-ext")
-def group() -> None:
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, given: _versions(context) if given else None,
+    help="Show the version, and those of the packages that decide what is compiled.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each step on a line of its own.")
+@click.pass_context
+def group(context: click.Context, quiet: bool, verbose: bool) -> None:
     """Compile models for Arm with TVM, and run them on boards."""
+    if quiet and verbose:
+        raise UsageError("-q and -v exclude each other")
+    context.obj = "quiet" if quiet else "verbose" if verbose else ""
+
+
+def _versions(context: click.Context) -> None:
+    """Print the versions, and end the command."""
+    from arm_ext.common.version import versions
+
+    click.echo("\n".join(f"{name} {version}" for name, version in versions().items()))
+    context.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

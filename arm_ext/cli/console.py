@@ -8,8 +8,10 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 import click
@@ -22,6 +24,9 @@ from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.text import visible
 from arm_ext.frontends.onnx.external_files import with_external_files
 from arm_ext.shapes.given import Dim, parse_dims
+
+QUIET, VERBOSE = "quiet", "verbose"
+"""What `arm-ext -q` and `-v` ask for."""
 
 # soft_wrap: a pipe or a narrow window gets whole lines, never lines broken inside a path.
 stdout = Console(soft_wrap=True, highlight=False)
@@ -41,10 +46,58 @@ def _short(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
+_EVERY = 10.0
+"""Seconds between two lines of progress."""
+
+
 @contextmanager
 def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]]:
-    """Show a bar on stderr over named steps; nothing when it is no terminal, or with NO_COLOR or CI set."""
-    quiet = not stderr.is_terminal or "NO_COLOR" in os.environ or "CI" in os.environ
+    """Show progress over named steps on stderr: a bar on a terminal, else a line every 10 s.
+
+    With NO_COLOR or CI set, or `arm-ext -q`, nothing is shown; with `arm-ext -v` a line per step.
+    """
+    context = click.get_current_context(silent=True)
+    asked = str(context.find_root().obj or "") if context is not None else ""
+    silent = asked == QUIET or (asked != VERBOSE and bool({"NO_COLOR", "CI"} & os.environ.keys()))
+    if silent or asked == VERBOSE or not stderr.is_terminal:
+        with _lines(title, None if silent else _EVERY, each=asked == VERBOSE) as step:
+            yield step
+    else:
+        with _bar(title, steps) as step:
+            yield step
+
+
+@contextmanager
+def _lines(title: str, every: float | None, *, each: bool) -> Iterator[Callable[[str], None]]:
+    """Write a line of progress every so many seconds, and with `each` when a step begins; None writes nothing."""
+    begin, ended = monotonic(), Event()
+    now = "start"
+
+    def write() -> None:
+        text = visible(f"{title}: {now}, {monotonic() - begin:.0f} s")
+        with suppress(OSError):
+            os.write(2, f"{text}\n".encode())  # no lock, which a fork of this process could find taken
+
+    def step(name: str) -> None:
+        nonlocal now
+        now = name
+        if each:
+            write()
+
+    def repeat() -> None:
+        while not ended.wait(every):
+            write()
+
+    if every is not None:
+        Thread(target=repeat, daemon=True).start()
+    try:
+        yield step
+    finally:
+        ended.set()
+
+
+@contextmanager
+def _bar(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]]:
     columns = (TextColumn(title), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     # Messages that are written while the bar is shown go to `_VisibleText`, which escapes control characters.
     with Progress(
@@ -53,7 +106,6 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,
-        disable=quiet,
     ) as bar:
         task = bar.add_task("", total=len(steps))
 

@@ -88,3 +88,72 @@ def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (3, "")
     assert "the working folder cannot be used" in done.stderr
+
+
+_STEPS = """
+import sys, time
+import click
+from arm_ext.cli import console
+console._EVERY = 0.2
+
+@click.group()
+@click.option("--ask", default="")
+@click.pass_context
+def group(context, ask):
+    context.obj = ask
+
+@group.command()
+def work():
+    with console.progress("working", ("one", "two")) as step:
+        step("one")
+        step("two")
+        time.sleep(0.7)
+
+group.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("ask", "variables", "begins"),
+    [
+        ("", {}, ["working: two, ", "working: two, "]),
+        ("", {"CI": "1"}, []),
+        ("quiet", {}, []),
+        ("verbose", {"CI": "1"}, ["working: one, 0 s", "working: two, 0 s", "working: two, "]),
+    ],
+)
+def test_progress_without_a_terminal_is_lines(ask: str, variables: dict[str, str], begins: list[str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR")}
+    done = subprocess.run(
+        [sys.executable, "-c", _STEPS, "--ask", ask, "work"],
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stderr.splitlines()
+    assert len(lines) >= len(begins)
+    assert bool(lines) == bool(begins)
+    assert all(line.startswith(begin) for line, begin in zip(lines, begins, strict=False))
+
+
+def test_the_module_is_the_command_and_tells_versions() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "arm_ext", "--version"], capture_output=True, text=True, check=True
+    )
+    found = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert found["TVM"] == tvm.__version__
+    assert {"arm-ext", "LLVM", "Zig", "onnxruntime", "Vela", "Python"} <= found.keys()
+
+
+def test_a_shell_completes_verbs() -> None:
+    environment = {
+        **os.environ,
+        "_ARM_EXT_COMPLETE": "bash_complete",
+        "COMP_WORDS": "arm-ext ex",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "arm_ext"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == ["plain,export-payload", "plain,explain"]
