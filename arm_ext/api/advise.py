@@ -2,7 +2,7 @@
 """`arm_ext.advise`: options and model changes that would make a model faster, built and measured."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +36,9 @@ from arm_ext.report.advice.alternatives import (
     is_quantized,
     merged_options,
 )
+from arm_ext.report.advice.changes import Changed
 from arm_ext.report.advice.failure import Failure, told
+from arm_ext.report.advice.onnx_sizes import Size, resized
 from arm_ext.report.advice.prediction import predicted_gain
 from arm_ext.report.advice.record import (
     SPENT,
@@ -328,17 +330,15 @@ class _Advisor:
 
     def changes(self) -> list[Advice | Declined]:
         """Return changes of the model that gain, and those that do not; measured if a rule can make the change."""
-        present, model, feed = self.present, self._model, self._feed
-
-        def quantized(nodes: Collection[str]) -> onnx.ModelProto | None:
-            if model is None or not feed:
-                return None
-            try:
-                return with_quantized_nodes(model, nodes, [dict(feed)])
-            except ModelError:
-                return None
-
-        subject = Subject(present.profile, present.report, model, tuple(feed), quantized)
+        present = self.present
+        subject = Subject(
+            present.profile,
+            present.report,
+            self.bench.imported,
+            tuple(self._feed),
+            self._quantized,
+            self._resized,
+        )
         return [self._change(finding) for finding in findings(subject)]
 
     def npu_operators(self, regions: NpuRegions) -> list[Advice | Declined]:
@@ -346,10 +346,27 @@ class _Advisor:
         # Not above: the packages that it needs may be missing where there is no NPU.
         from arm_ext.api.advise_npu_operators import NpuOperators
 
-        return list(NpuOperators(regions, self._model, self._feed).found())
+        return list(NpuOperators(regions, self._onnx, self._feed).found())
+
+    def _quantized(self, nodes: tuple[str, ...]) -> Changed | None:
+        """Return a quantised ONNX model with these nodes in int8, too; None if it cannot be made."""
+        if self._onnx is None or not self._feed:
+            return None
+        try:
+            made = with_quantized_nodes(self._onnx, nodes, [dict(self._feed)])
+        except ModelError:
+            return None
+        return None if made is None else Changed(made, nodes, "quantised")
+
+    def _resized(self, size: Size) -> Changed | None:
+        """Return the model with a smaller size; where its file has the size itself, an ONNX model alone."""
+        found = self.bench.resized(size)
+        if found is not None:
+            return size.changed(found)
+        return None if self._onnx is None else resized(self._onnx, size)
 
     @cached_property
-    def _model(self) -> onnx.ModelProto | None:
+    def _onnx(self) -> onnx.ModelProto | None:
         return self.bench.onnx_model()
 
     @property

@@ -4,6 +4,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -20,8 +21,9 @@ from arm_ext.api.run import inputs_of
 from arm_ext.common.distance import distance
 from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.scratch import temporary
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import is_onnx, with_values
+from arm_ext.frontends.load import import_model, is_onnx, prepared, with_values
 from arm_ext.frontends.onnx.check import set_input_shapes
 from arm_ext.frontends.onnx.importer import read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
@@ -29,10 +31,12 @@ from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.package import Package, Selftest
 from arm_ext.quantization.samples import split_samples
 from arm_ext.report.advice.alternatives import WITHOUT_KERNEL
-from arm_ext.report.advice.onnx_changes import Changed
+from arm_ext.report.advice.changes import Changed
+from arm_ext.report.advice.onnx_sizes import Size
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import dims_text, static_shapes
+from relay_passes.canonicalize.canonicalize import without_rules
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -135,7 +139,7 @@ class Bench:
             )
         return MeasuredBuild(result.report, measured, given, dict(zip(names, found, strict=True)), selftest)
 
-    def _plan(self, model: Path | onnx.ModelProto, options: Mapping[str, Any]) -> Packing:
+    def _plan(self, model: Path | onnx.ModelProto | ImportedModel, options: Mapping[str, Any]) -> Packing:
         own = {_ARGUMENTS.get(name, name): value for name, value in options.items()}
         return plan(model, self.target, **{**self.options, **own})
 
@@ -153,6 +157,28 @@ class Bench:
             return static_shapes(self.options["shapes"], "advise")
         except UsageError:
             return None
+
+    @cached_property
+    def imported(self) -> ImportedModel | None:
+        """The model as rules change it, with constants folded; None if it is compiled for several shapes.
+
+        Preprocessing is not a part of it, and inputs whose values the caller gave are constants.
+        """
+        shapes = self.shapes()
+        return None if shapes is None else self._imported(shapes)
+
+    def resized(self, size: Size) -> ImportedModel | None:
+        """Return the model imported with a smaller size; None if its file does not leave that open."""
+        assert self.imported is not None  # the size is one of its inputs'
+        try:
+            return self._imported(size.shapes(self.imported.inputs))
+        except ArmExtError:
+            return None
+
+    def _imported(self, shapes: Shapes) -> ImportedModel:
+        given = prepared(self.model, self.options["values"], trust=self.options["trust"])
+        model = import_model(given, shapes)
+        return replace(model, mod=without_rules(model.mod))
 
     def onnx_model(self) -> onnx.ModelProto | None:
         """Return the model with a name for each node, as reports have them, and with static shapes.
@@ -175,7 +201,7 @@ class Bench:
 
     @property
     def _held(self) -> dict[str, Any]:
-        """Options of `compile` whose effect the model of `onnx_model` already has."""
+        """Options of `compile` whose effect the models of `imported` and `onnx_model` already have."""
         held: dict[str, Any] = {"values": None}
         return held if self.shapes() is None else held | {"shapes": None}
 

@@ -20,8 +20,8 @@ from arm_ext.ethosu.partition.offload_cost import ESTIMATES
 from arm_ext.ethosu.partition.unsupported import QUANTIZE_IT
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.quantization.float_operators import with_quantized_nodes
+from arm_ext.report.advice.changes import Changed
 from arm_ext.report.advice.failure import told
-from arm_ext.report.advice.onnx_changes import Changed
 from arm_ext.report.advice.onnx_npu import NEAREST, replaced
 from arm_ext.report.advice.record import Advice, Declined
 from arm_ext.report.advice.rules import LEAST_GAIN
@@ -84,6 +84,7 @@ class NpuOperators:
         for nearest in NEAREST:
             changed = replaced(self.model, names, nearest)
             if changed is not None:
+                assert isinstance(changed.model, onnx.ModelProto)
                 infer_shapes(changed.model, changed.model.graph.name)
                 names -= set(changed.sources)
                 how = f"take {nearest.instead} in the place of {nearest.operator}, and train the model again"

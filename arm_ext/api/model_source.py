@@ -51,7 +51,9 @@ class Source:
         npu: Whether an NPU computes parts of it.
     """
 
-    model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported"
+    model: (
+        "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported | ImportedModel"
+    )
     options: ModelOptions = field(default_factory=ModelOptions)
     npu: bool = False
 

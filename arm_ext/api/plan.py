@@ -15,6 +15,7 @@ from arm_ext.api.packing import Packing
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.known_packages import remember
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import prepared
 from arm_ext.package import Package, Selftest
 from arm_ext.package.writing import writing
@@ -27,7 +28,10 @@ from arm_ext.shapes.given import buckets_of
 @serial
 @with_plugins
 def plan(
-    model: str | Path | onnx.ModelProto, target: str, options: Options | None = None, **more: Any
+    model: str | Path | onnx.ModelProto | ImportedModel,
+    target: str,
+    options: Options | None = None,
+    **more: Any,
 ) -> Packing:
     """Run the phases of `compile` with these options; `write_planned` does the rest.
 

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
     from arm_ext.quantization.static import Quantizer
 
-    Model: TypeAlias = str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported
+    Model: TypeAlias = (
+        str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported | ImportedModel
+    )
 
 
 class QuantizingImporter:

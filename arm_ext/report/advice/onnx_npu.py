@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import helper
 
-from arm_ext.report.advice.onnx_changes import Changed, copied
+from arm_ext.report.advice.changes import Changed
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def replaced(model: onnx.ModelProto, names: Collection[str], nearest: Nearest) -
         names: Names of the nodes that may be replaced.
         nearest: Replacement of the operator.
     """
-    copy = copied(model)
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
     nodes: list[onnx.NodeProto] = []
     sources: list[str] = []
     for node in copy.graph.node:

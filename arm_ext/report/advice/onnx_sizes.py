@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ONNX model with a smaller batch or sequence, whose gain is measured by building it.
+"""Batch and sequence sizes, and an ONNX model with a smaller one, whose gain is measured by building it.
 
 resized: tokens [1, 33] → …    →    tokens [1, 32] → …
 
 Kernels compute rows in blocks; a size just above a multiple of a block has a last one that is almost empty.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,16 +14,20 @@ import onnx
 from onnx import numpy_helper
 
 from arm_ext.common.errors import ModelError
-from arm_ext.frontends.onnx.check import runtime_inputs
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.onnx.shapes import fold_shapes, forget_shapes
-from arm_ext.report.advice.onnx_changes import PRODUCTS, Changed, copied
-from arm_ext.report.advice.onnx_movement import dims_of
+from arm_ext.report.advice.changes import Changed
+from relay_passes.ir.calls import nodes_of
+from relay_passes.rules.common.linear_calls import CONVOLUTIONS
 
 BLOCKS = (64, 32, 16, 8)
 """Numbers of rows that kernels block products by, largest first; see `schedules/kernels/gemm`."""
 
 # A size is just above a multiple of a block by no more than this share of the block, and at least by one.
 _JUST_ABOVE = 1 / 16
+
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators of ONNX with weights."""
 
 # Ranks of inputs [N, T] and [N, T, C].
 _TOKENS, _FRAMES = 2, 3
@@ -52,6 +56,19 @@ class Size:
         """Return "batch" or "sequence"."""
         return "sequence" if self.axis else "batch"
 
+    def shapes(self, specs: Iterable[TensorSpec]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of inputs, with the smaller size."""
+        return {spec.name: self._smaller(spec) for spec in specs}
+
+    def _smaller(self, spec: TensorSpec) -> tuple[int, ...]:
+        if spec.name not in self.inputs:
+            return spec.shape
+        return tuple(self.smaller if axis == self.axis else n for axis, n in enumerate(spec.shape))
+
+    def changed(self, model: ImportedModel | onnx.ModelProto) -> Changed:
+        """Return a model with the smaller size as a change."""
+        return Changed(model, self.inputs, f"{self.kind} {self.size} → {self.smaller}", comparable=False)
+
 
 def just_above(size: int) -> tuple[int, int] | None:
     """Return the multiple of a block that a size is just above, and the block; None if it is above none."""
@@ -62,31 +79,25 @@ def just_above(size: int) -> tuple[int, int] | None:
     return None
 
 
-def sizes_above_blocks(model: onnx.ModelProto) -> Iterator[Size]:
-    """Yield the batch and sequence sizes of the inputs that are just above a multiple of a block.
-
-    Args:
-        model: A model whose values have static shapes.
-    """
-    dims = dims_of(model)
-    convolved = {name for node in model.graph.node if node.op_type == "Conv" for name in node.input[:1]}
+def sizes_above_blocks(model: ImportedModel) -> Iterator[Size]:
+    """Yield the batch and sequence sizes of the inputs that are just above a multiple of a block."""
+    main = model.mod["main"]
+    convolved = {node.operands[0] for node in nodes_of(main) if node.name in CONVOLUTIONS}
     found: dict[tuple[int, int], list[str]] = {}
-    for value in runtime_inputs(model.graph):
-        shape = dims.get(value.name, ())
-        for axis in _axes(value, value.name in convolved):
-            if axis < len(shape):
-                found.setdefault((axis, shape[axis]), []).append(value.name)
+    for spec, param in zip(model.inputs, main.params, strict=True):
+        for axis in _axes(spec, param in convolved):
+            if axis < len(spec.shape):
+                found.setdefault((axis, spec.shape[axis]), []).append(spec.name)
     for (axis, size), inputs in found.items():
         below = just_above(size)
         if below is not None:
             yield Size(axis, size, *below, tuple(inputs))
 
 
-def _axes(value: onnx.ValueInfoProto, convolved: bool) -> tuple[int, ...]:
+def _axes(spec: TensorSpec, convolved: bool) -> tuple[int, ...]:
     """Return the axes of an input that can be a batch or a sequence; the second one of numbers [N, C] is channels."""
-    kind = value.type.tensor_type
-    rank = len(kind.shape.dim)
-    if rank == _TOKENS and kind.elem_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
+    rank = len(spec.shape)
+    if rank == _TOKENS and spec.dtype in ("int32", "int64"):
         return (0, 1)
     if rank == _FRAMES:
         return (0, 2 if convolved else 1)
@@ -103,7 +114,8 @@ def resized(model: onnx.ModelProto, size: Size) -> Changed | None:
         size: The size to change.
     """
     for constants in (False, True):
-        copy = copied(model)
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
         for value in copy.graph.input:
             if value.name in size.inputs:
                 value.type.tensor_type.shape.dim[size.axis].dim_value = size.smaller
@@ -111,13 +123,14 @@ def resized(model: onnx.ModelProto, size: Size) -> Changed | None:
             _shorten_constants(copy, size)
         forget_shapes(copy.graph)
         if _holds(copy):
-            return Changed(copy, size.inputs, f"{size.kind} {size.size} → {size.smaller}", comparable=False)
+            return size.changed(copy)
     return None
 
 
 def _holds(model: onnx.ModelProto) -> bool:
     """Whether no shape contradicts another."""
-    trial = copied(model)
+    trial = onnx.ModelProto()
+    trial.CopyFrom(model)
     try:
         fold_shapes(trial, "")
     except ModelError:
@@ -127,7 +140,7 @@ def _holds(model: onnx.ModelProto) -> bool:
 
 def _shorten_constants(model: onnx.ModelProto, size: Size) -> None:
     """Replace the size in constants that are shapes, and shorten axes of that size in others; weights are left."""
-    weights = {name for node in model.graph.node if node.op_type in PRODUCTS for name in node.input}
+    weights = {name for node in model.graph.node if node.op_type in _PRODUCTS for name in node.input}
     shapes = {
         name for node in model.graph.node if node.op_type in ("Reshape", "Expand") for name in node.input[1:]
     }

@@ -5,6 +5,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from arm_ext.frontends.load import import_model
 from arm_ext.report.advice.onnx_sizes import just_above, resized, sizes_above_blocks
 from tests.arm_ext.models import model
 
@@ -56,7 +57,7 @@ def encoder(length: int) -> onnx.ModelProto:
 
 def test_constants_of_the_length_are_cut_and_weights_are_not() -> None:
     proto = encoder(33)
-    (size,) = sizes_above_blocks(proto)
+    (size,) = sizes_above_blocks(import_model(proto))
     assert (size.kind, size.size, size.smaller, size.block, size.inputs) == (
         "sequence",
         33,
@@ -77,19 +78,19 @@ def test_constants_of_the_length_are_cut_and_weights_are_not() -> None:
 def test_features_are_no_sequence() -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="fc")]
     proto = model(nodes, {"x": [9, 33]}, ["y"], {"w": np.ones((33, 4), np.float32)})
-    (size,) = sizes_above_blocks(proto)
+    (size,) = sizes_above_blocks(import_model(proto))
     assert (size.kind, size.size, size.smaller) == ("batch", 9, 8)
 
 
 def test_a_size_that_contradicts_others_stays() -> None:
     nodes = [helper.make_node("MatMul", ["w", "x"], ["y"], name="fc")]
     proto = model(nodes, {"x": [1, 33, 8]}, ["y"], {"w": np.ones((4, 33), np.float32)})
-    (size,) = sizes_above_blocks(proto)
+    (size,) = sizes_above_blocks(import_model(proto))
     assert resized(proto, size) is None
 
 
 def test_frames_of_a_convolution_are_its_last_axis() -> None:
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="conv")]
     proto = model(nodes, {"x": [1, 33, 65]}, ["y"], {"w": np.ones((4, 33, 1), np.float32)})
-    (size,) = sizes_above_blocks(proto)
+    (size,) = sizes_above_blocks(import_model(proto))
     assert (size.axis, size.size) == (2, 65)
