@@ -20,12 +20,13 @@ from arm_ext.api.packing import Packing
 from arm_ext.api.plan import planned_calls
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board.spec import parse_spec
-from arm_ext.common.errors import ArmExtError, ModelError, UsageError
+from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Method
-from arm_ext.quantization.float_operators import with_quantized_nodes
+from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.quantization.float_calls import with_quantized_calls
 from arm_ext.quantization.samples import read_calibration
 from arm_ext.report.advice.alternatives import (
     WORTH_BUILDING,
@@ -346,16 +347,13 @@ class _Advisor:
         # Not above: the packages that it needs may be missing where there is no NPU.
         from arm_ext.api.advise_npu_operators import NpuOperators
 
-        return list(NpuOperators(regions, self._onnx, self._feed).found())
+        return list(NpuOperators(regions, self.bench.imported_for(regions.quantize), self._feed).found())
 
     def _quantized(self, nodes: tuple[str, ...]) -> Changed | None:
-        """Return a quantised ONNX model with these nodes in int8, too; None if it cannot be made."""
-        if self._onnx is None or not self._feed:
+        """Return a quantised model with these nodes in int8, too; None if it cannot be made."""
+        if self.bench.imported is None or not self._feed:
             return None
-        try:
-            made = with_quantized_nodes(self._onnx, nodes, [dict(self._feed)])
-        except ModelError:
-            return None
+        made = with_quantized_calls(self.bench.imported, nodes, self._feed, run_on_host)
         return None if made is None else Changed(made, nodes, "quantised")
 
     def _resized(self, size: Size) -> Changed | None:

@@ -23,12 +23,13 @@ from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import import_model, is_onnx, prepared, with_values
+from arm_ext.frontends.load import is_onnx, prepared, with_values
 from arm_ext.frontends.onnx.check import set_input_shapes
 from arm_ext.frontends.onnx.importer import read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.package import Package, Selftest
+from arm_ext.quantization.quantize_model import import_given
 from arm_ext.quantization.samples import split_samples
 from arm_ext.report.advice.alternatives import WITHOUT_KERNEL
 from arm_ext.report.advice.changes import Changed
@@ -96,9 +97,12 @@ class Bench:
         return self._measured(planned, present)
 
     def measure_model(
-        self, model: onnx.ModelProto, present: MeasuredBuild, options: Mapping[str, Any] | None = None
+        self,
+        model: onnx.ModelProto | ImportedModel,
+        present: MeasuredBuild,
+        options: Mapping[str, Any] | None = None,
     ) -> MeasuredBuild:
-        """Measure another model with the same inputs as `onnx_model` returns it, with further options of `compile`."""
+        """Measure another model with the inputs of the present one, with further options of `compile`."""
         return self._measured(self._plan(model, {**self._held, **(options or {})}), present)
 
     def measure_changed(self, changed: Changed, present: MeasuredBuild) -> MeasuredBuild:
@@ -167,6 +171,11 @@ class Bench:
         shapes = self.shapes()
         return None if shapes is None else self._imported(shapes)
 
+    def imported_for(self, quantize: Mapping[str, Any]) -> ImportedModel | None:
+        """Return the model as `imported`, for an NPU, quantised by these options of `compile` where there are any."""
+        shapes = self.shapes()
+        return None if shapes is None else self._imported(shapes, quantize, npu=True)
+
     def resized(self, size: Size) -> ImportedModel | None:
         """Return the model imported with a smaller size; None if its file does not leave that open."""
         assert self.imported is not None  # the size is one of its inputs'
@@ -175,9 +184,13 @@ class Bench:
         except ArmExtError:
             return None
 
-    def _imported(self, shapes: Shapes) -> ImportedModel:
-        given = prepared(self.model, self.options["values"], trust=self.options["trust"])
-        model = import_model(given, shapes)
+    def _imported(
+        self, shapes: Shapes, quantize: Mapping[str, Any] | None = None, *, npu: bool = False
+    ) -> ImportedModel:
+        given, q = prepared(self.model, self.options["values"], trust=self.options["trust"]), quantize or {}
+        model = import_given(given, shapes, q.get("quantize"), q.get("calibration", "minmax"))
+        if npu and model.for_npu is not None:
+            model = model.for_npu()
         return replace(model, mod=without_rules(model.mod))
 
     def onnx_model(self) -> onnx.ModelProto | None:

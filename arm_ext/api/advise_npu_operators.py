@@ -6,11 +6,10 @@ their hand-overs, and the measured calls of all that stays on the CPU.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
-import onnx
 
 from arm_ext.api.advise_builds import MeasuredBuild, cost_of_call
 from arm_ext.api.advise_layers import NpuRegions, calls_of_region
@@ -18,11 +17,12 @@ from arm_ext.common.text import counted
 from arm_ext.ethosu.ops.constraints import LEAVE
 from arm_ext.ethosu.partition.offload_cost import ESTIMATES
 from arm_ext.ethosu.partition.unsupported import QUANTIZE_IT
-from arm_ext.frontends.onnx.shapes import infer_shapes
-from arm_ext.quantization.float_operators import with_quantized_nodes
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.quantization.float_calls import with_quantized_calls
 from arm_ext.report.advice.changes import Changed
 from arm_ext.report.advice.failure import told
-from arm_ext.report.advice.onnx_npu import NEAREST, replaced
+from arm_ext.report.advice.nearest_operators import NEAREST, operators_of, replaced
 from arm_ext.report.advice.record import Advice, Declined
 from arm_ext.report.advice.rules import LEAST_GAIN
 from arm_ext.report.npu import NpuReport
@@ -54,12 +54,12 @@ class NpuOperators:
 
     Attributes:
         regions: The model with the NPU.
-        model: The ONNX model, whose nodes all have names; None for a model of another format.
+        model: The imported model, quantised as the regions are; None if it is compiled for several shapes.
         feed: A sample, which the ranges of new operators in a quantised model are taken from.
     """
 
     regions: NpuRegions
-    model: onnx.ModelProto | None
+    model: ImportedModel | None
     feed: Mapping[str, npt.NDArray[Any]]
 
     def found(self) -> Iterator[Advice | Declined]:
@@ -84,13 +84,12 @@ class NpuOperators:
         for nearest in NEAREST:
             changed = replaced(self.model, names, nearest)
             if changed is not None:
-                assert isinstance(changed.model, onnx.ModelProto)
-                infer_shapes(changed.model, changed.model.graph.name)
                 names -= set(changed.sources)
-                how = f"take {nearest.instead} in the place of {nearest.operator}, and train the model again"
-                yield _Proposal(nearest.operator, nearest.instead, how, self._in_integers(changed) or changed)
+                operator = operators_of(self.model, changed.sources)
+                how = f"take {nearest.instead} in the place of {operator}, and train the model again"
+                yield _Proposal(operator, nearest.instead, how, self._in_integers(changed) or changed)
         floats = [found for found in kept if found.hint == QUANTIZE_IT and names.issuperset(found.nodes)]
-        if floats:
+        if floats and not self.regions.quantize:  # else `--quantize` has left them in float
             nodes = tuple(dict.fromkeys(name for found in floats for name in found.nodes))
             operators = ", ".join(sorted({found.operator for found in floats}))
             in_integers = self._in_integers(Changed(self.model, nodes, "quantised", comparable=False))
@@ -101,17 +100,17 @@ class NpuOperators:
 
     def _in_integers(self, changed: Changed) -> Changed | None:
         """Return a quantised model with its changed nodes in integers, too; None if they are so, or cannot be."""
-        if self.regions.quantize or not self.feed:
-            return None  # `compile` quantises the whole model
-        made = with_quantized_nodes(changed.model, changed.sources, [dict(self.feed)])
-        return None if made is None else Changed(made, changed.sources, changed.what, comparable=False)
+        if not self.feed:
+            return None
+        made = with_quantized_calls(changed.model, changed.sources, self.feed, run_on_host)
+        return None if made is None else replace(changed, model=made)
 
     def _tried(self, proposal: _Proposal) -> Advice | Declined:
         """Return what is said of a changed model, which is built and measured."""
         before, name, sources = self.regions.build, self.regions.npu.accelerator, proposal.changed.sources
         try:
             build = self.regions.bench.measure_model(
-                proposal.changed.model, self.regions.present, self.regions.options
+                proposal.changed.model, self.regions.present, {"npu": self.regions.npu}
             )
         except Exception as error:
             fault, said = told(error)

@@ -11,7 +11,8 @@ that a transpose to or from channels first at an end of the model goes away in t
 results. So does the third if f is a product with constant weights, whose rows are then permuted; else the model must be
 trained again. The fourth gives other results and tells what an operator costs.
 
-What has the place of a call keeps the names of the source nodes. See also `padded_channels` and `onnx_sizes`.
+What has the place of a call keeps the names of the source nodes. See also `padded_channels`, `nearest_operators` and
+`onnx_sizes`.
 """
 
 import math
@@ -177,7 +178,7 @@ def channels_last_reshapes(model: ImportedModel, names: Collection[str]) -> Chan
         model: The model.
         names: Names of source nodes; those that do not flatten an image with channels first are left as they are.
     """
-    graph = _Graph(model)
+    graph = ValueGraph(model)
     roles = axis_roles(graph.main)
     new: dict[Var, Call] = {}
     comparable = True
@@ -210,7 +211,7 @@ def without_nodes(model: ImportedModel, names: Collection[str]) -> Changed | Non
         model: The model.
         names: Names of source nodes.
     """
-    graph = _Graph(model)
+    graph = ValueGraph(model)
     new: dict[Var, Call] = {}
     for sources, group in graph.groups().items():
         if not set(sources) <= set(names) or any(model.nodes.get(name) in CONVERSIONS for name in sources):
@@ -222,11 +223,11 @@ def without_nodes(model: ImportedModel, names: Collection[str]) -> Changed | Non
     if not new:
         return None
     left_out = union(sources_of(call) for call in new.values())
-    changed = with_main(model, _with_values(graph.main, new))
+    changed = with_main(model, with_values(graph.main, new))
     return Changed(changed, left_out, "left out", comparable=False)
 
 
-def _with_values(func: relax.Function, values: Mapping[Var, Expr]) -> relax.Function:
+def with_values(func: relax.Function, values: Mapping[Var, Expr]) -> relax.Function:
     """Return a function with other values of some variables."""
 
     def put(binding: relax.VarBinding) -> relax.VarBinding:
@@ -235,7 +236,7 @@ def _with_values(func: relax.Function, values: Mapping[Var, Expr]) -> relax.Func
     return structural_map(func, [(relax.VarBinding, put)])
 
 
-class _Graph:
+class ValueGraph:
     """The values of a model's `main`: what computes each of them, and what reads it."""
 
     def __init__(self, model: ImportedModel) -> None:
@@ -284,22 +285,28 @@ class _Graph:
 
     def passed_on(self, group: list[relax.VarBinding]) -> tuple[Var, Var] | None:
         """Return the value that a group of bindings reads and the value that it gives; None if it must stay."""
-        own = {binding.var: None for binding in group}
         calls = [binding.value for binding in group if isinstance(binding.value, Call)]
         if any(not isinstance(call.op, Op) or name_of(call) in ANCHORS for call in calls):
             return None
-        if all(name_of(call) in SHAPE_ONLY for call in calls):
+        ends = None if all(name_of(call) in SHAPE_ONLY for call in calls) else self.ends(group)
+        if ends is None or math.prod(shape_of(ends[0])) != math.prod(shape_of(ends[1])):
             return None
+        return ends
+
+    def ends(self, group: list[relax.VarBinding]) -> tuple[Var, Var] | None:
+        """Return the value that a group of bindings reads and the value that it gives, of one type and static shapes.
+
+        None if there is not one of each; constants do not count.
+        """
+        own = {binding.var: None for binding in group}
         read = {var for binding in group for var in free_vars(binding.value)} - own.keys() - self._fixed
         given = [var for var in own if var in self._results or set(self._readers.get(var, ())) - own.keys()]
         given = [var for var in given if var not in self._fixed]
         if len(read) != 1 or len(given) != 1:
             return None
         (source,), (result,) = read, given
-        shapes = static_shape(source), static_shape(result)
-        if None in shapes or str(source.ty.dtype) != str(result.ty.dtype):
-            return None
-        return (source, result) if math.prod(shapes[0] or ()) == math.prod(shapes[1] or ()) else None
+        static = static_shape(source) is not None and static_shape(result) is not None
+        return (source, result) if static and str(source.ty.dtype) == str(result.ty.dtype) else None
 
     def with_permuted_rows(self, flattened: Var, shape: tuple[int, ...]) -> dict[Var, Call] | None:
         """Return the product that alone reads a flattened tensor, with rows permuted; None if there is none.
