@@ -10,7 +10,6 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import onnx
 
 from arm_ext.api.advise_builds import Arrays, Bench, MeasuredBuild, cost_of, error_at_outputs
 from arm_ext.api.advise_layers import Int8Layers, NpuRegions
@@ -23,6 +22,7 @@ from arm_ext.board.spec import parse_spec
 from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.ethosu.options import NpuOptions, require_packages
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.selftest import run_on_host
@@ -39,7 +39,6 @@ from arm_ext.report.advice.alternatives import (
 )
 from arm_ext.report.advice.changes import Changed
 from arm_ext.report.advice.failure import Failure, told
-from arm_ext.report.advice.onnx_sizes import Size, resized
 from arm_ext.report.advice.prediction import predicted_gain
 from arm_ext.report.advice.record import (
     SPENT,
@@ -335,10 +334,9 @@ class _Advisor:
         subject = Subject(
             present.profile,
             present.report,
-            self.bench.imported,
+            self._model,
             tuple(self._feed),
             self._quantized,
-            self._resized,
         )
         return [self._change(finding) for finding in findings(subject)]
 
@@ -347,25 +345,20 @@ class _Advisor:
         # Not above: the packages that it needs may be missing where there is no NPU.
         from arm_ext.api.advise_npu_operators import NpuOperators
 
-        return list(NpuOperators(regions, self.bench.imported_for(regions.quantize), self._feed).found())
+        return list(
+            NpuOperators(regions, self.bench.imported(regions.quantize, npu=True), self._feed).found()
+        )
 
     def _quantized(self, nodes: tuple[str, ...]) -> Changed | None:
         """Return a quantised model with these nodes in int8, too; None if it cannot be made."""
-        if self.bench.imported is None or not self._feed:
+        if self._model is None or not self._feed:
             return None
-        made = with_quantized_calls(self.bench.imported, nodes, self._feed, run_on_host)
+        made = with_quantized_calls(self._model, nodes, self._feed, run_on_host)
         return None if made is None else Changed(made, nodes, "quantised")
 
-    def _resized(self, size: Size) -> Changed | None:
-        """Return the model with a smaller size; where its file has the size itself, an ONNX model alone."""
-        found = self.bench.resized(size)
-        if found is not None:
-            return size.changed(found)
-        return None if self._onnx is None else resized(self._onnx, size)
-
     @cached_property
-    def _onnx(self) -> onnx.ModelProto | None:
-        return self.bench.onnx_model()
+    def _model(self) -> ImportedModel | None:
+        return self.bench.imported()
 
     @property
     def _feed(self) -> Arrays:

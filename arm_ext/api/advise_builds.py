@@ -4,7 +4,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,21 +18,16 @@ from arm_ext.api.plan import plan, write_planned
 from arm_ext.api.profile import profile_package
 from arm_ext.api.run import inputs_of
 from arm_ext.common.distance import distance
-from arm_ext.common.errors import ArmExtError, UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import is_onnx, prepared, with_values
-from arm_ext.frontends.onnx.check import set_input_shapes
-from arm_ext.frontends.onnx.importer import read_onnx
-from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.frontends.onnx.shapes import infer_shapes
+from arm_ext.frontends.load import prepared
 from arm_ext.package import Package, Selftest
 from arm_ext.quantization.quantize_model import import_given
 from arm_ext.quantization.samples import split_samples
 from arm_ext.report.advice.alternatives import WITHOUT_KERNEL
 from arm_ext.report.advice.changes import Changed
-from arm_ext.report.advice.onnx_sizes import Size
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import dims_text, static_shapes
@@ -41,6 +35,8 @@ from relay_passes.canonicalize.canonicalize import without_rules
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
+# Options of `compile` whose effect an imported model has.
+_IN_MODEL = {"values": None, "shapes": None}
 _ARGUMENTS = {WITHOUT_KERNEL: "without"}  # names of options that are other ones in Python
 
 
@@ -103,7 +99,7 @@ class Bench:
         options: Mapping[str, Any] | None = None,
     ) -> MeasuredBuild:
         """Measure another model with the inputs of the present one, with further options of `compile`."""
-        return self._measured(self._plan(model, {**self._held, **(options or {})}), present)
+        return self._measured(self._plan(model, {**_IN_MODEL, **(options or {})}), present)
 
     def measure_changed(self, changed: Changed, present: MeasuredBuild) -> MeasuredBuild:
         """Measure a changed model on the inputs of the present build; outputs are in the layout of the present ones.
@@ -115,7 +111,7 @@ class Bench:
             for name, value in present.inputs.items()
         }
         build = self._measured(
-            self._plan(changed.model, self._held), present, moved if changed.comparable else None
+            self._plan(changed.model, _IN_MODEL), present, moved if changed.comparable else None
         )
         outputs = {
             name: np.transpose(value, changed.outputs[name]) if name in changed.outputs else value
@@ -162,61 +158,25 @@ class Bench:
         except UsageError:
             return None
 
-    @cached_property
-    def imported(self) -> ImportedModel | None:
-        """The model as rules change it, with constants folded; None if it is compiled for several shapes.
+    def imported(
+        self, quantize: Mapping[str, Any] | None = None, *, npu: bool = False
+    ) -> ImportedModel | None:
+        """Return the model as rules change it, with constants folded; None if it is compiled for several shapes.
 
         Preprocessing is not a part of it, and inputs whose values the caller gave are constants.
+
+        Args:
+            quantize: Options of `compile` by which it is quantised, if it is.
+            npu: Whether an NPU is to compute parts of it.
         """
-        shapes = self.shapes()
-        return None if shapes is None else self._imported(shapes)
-
-    def imported_for(self, quantize: Mapping[str, Any]) -> ImportedModel | None:
-        """Return the model as `imported`, for an NPU, quantised by these options of `compile` where there are any."""
-        shapes = self.shapes()
-        return None if shapes is None else self._imported(shapes, quantize, npu=True)
-
-    def resized(self, size: Size) -> ImportedModel | None:
-        """Return the model imported with a smaller size; None if its file does not leave that open."""
-        assert self.imported is not None  # the size is one of its inputs'
-        try:
-            return self._imported(size.shapes(self.imported.inputs))
-        except ArmExtError:
+        shapes, q = self.shapes(), quantize or {}
+        if shapes is None:
             return None
-
-    def _imported(
-        self, shapes: Shapes, quantize: Mapping[str, Any] | None = None, *, npu: bool = False
-    ) -> ImportedModel:
-        given, q = prepared(self.model, self.options["values"], trust=self.options["trust"]), quantize or {}
+        given = prepared(self.model, self.options["values"], trust=self.options["trust"])
         model = import_given(given, shapes, q.get("quantize"), q.get("calibration", "minmax"))
         if npu and model.for_npu is not None:
             model = model.for_npu()
         return replace(model, mod=without_rules(model.mod))
-
-    def onnx_model(self) -> onnx.ModelProto | None:
-        """Return the model with a name for each node, as reports have them, and with static shapes.
-
-        Shapes are left out where they are not known. Inputs whose values the caller gave are constants. None if the
-        model is not of ONNX.
-        """
-        if not is_onnx(self.model):
-            return None
-        model, name, _ = read_onnx(with_values(self.model, self.options["values"] or {}))
-        name_nodes(model.graph)
-        shapes = self.shapes()
-        if shapes is not None:
-            try:
-                set_input_shapes(model, shapes)
-                infer_shapes(model, name)
-            except ArmExtError:
-                pass  # the importer may know better, and rules leave alone what has no shape
-        return model
-
-    @property
-    def _held(self) -> dict[str, Any]:
-        """Options of `compile` whose effect the models of `imported` and `onnx_model` already have."""
-        held: dict[str, Any] = {"values": None}
-        return held if self.shapes() is None else held | {"shapes": None}
 
     def given(self) -> dict[str, Any]:
         """Return the options that the caller gave, by their names on the command line."""

@@ -11,7 +11,7 @@ from relay_passes.ir.sources import Names, sources_of, with_source
 class FunctionWriter:
     """Writes a function binding by binding. Types are inferred again; a call keeps its source names.
 
-    A subclass overrides `changed`.
+    A subclass overrides `changed`, and may put parameters of other types into `_new` first.
     """
 
     def __init__(self, func: relax.Function) -> None:
@@ -40,7 +40,10 @@ class FunctionWriter:
                 self._binding(binding)
             blocks.append(relax.DataflowBlock(self._bindings))
         body = self._renamed(func.body.body)
-        new = relax.Function(func.params, relax.SeqExpr(blocks, body), func.ret_ty, func.is_pure)
+        params = [self._new.get(param, param) for param in func.params]
+        # With parameters of other sizes the result has another type, too.
+        ty = func.ret_ty if params == list(func.params) else body.ty
+        new = relax.Function(params, relax.SeqExpr(blocks, body), ty, func.is_pure)
         new = relax.analysis.remove_all_unused(self._builder.normalize(new))
         return new.with_attrs(func.attrs) if func.attrs else new
 

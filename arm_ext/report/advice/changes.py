@@ -12,7 +12,7 @@ results. So does the third if f is a product with constant weights, whose rows a
 trained again. The fourth gives other results and tells what an operator costs.
 
 What has the place of a call keeps the names of the source nodes. See also `padded_channels`, `nearest_operators` and
-`onnx_sizes`.
+`smaller_sizes`.
 """
 
 import math
@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import onnx
 import tvm
 from tvm import relax
 from tvm.ir import Call, Expr, Op, TupleGetItem, Var
@@ -57,7 +56,7 @@ class Changed:
     """A changed model.
 
     Attributes:
-        model: The changed model; of ONNX, if the change is one of its file. `reference` is the unchanged model's.
+        model: The changed model. `reference` is the unchanged model's.
         sources: Names of the source nodes that differ from the original model's.
         what: Description of the change, such as "24 → 32 channels".
         inputs: Input name → the permutation of axes that makes the changed model's input of the original one's.
@@ -65,7 +64,7 @@ class Changed:
         comparable: Whether the outputs stand for those of the original model, so that their error means something.
     """
 
-    model: ImportedModel | onnx.ModelProto
+    model: ImportedModel
     sources: tuple[str, ...]
     what: str
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -14,8 +14,8 @@ from arm_ext.report.advice.changes import (
     hard_swish,
     without_nodes,
 )
-from arm_ext.report.advice.onnx_sizes import Size, sizes_above_blocks
 from arm_ext.report.advice.padded_channels import padded_channels
+from arm_ext.report.advice.smaller_sizes import Size, resized, sizes_above_blocks
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 
@@ -38,7 +38,6 @@ class Subject:
         model: The imported model, whose constants are folded; None if it is compiled for several shapes.
         inputs: Inputs of the package that are the model's, too; none with preprocessing, which has others.
         quantized: Returns the model with some nodes in integers that are in float; None if it cannot be made.
-        resized: Returns the model with a smaller size; None if it cannot be made.
     """
 
     profile: ProfileReport
@@ -46,7 +45,6 @@ class Subject:
     model: ImportedModel | None
     inputs: Collection[str] = ()
     quantized: Callable[[tuple[str, ...]], Changed | None] = lambda nodes: None
-    resized: Callable[[Size], Changed | None] = lambda size: None
 
 
 @dataclass(frozen=True)
@@ -207,9 +205,11 @@ def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> AdviceFin
 
 def size_above_block(subject: Subject) -> Iterator[AdviceFinding]:
     """Find batch and sequence sizes that are just above a multiple of the rows that kernels compute together."""
-    for size in () if subject.model is None else sizes_above_blocks(subject.model):
+    model = subject.model
+    for size in () if model is None else sizes_above_blocks(model):
         products = [call for call in subject.profile.calls if call.macs]
         more = size.size - size.smaller
+        change = resized(model, size) if model is not None and _is_alone(subject, size) else None
         yield AdviceFinding(
             "size-above-block",
             size.inputs,
@@ -218,7 +218,7 @@ def size_above_block(subject: Subject) -> Iterator[AdviceFinding]:
             _share(subject.profile.calls),
             f"take {size.smaller} in the place of {size.size} where the application can: shorter windows, fewer "
             "special tokens, or another batch",
-            subject.resized(size) if _is_alone(subject, size) else None,
+            change,
             _share(products) * (1 - size.smaller / (size.smaller + size.block)),
             f"products, if the last {more} rows cost as much as {size.block}",
             more / size.size,

@@ -109,10 +109,7 @@ def tokens(length: int) -> ImportedModel:
 
 def test_a_size_just_above_a_block_is_made_smaller() -> None:
     one = call(0, "fc", "gemm_f32", 0.9, macs=100)
-    model = tokens(33)
-    subject = Subject(
-        profile_of(one), report_of(*kernels(one)), model, ["x"], resized=lambda size: size.changed(model)
-    )
+    subject = Subject(profile_of(one), report_of(*kernels(one)), tokens(33), ["x"])
     (found,) = findings(subject)
     assert (found.rule, found.sources) == ("size-above-block", ("x",))
     assert "sequence size 33 is 1 above 32" in found.evidence
