@@ -61,6 +61,22 @@ def test_what_a_call_alone_reads_in_float_is_quantised_for_it() -> None:
     assert operators(made) == [*pair, "tanh", *pair, "abs", *pair]
 
 
+def test_a_conversion_that_is_there_reads_the_float_value() -> None:
+    between = [
+        helper.make_node("Tanh", ["d"], ["t"], name="tanh"),
+        helper.make_node("QuantizeLinear", ["t", "s", "z"], ["tq"], name="tq"),
+        helper.make_node("DequantizeLinear", ["tq", "s", "z"], ["td"], name="tdq"),
+        helper.make_node("Abs", ["t"], ["u"], name="abs"),
+        helper.make_node("Add", ["td", "u"], ["a"], name="add"),
+    ]
+    made = with_quantized_calls(half_quantized(*between), ["tanh"], {"x": X}, run_on_host)
+    assert made is not None
+    nodes = nodes_of(made.mod["main"])
+    (tanh_result,) = (node.var for node in nodes if node.name == "relax.tanh")
+    readers = [node for node in nodes if tanh_result in node.operands]
+    assert [node.name for node in readers] == ["relax.quantize"] * 2
+
+
 def test_conversions_are_no_float_calls() -> None:
     assert with_quantized_calls(tanh(), ["q", "last_dq"], {"x": X}, run_on_host) is None
 

@@ -196,6 +196,16 @@ def test_a_reshape_that_no_product_reads_changes_the_numbers() -> None:
     assert channels_last_reshapes(model, ["softmax"]) is None
 
 
+def test_a_reshape_of_channels_that_are_last_stays(tmp_path: Path) -> None:
+    m = TfliteBuilder()
+    x, p, y = (m.tensor("float32", *shape) for shape in ((2, 4, 4, 3), (2, 4, 4, 3), (2, 48)))
+    m.inputs = [x]
+    m.op("MAX_POOL_2D", [x], [p], strideH=1, strideW=1, filterHeight=1, filterWidth=1)
+    m.op("RESHAPE", [p, m.hold([2, 48])], [y])
+    model = from_tflite(m, tmp_path)
+    assert channels_last_reshapes(model, list(model.nodes)) is None
+
+
 def test_nodes_are_left_out_that_pass_on_as_many_elements() -> None:
     nodes = [
         helper.make_node("Transpose", ["x"], ["t"], name="transpose", perm=[0, 2, 1]),

@@ -84,7 +84,9 @@ def test_channels_stay_that_show_at_an_output() -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        [helper.make_node("Sigmoid", ["c"], ["r"], name="half")],  # zeros become ½, which the padding is not
+        [
+            helper.make_node("Add", ["c", "three"], ["r"], name="shift")
+        ],  # zeros become 3, which the padding is not
         [helper.make_node("Softmax", ["c"], ["r"], name="mixes", axis=1)],
         [
             helper.make_node("Conv", ["c", "w2"], ["z"], name="second"),
@@ -98,7 +100,9 @@ def test_channels_stay_that_others_would_see(between: list[object]) -> None:
         *between,
         helper.make_node("Conv", ["r", "w2"], ["y"], name="last"),
     ]
-    model = from_onnx(nodes, [1, 3, 6, 6], w1=weights(28, 3, 1, 1), w2=weights(28, 28, 1, 1))
+    model = from_onnx(
+        nodes, [1, 3, 6, 6], w1=weights(28, 3, 1, 1), w2=weights(28, 28, 1, 1), three=np.float32(3)
+    )
     assert padded_channels(model) is None
 
 
