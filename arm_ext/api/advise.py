@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from arm_ext.api.advise_builds import Arrays, Bench, MeasuredBuild, cost_of, error_at_outputs
-from arm_ext.api.advise_layers import Int8Layers, NpuRegions
+from arm_ext.api.advise_layers import Int8Layers, NpuRegions, quantized
 from arm_ext.api.arguments import check_type
 from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.packing import Packing
@@ -25,8 +25,6 @@ from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Method
-from arm_ext.pipeline.selftest import run_on_host
-from arm_ext.quantization.float_calls import with_quantized_calls
 from arm_ext.quantization.samples import read_calibration
 from arm_ext.report.advice.alternatives import (
     WORTH_BUILDING,
@@ -351,10 +349,7 @@ class _Advisor:
 
     def _quantized(self, nodes: tuple[str, ...]) -> Changed | None:
         """Return a quantised model with these nodes in int8, too; None if it cannot be made."""
-        if self._model is None or not self._feed:
-            return None
-        made = with_quantized_calls(self._model, nodes, self._feed, run_on_host)
-        return None if made is None else Changed(made, nodes, "quantised")
+        return None if self._model is None else quantized(self._model, nodes, self._feed)
 
     @cached_property
     def _model(self) -> ImportedModel | None:

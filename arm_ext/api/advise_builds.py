@@ -2,7 +2,7 @@
 """Builds that `advise` compares: each is compiled, measured and deleted."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -30,13 +30,11 @@ from arm_ext.report.advice.alternatives import WITHOUT_KERNEL
 from arm_ext.report.advice.changes import Changed
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
-from arm_ext.shapes.given import dims_text, static_shapes
+from arm_ext.shapes.given import buckets_of, dims_text, static_shapes
 from relay_passes.canonicalize.canonicalize import without_rules
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-# Options of `compile` whose effect an imported model has.
-_IN_MODEL = {"values": None, "shapes": None}
 _ARGUMENTS = {WITHOUT_KERNEL: "without"}  # names of options that are other ones in Python
 
 
@@ -92,27 +90,28 @@ class Bench:
         """Link and measure a planned package of the model; `present` is the model as it is, if it was measured."""
         return self._measured(planned, present)
 
-    def measure_model(
-        self,
-        model: onnx.ModelProto | ImportedModel,
-        present: MeasuredBuild,
-        options: Mapping[str, Any] | None = None,
-    ) -> MeasuredBuild:
-        """Measure another model with the inputs of the present one, with further options of `compile`."""
-        return self._measured(self._plan(model, {**_IN_MODEL, **(options or {})}), present)
+    def measure_model(self, model: onnx.ModelProto, present: MeasuredBuild) -> MeasuredBuild:
+        """Measure another model with the inputs of the present one, their shapes and the values given for others."""
+        return self._measured(self._plan(model, {"values": None, "shapes": None}), present)
 
-    def measure_changed(self, changed: Changed, present: MeasuredBuild) -> MeasuredBuild:
+    def measure_changed(
+        self, changed: Changed, present: MeasuredBuild, options: Mapping[str, Any] | None = None
+    ) -> MeasuredBuild:
         """Measure a changed model on the inputs of the present build; outputs are in the layout of the present ones.
 
         A model whose outputs mean something else is not run for them.
+
+        Args:
+            changed: The change, of the model as `imported` returns it.
+            present: The model as it is.
+            options: Further options of `compile`, by their names on the command line.
         """
         moved = {
             name: np.transpose(value, changed.inputs[name]) if name in changed.inputs else value
             for name, value in present.inputs.items()
         }
-        build = self._measured(
-            self._plan(changed.model, _IN_MODEL), present, moved if changed.comparable else None
-        )
+        planned = self._plan(self.model, options or {}, lambda model: changed.applied(_without_rules(model)))
+        build = self._measured(planned, present, moved if changed.comparable else None)
         outputs = {
             name: np.transpose(value, changed.outputs[name]) if name in changed.outputs else value
             for name, value in build.outputs.items()
@@ -139,9 +138,14 @@ class Bench:
             )
         return MeasuredBuild(result.report, measured, given, dict(zip(names, found, strict=True)), selftest)
 
-    def _plan(self, model: Path | onnx.ModelProto | ImportedModel, options: Mapping[str, Any]) -> Packing:
+    def _plan(
+        self,
+        model: Path | onnx.ModelProto,
+        options: Mapping[str, Any],
+        change: Callable[[ImportedModel], ImportedModel] = lambda model: model,
+    ) -> Packing:
         own = {_ARGUMENTS.get(name, name): value for name, value in options.items()}
-        return plan(model, self.target, **{**self.options, **own})
+        return plan(model, self.target, change=change, **{**self.options, **own})
 
     def _inputs(self, package: Package) -> Arrays:
         """Return the first of the samples, or the inputs of the self-test."""
@@ -163,20 +167,21 @@ class Bench:
     ) -> ImportedModel | None:
         """Return the model as rules change it, with constants folded; None if it is compiled for several shapes.
 
-        Preprocessing is not a part of it, and inputs whose values the caller gave are constants.
+        Preprocessing is not a part of it, and inputs whose values the caller gave are constants. A size that is
+        known at run time is 1 sample, or the length of the self-test.
 
         Args:
             quantize: Options of `compile` by which it is quantised, if it is.
             npu: Whether an NPU is to compute parts of it.
         """
-        shapes, q = self.shapes(), quantize or {}
-        if shapes is None:
+        buckets, q = buckets_of(self.options["shapes"]), quantize or {}
+        if len(buckets) > 1:
             return None
         given = prepared(self.model, self.options["values"], trust=self.options["trust"])
-        model = import_given(given, shapes, q.get("quantize"), q.get("calibration", "minmax"))
+        model = import_given(given, buckets[0].shapes, q.get("quantize"), q.get("calibration", "minmax"))
         if npu and model.for_npu is not None:
             model = model.for_npu()
-        return replace(model, mod=without_rules(model.mod))
+        return _without_rules(model)
 
     def given(self) -> dict[str, Any]:
         """Return the options that the caller gave, by their names on the command line."""
@@ -195,6 +200,10 @@ class Bench:
     def spent(self) -> bool:
         """Whether the budget is used up."""
         return monotonic() >= self.until
+
+
+def _without_rules(model: ImportedModel) -> ImportedModel:
+    return replace(model, mod=without_rules(model.mod))
 
 
 def cost_of(anchor: str, measured: ProfileReport) -> float | None:

@@ -6,20 +6,18 @@ their hand-overs, and the measured calls of all that stays on the CPU.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
 from arm_ext.api.advise_builds import MeasuredBuild, cost_of_call
-from arm_ext.api.advise_layers import NpuRegions, calls_of_region
+from arm_ext.api.advise_layers import NpuRegions, calls_of_region, quantized
 from arm_ext.common.text import counted
 from arm_ext.ethosu.ops.constraints import LEAVE
 from arm_ext.ethosu.partition.offload_cost import ESTIMATES
 from arm_ext.ethosu.partition.unsupported import QUANTIZE_IT
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.pipeline.selftest import run_on_host
-from arm_ext.quantization.float_calls import with_quantized_calls
 from arm_ext.report.advice.changes import Changed
 from arm_ext.report.advice.failure import told
 from arm_ext.report.advice.nearest_operators import NEAREST, operators_of, replaced
@@ -82,7 +80,7 @@ class NpuOperators:
             return
         names = {name for found in kept for name in found.nodes}
         for nearest in NEAREST:
-            changed = replaced(self.model, names, nearest)
+            changed = replaced(self.model, frozenset(names), nearest)
             if changed is not None:
                 names -= set(changed.sources)
                 operator = operators_of(self.model, changed.sources)
@@ -92,7 +90,7 @@ class NpuOperators:
         if floats and not self.regions.quantize:  # else `--quantize` has left them in float
             nodes = tuple(dict.fromkeys(name for found in floats for name in found.nodes))
             operators = ", ".join(sorted({found.operator for found in floats}))
-            in_integers = self._in_integers(Changed(self.model, nodes, "quantised", comparable=False))
+            in_integers = self._in_integers(Changed(self.model, nodes, "", comparable=False))
             if in_integers is not None:
                 yield _Proposal(
                     operators, "the same in int8", "quantise what it reads and gives", in_integers
@@ -100,17 +98,15 @@ class NpuOperators:
 
     def _in_integers(self, changed: Changed) -> Changed | None:
         """Return a quantised model with its changed nodes in integers, too; None if they are so, or cannot be."""
-        if not self.feed:
-            return None
-        made = with_quantized_calls(changed.model, changed.sources, self.feed, run_on_host)
-        return None if made is None else replace(changed, model=made)
+        made = quantized(changed.model, changed.sources, self.feed)
+        return None if made is None else made.after(changed)
 
     def _tried(self, proposal: _Proposal) -> Advice | Declined:
         """Return what is said of a changed model, which is built and measured."""
         before, name, sources = self.regions.build, self.regions.npu.accelerator, proposal.changed.sources
         try:
-            build = self.regions.bench.measure_model(
-                proposal.changed.model, self.regions.present, {"npu": self.regions.npu}
+            build = self.regions.bench.measure_changed(
+                proposal.changed, self.regions.present, self.regions.options
             )
         except Exception as error:
             fault, said = told(error)

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
     from arm_ext.quantization.static import Quantizer
 
-    Model: TypeAlias = (
-        str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported | ImportedModel
-    )
+    Model: TypeAlias = str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported
 
 
 class QuantizingImporter:

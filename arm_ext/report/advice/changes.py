@@ -16,9 +16,10 @@ What has the place of a call keeps the names of the source nodes. See also `padd
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 import tvm
@@ -45,6 +46,8 @@ from relay_passes.rules.common.linear_calls import ANCHORS
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 """Permutations of axes from [N, C, H, W] to [N, H, W, C], and back."""
 
+_P = ParamSpec("_P")
+
 _IMAGE = ("N", "C", "S", "S")  # roles of the axes of an image with channels first
 _MATRIX = 2
 _FLATTENS = ("relax.reshape", "relax.flatten", "relax.nn.batch_flatten")
@@ -62,6 +65,7 @@ class Changed:
         inputs: Input name → the permutation of axes that makes the changed model's input of the original one's.
         outputs: Output name → the permutation of axes that makes the original model's output of the changed one's.
         comparable: Whether the outputs stand for those of the original model, so that their error means something.
+        remake: Makes the same change of the model as it is imported for other shapes; None where it cannot.
     """
 
     model: ImportedModel
@@ -70,6 +74,33 @@ class Changed:
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     outputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     comparable: bool = True
+    remake: "Callable[[ImportedModel], Changed | None]" = lambda model: None
+
+    def applied(self, model: ImportedModel) -> ImportedModel:
+        """Return another import of the model with the change, which is not made where it cannot be."""
+        made = self.remake(model)
+        return model if made is None else made.model
+
+    def after(self, first: "Changed") -> "Changed":
+        """Return this change of `first.model` together with the change `first`, under its name."""
+        return replace(
+            first,
+            model=self.model,
+            remake=lambda model: self.remake(first.applied(model)) or first.remake(model),
+        )
+
+
+def remade(
+    change: Callable[Concatenate[ImportedModel, _P], Changed | None],
+) -> Callable[Concatenate[ImportedModel, _P], Changed | None]:
+    """Return a change of models that can be made again of other imports of the same model."""
+
+    @wraps(change)
+    def made(model: ImportedModel, /, *args: _P.args, **kwargs: _P.kwargs) -> Changed | None:
+        found = change(model, *args, **kwargs)
+        return found and replace(found, remake=lambda other: made(other, *args, **kwargs))
+
+    return made
 
 
 def with_module(model: ImportedModel, mod: tvm.IRModule) -> ImportedModel:
@@ -101,6 +132,7 @@ def _hard_swish(match: Match) -> Expr:
     return relax.op.multiply(x, relax.op.clip(relax.op.add(relax.op.multiply(x, sixth), half), 0, 1))
 
 
+@remade
 def hard_swish(model: ImportedModel) -> Changed | None:
     """Return the model with hard-swish in the place of each SiLU; None if it has none."""
     # JAX writes a sigmoid as its formula.
@@ -111,6 +143,7 @@ def hard_swish(model: ImportedModel) -> Changed | None:
     return Changed(with_module(model, mod), union(found.applied), what)
 
 
+@remade
 def channels_last_ends(model: ImportedModel) -> Changed | None:
     """Return the model with channels in the last axis of inputs and outputs; None if it has no images there."""
     main, roles = model.mod["main"], axis_roles(model.mod["main"])
@@ -170,6 +203,7 @@ def _specs(specs: tuple[TensorSpec, ...], moved: Collection[str]) -> tuple[Tenso
     )
 
 
+@remade
 def channels_last_reshapes(model: ImportedModel, names: Collection[str]) -> Changed | None:
     """Return the model in which some reshapes read their elements in the order of channels last; None if none can.
 
@@ -200,6 +234,7 @@ def channels_last_reshapes(model: ImportedModel, names: Collection[str]) -> Chan
     return Changed(changed, union(flattened), "reshape of channels last", comparable=comparable)
 
 
+@remade
 def without_nodes(model: ImportedModel, names: Collection[str]) -> Changed | None:
     """Return the model in which some nodes pass on what they read; None if none of them can.
 

@@ -17,7 +17,7 @@ from tvm.ir import Call, Expr
 from tvm.relax.dpl import DFPattern, is_op, wildcard
 
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.report.advice.changes import Changed, ValueGraph, with_main, with_module, with_values
+from arm_ext.report.advice.changes import Changed, ValueGraph, remade, with_main, with_module, with_values
 from relay_passes.ir.calls import name_of
 from relay_passes.ir.shapes import shape_of
 from relay_passes.ir.sources import Names, union, with_source
@@ -47,6 +47,7 @@ class Nearest:
     replace: Callable[[ImportedModel, Collection[str]], _Replaced]
 
 
+@remade
 def replaced(model: ImportedModel, names: Collection[str], nearest: Nearest) -> Changed | None:
     """Return the model with other calls in the place of those of an operator; None if there are none.
 

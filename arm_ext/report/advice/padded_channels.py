@@ -22,7 +22,7 @@ from tvm.ir import Call, Expr, GenericConst, Var
 from tvm.relax.analysis import free_vars
 
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.report.advice.changes import Changed, with_main
+from arm_ext.report.advice.changes import Changed, remade, with_main
 from relay_passes.ir.calls import BoundCall, array_of, nodes_of, tensor_const, with_attrs
 from relay_passes.ir.function_writer import FunctionWriter
 from relay_passes.ir.shapes import shape_of, static_shape
@@ -64,6 +64,7 @@ def full_tile(channels: int) -> int | None:
     return None
 
 
+@remade
 def padded_channels(model: ImportedModel) -> Changed | None:
     """Return the model with more output channels of its convolutions, so that they fill a tile; None if all do.
 

@@ -17,7 +17,7 @@ from tvm.ir import Call, Expr, GenericConst, Var
 from tvm.relax.analysis import free_vars
 
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
-from arm_ext.report.advice.changes import Changed, with_main
+from arm_ext.report.advice.changes import Changed, remade, with_main
 from relay_passes.ir.calls import CALL_TIR, array_of, name_of, nodes_of, tensor_const, with_attrs
 from relay_passes.ir.function_writer import FunctionWriter
 from relay_passes.ir.returning import returned
@@ -100,6 +100,7 @@ def _axes(spec: TensorSpec, convolved: bool) -> tuple[int, ...]:
     return (0,)
 
 
+@remade
 def resized(model: ImportedModel, size: Size) -> Changed | None:
     """Return the model with the smaller size; None if its calls do not allow that.
 

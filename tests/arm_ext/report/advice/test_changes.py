@@ -68,6 +68,17 @@ def test_silu_becomes_hard_swish(source: str, tmp_path: Path) -> None:
     )
 
 
+def test_a_change_is_made_again_of_other_shapes() -> None:
+    one, three = (from_torch(functional.silu, torch.zeros(count, 4)) for count in (1, 3))
+    changed = hard_swish(one)
+    assert changed is not None
+    x = weights(3, 4)
+    expected = x * np.clip(x / 6 + 0.5, 0, 1)
+    np.testing.assert_allclose(computed(changed.applied(three), x), expected, rtol=1e-6, atol=1e-6)
+    without = from_torch(functional.relu, torch.zeros(3, 4))
+    assert changed.applied(without) is without
+
+
 def test_the_names_of_a_silu_of_two_nodes_are_told() -> None:
     changed = hard_swish(silu())
     assert changed is not None
