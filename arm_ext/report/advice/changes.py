@@ -153,38 +153,50 @@ def channels_last_ends(model: ImportedModel) -> Changed | None:
     outputs = {name: var for name, var in results.items() if roles.get(var) == _IMAGE}
     if len(main.body.blocks) != 1 or not (inputs or outputs):
         return None
-    bindings = bindings_of(main)
-    readers = {var: [b for b in bindings if var in free_vars(b.value)] for var in inputs.values()}
-    given = {var: Var(var.name, _moved(var, TO_LAST)) for var in inputs.values()}
-    inside = {var: relax.DataflowVar(f"{var.name}_channels_first", var.ty) for var in given}
-    named = {b.var: sources_of(b.value) for b in bindings} | {
-        var: union(sources_of(b.value) for b in found)[:1] for var, found in readers.items()
-    }
-    first = [_transposed(inside[var], given[var], TO_FIRST, named[var]) for var in given]
-    last = {
-        name: _transposed(
-            Var(f"{var.name}_last", _moved(var, TO_LAST)), inside.get(var, var), TO_LAST, named[var]
-        )
-        for name, var in outputs.items()
-    }
-    body = structural_map(main.body, [(Var, lambda var: inside.get(var, var))])
-    bindings = [*first, *body.blocks[0].bindings, *last.values()]
-    result: Var = body.body
-    if last:
-        values = [last[name].var if name in last else inside.get(var, var) for name, var in results.items()]
-        result = Var("values", relax.TupleType([value.ty for value in values]))
-        bindings.append(relax.VarBinding(result, relax.Tuple(values)))
-        if isinstance(main.ret_ty, relax.TensorType):
-            result = values[0]
-    params_given = [given.get(var, var) for var in main.params]
-    new = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
-    changed = with_main(model, relax.Function(params_given, new, result.ty, main.is_pure, main.attrs))
+    readers = [b for b in bindings_of(main) if not set(inputs.values()).isdisjoint(free_vars(b.value))]
+    changed = with_main(model, _with_last_ends(main, set(inputs.values()), results, outputs))
     return Changed(
         replace(changed, inputs=_specs(model.inputs, inputs), outputs=_specs(model.outputs, outputs)),
-        union(sources_of(binding.value) for found in readers.values() for binding in found),
+        union(sources_of(binding.value) for binding in readers),
         f"channels last at {', '.join((*inputs, *outputs))}",
         dict.fromkeys(inputs, TO_LAST),
         dict.fromkeys(outputs, TO_FIRST),
+    )
+
+
+def _with_last_ends(
+    main: relax.Function, params: Collection[Var], results: Mapping[str, Var], moved: Collection[str]
+) -> relax.Function:
+    """Return a function with channels last at some parameters and results.
+
+    Args:
+        main: The function, of one dataflow block.
+        params: The parameters.
+        results: Name of a result → its variable, for all results.
+        moved: Names of the results to be with channels last.
+    """
+    names = {binding.var: sources_of(binding.value) for binding in bindings_of(main)}
+    for binding in reversed(bindings_of(main)):  # a transpose has the names of what first reads it
+        names |= dict.fromkeys(set(params).intersection(free_vars(binding.value)), sources_of(binding.value))
+    given = {var: Var(var.name, _moved(var, TO_LAST)) for var in main.params if var in params}
+    inside = {var: relax.DataflowVar(f"{var.name}_channels_first", var.ty) for var in given}
+    body = structural_map(main.body, [(Var, lambda var: inside.get(var, var))])
+    first = [_transposed(inside[var], given[var], TO_FIRST, names[var]) for var in given]
+    bindings = [*first, *body.blocks[0].bindings]
+    result: Var = body.body
+    if moved:
+        values = {name: inside.get(var, var) for name, var in results.items()}
+        for name in moved:
+            var = values[name]
+            values[name] = Var(f"{var.name}_last", _moved(var, TO_LAST))
+            bindings.append(_transposed(values[name], var, TO_LAST, names[results[name]]))
+        result = Var("values", relax.TupleType([value.ty for value in values.values()]))
+        bindings.append(relax.VarBinding(result, relax.Tuple(list(values.values()))))
+        if isinstance(main.ret_ty, relax.TensorType):
+            (result,) = values.values()
+    new = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
+    return relax.Function(
+        [given.get(var, var) for var in main.params], new, result.ty, main.is_pure, main.attrs
     )
 
 
