@@ -2,7 +2,7 @@
 """`arm_ext.advise`: options and model changes that would make a model faster, built and measured."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,22 +10,21 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import onnx
 
 from arm_ext.api.advise_builds import Arrays, Bench, MeasuredBuild, cost_of, error_at_outputs
-from arm_ext.api.advise_layers import Int8Layers, NpuRegions
+from arm_ext.api.advise_layers import Int8Layers, NpuRegions, quantized
 from arm_ext.api.arguments import check_type
 from arm_ext.api.options import IMPORT, Options, gathered
 from arm_ext.api.packing import Packing
 from arm_ext.api.plan import planned_calls
 from arm_ext.api.plugins import with_plugins
 from arm_ext.board.spec import parse_spec
-from arm_ext.common.errors import ArmExtError, ModelError, UsageError
+from arm_ext.common.errors import ArmExtError, UsageError
 from arm_ext.common.scratch import temporary
 from arm_ext.ethosu.options import NpuOptions, require_packages
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Method
-from arm_ext.quantization.float_operators import with_quantized_nodes
 from arm_ext.quantization.samples import read_calibration
 from arm_ext.report.advice.alternatives import (
     WORTH_BUILDING,
@@ -36,6 +35,7 @@ from arm_ext.report.advice.alternatives import (
     is_quantized,
     merged_options,
 )
+from arm_ext.report.advice.changes import Changed
 from arm_ext.report.advice.failure import Failure, told
 from arm_ext.report.advice.prediction import predicted_gain
 from arm_ext.report.advice.record import (
@@ -328,17 +328,14 @@ class _Advisor:
 
     def changes(self) -> list[Advice | Declined]:
         """Return changes of the model that gain, and those that do not; measured if a rule can make the change."""
-        present, model, feed = self.present, self._model, self._feed
-
-        def quantized(nodes: Collection[str]) -> onnx.ModelProto | None:
-            if model is None or not feed:
-                return None
-            try:
-                return with_quantized_nodes(model, nodes, [dict(feed)])
-            except ModelError:
-                return None
-
-        subject = Subject(present.profile, present.report, model, tuple(feed), quantized)
+        present = self.present
+        subject = Subject(
+            present.profile,
+            present.report,
+            self._model,
+            tuple(self._feed),
+            self._quantized,
+        )
         return [self._change(finding) for finding in findings(subject)]
 
     def npu_operators(self, regions: NpuRegions) -> list[Advice | Declined]:
@@ -346,11 +343,17 @@ class _Advisor:
         # Not above: the packages that it needs may be missing where there is no NPU.
         from arm_ext.api.advise_npu_operators import NpuOperators
 
-        return list(NpuOperators(regions, self._model, self._feed).found())
+        return list(
+            NpuOperators(regions, self.bench.imported(regions.quantize, npu=True), self._feed).found()
+        )
+
+    def _quantized(self, nodes: tuple[str, ...]) -> Changed | None:
+        """Return a quantised model with these nodes in int8, too; None if it cannot be made."""
+        return None if self._model is None else quantized(self._model, nodes, self._feed)
 
     @cached_property
-    def _model(self) -> onnx.ModelProto | None:
-        return self.bench.onnx_model()
+    def _model(self) -> ImportedModel | None:
+        return self.bench.imported()
 
     @property
     def _feed(self) -> Arrays:

@@ -2,7 +2,7 @@
 """Builds that `advise` compares: each is compiled, measured and deleted."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -18,21 +18,20 @@ from arm_ext.api.plan import plan, write_planned
 from arm_ext.api.profile import profile_package
 from arm_ext.api.run import inputs_of
 from arm_ext.common.distance import distance
-from arm_ext.common.errors import ArmExtError, UsageError
+from arm_ext.common.errors import UsageError
 from arm_ext.common.scratch import temporary
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import is_onnx, with_values
-from arm_ext.frontends.onnx.check import set_input_shapes
-from arm_ext.frontends.onnx.importer import read_onnx
-from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.frontends.onnx.shapes import infer_shapes
+from arm_ext.frontends.load import prepared
 from arm_ext.package import Package, Selftest
+from arm_ext.quantization.quantize_model import import_given
 from arm_ext.quantization.samples import split_samples
 from arm_ext.report.advice.alternatives import WITHOUT_KERNEL
-from arm_ext.report.advice.onnx_changes import Changed
+from arm_ext.report.advice.changes import Changed
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
-from arm_ext.shapes.given import dims_text, static_shapes
+from arm_ext.shapes.given import buckets_of, dims_text, static_shapes
+from relay_passes.canonicalize.canonicalize import without_rules
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -91,24 +90,28 @@ class Bench:
         """Link and measure a planned package of the model; `present` is the model as it is, if it was measured."""
         return self._measured(planned, present)
 
-    def measure_model(
-        self, model: onnx.ModelProto, present: MeasuredBuild, options: Mapping[str, Any] | None = None
-    ) -> MeasuredBuild:
-        """Measure another model with the same inputs as `onnx_model` returns it, with further options of `compile`."""
-        return self._measured(self._plan(model, {**self._held, **(options or {})}), present)
+    def measure_model(self, model: onnx.ModelProto, present: MeasuredBuild) -> MeasuredBuild:
+        """Measure another model with the inputs of the present one, their shapes and the values given for others."""
+        return self._measured(self._plan(model, {"values": None, "shapes": None}), present)
 
-    def measure_changed(self, changed: Changed, present: MeasuredBuild) -> MeasuredBuild:
+    def measure_changed(
+        self, changed: Changed, present: MeasuredBuild, options: Mapping[str, Any] | None = None
+    ) -> MeasuredBuild:
         """Measure a changed model on the inputs of the present build; outputs are in the layout of the present ones.
 
         A model whose outputs mean something else is not run for them.
+
+        Args:
+            changed: The change, of the model as `imported` returns it.
+            present: The model as it is.
+            options: Further options of `compile`, by their names on the command line.
         """
         moved = {
             name: np.transpose(value, changed.inputs[name]) if name in changed.inputs else value
             for name, value in present.inputs.items()
         }
-        build = self._measured(
-            self._plan(changed.model, self._held), present, moved if changed.comparable else None
-        )
+        planned = self._plan(self.model, options or {}, lambda model: changed.applied(_without_rules(model)))
+        build = self._measured(planned, present, moved if changed.comparable else None)
         outputs = {
             name: np.transpose(value, changed.outputs[name]) if name in changed.outputs else value
             for name, value in build.outputs.items()
@@ -135,9 +138,14 @@ class Bench:
             )
         return MeasuredBuild(result.report, measured, given, dict(zip(names, found, strict=True)), selftest)
 
-    def _plan(self, model: Path | onnx.ModelProto, options: Mapping[str, Any]) -> Packing:
+    def _plan(
+        self,
+        model: Path | onnx.ModelProto,
+        options: Mapping[str, Any],
+        change: Callable[[ImportedModel], ImportedModel] = lambda model: model,
+    ) -> Packing:
         own = {_ARGUMENTS.get(name, name): value for name, value in options.items()}
-        return plan(model, self.target, **{**self.options, **own})
+        return plan(model, self.target, change=change, **{**self.options, **own})
 
     def _inputs(self, package: Package) -> Arrays:
         """Return the first of the samples, or the inputs of the self-test."""
@@ -154,30 +162,26 @@ class Bench:
         except UsageError:
             return None
 
-    def onnx_model(self) -> onnx.ModelProto | None:
-        """Return the model with a name for each node, as reports have them, and with static shapes.
+    def imported(
+        self, quantize: Mapping[str, Any] | None = None, *, npu: bool = False
+    ) -> ImportedModel | None:
+        """Return the model as rules change it, with constants folded; None if it is compiled for several shapes.
 
-        Shapes are left out where they are not known. Inputs whose values the caller gave are constants. None if the
-        model is not of ONNX.
+        Preprocessing is not a part of it, and inputs whose values the caller gave are constants. A size that is
+        known at run time is 1 sample, or the length of the self-test.
+
+        Args:
+            quantize: Options of `compile` by which it is quantised, if it is.
+            npu: Whether an NPU is to compute parts of it.
         """
-        if not is_onnx(self.model):
+        buckets, q = buckets_of(self.options["shapes"]), quantize or {}
+        if len(buckets) > 1:
             return None
-        model, name, _ = read_onnx(with_values(self.model, self.options["values"] or {}))
-        name_nodes(model.graph)
-        shapes = self.shapes()
-        if shapes is not None:
-            try:
-                set_input_shapes(model, shapes)
-                infer_shapes(model, name)
-            except ArmExtError:
-                pass  # the importer may know better, and rules leave alone what has no shape
-        return model
-
-    @property
-    def _held(self) -> dict[str, Any]:
-        """Options of `compile` whose effect the model of `onnx_model` already has."""
-        held: dict[str, Any] = {"values": None}
-        return held if self.shapes() is None else held | {"shapes": None}
+        given = prepared(self.model, self.options["values"], trust=self.options["trust"])
+        model = import_given(given, buckets[0].shapes, q.get("quantize"), q.get("calibration", "minmax"))
+        if npu and model.for_npu is not None:
+            model = model.for_npu()
+        return _without_rules(model)
 
     def given(self) -> dict[str, Any]:
         """Return the options that the caller gave, by their names on the command line."""
@@ -196,6 +200,10 @@ class Bench:
     def spent(self) -> bool:
         """Whether the budget is used up."""
         return monotonic() >= self.until
+
+
+def _without_rules(model: ImportedModel) -> ImportedModel:
+    return replace(model, mod=without_rules(model.mod))
 
 
 def cost_of(anchor: str, measured: ProfileReport) -> float | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alternatives for parts of a model, built and measured: one layer in int8, and regions on an NPU.
+"""Alternatives for parts of a model, built and measured: one layer in int8, float calls in int8, regions on an NPU.
 
 A layer in int8 is compiled with all others in float. A region on an NPU has Vela's estimate, with the hand-over,
 against the measured calls of its fallback on the CPU, in one package; nothing is run on silicon.
@@ -18,13 +18,17 @@ from arm_ext.api.advise_builds import Bench, MeasuredBuild, cost_of_call, error_
 from arm_ext.common.distance import distance
 from arm_ext.common.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import with_values
 from arm_ext.package.manifest import Method
+from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.quantization.float_calls import with_quantized_calls
 from arm_ext.quantization.float_layers import IntegerLayer, units_of
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.session import TensorSession
 from arm_ext.quantization.static import Quantizer
+from arm_ext.report.advice.changes import Changed, remade
 from arm_ext.report.advice.record import CostlyCall, LayerAlternative
 from arm_ext.report.npu import NpuRegion, fallback_name
 from arm_ext.report.profile.record import ProfiledCall
@@ -127,6 +131,20 @@ def calls_of_region(region: NpuRegion, build: MeasuredBuild) -> list[ProfiledCal
     """Return the calls that compute a region on the CPU."""
     fallback = fallback_name(region.index)
     return [call for call in build.profile.calls if fallback in call.function.split("/")]
+
+
+@remade
+def quantized(model: ImportedModel, nodes: tuple[str, ...], inputs: Arrays) -> Changed | None:
+    """Return a quantised model with float calls of some source nodes in int8, too; None if it cannot be made.
+
+    Args:
+        model: The model.
+        nodes: Names of source nodes.
+        inputs: A sample that ranges are taken from; without one there are none.
+    """
+    fit = all(spec.name in inputs and not spec.check(inputs[spec.name]) for spec in model.inputs)
+    made = with_quantized_calls(model, nodes, inputs, run_on_host) if fit else None
+    return None if made is None else Changed(made, nodes, "quantised")
 
 
 @dataclass(frozen=True)

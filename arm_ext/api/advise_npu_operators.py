@@ -10,22 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
-import onnx
 
 from arm_ext.api.advise_builds import MeasuredBuild, cost_of_call
-from arm_ext.api.advise_layers import NpuRegions, calls_of_region
+from arm_ext.api.advise_layers import NpuRegions, calls_of_region, quantized
 from arm_ext.common.text import counted
 from arm_ext.ethosu.ops.constraints import LEAVE
 from arm_ext.ethosu.partition.offload_cost import ESTIMATES
 from arm_ext.ethosu.partition.unsupported import QUANTIZE_IT
-from arm_ext.frontends.onnx.shapes import infer_shapes
-from arm_ext.quantization.float_operators import with_quantized_nodes
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.report.advice.changes import Changed
 from arm_ext.report.advice.failure import told
-from arm_ext.report.advice.onnx_changes import Changed
-from arm_ext.report.advice.onnx_npu import NEAREST, replaced
+from arm_ext.report.advice.nearest_operators import NEAREST, operators_of, replaced
 from arm_ext.report.advice.record import Advice, Declined
 from arm_ext.report.advice.rules import LEAST_GAIN
-from arm_ext.report.npu import NpuReport
+from arm_ext.report.npu import NpuReport, mac_share
 from schedules.diagnostic import Diagnostic
 
 RULE = "npu-operators"
@@ -54,12 +52,12 @@ class NpuOperators:
 
     Attributes:
         regions: The model with the NPU.
-        model: The ONNX model, whose nodes all have names; None for a model of another format.
+        model: The imported model, quantised as the regions are; None if it is compiled for several shapes.
         feed: A sample, which the ranges of new operators in a quantised model are taken from.
     """
 
     regions: NpuRegions
-    model: onnx.ModelProto | None
+    model: ImportedModel | None
     feed: Mapping[str, npt.NDArray[Any]]
 
     def found(self) -> Iterator[Advice | Declined]:
@@ -82,17 +80,17 @@ class NpuOperators:
             return
         names = {name for found in kept for name in found.nodes}
         for nearest in NEAREST:
-            changed = replaced(self.model, names, nearest)
+            changed = replaced(self.model, frozenset(names), nearest)
             if changed is not None:
-                infer_shapes(changed.model, changed.model.graph.name)
                 names -= set(changed.sources)
-                how = f"take {nearest.instead} in the place of {nearest.operator}, and train the model again"
-                yield _Proposal(nearest.operator, nearest.instead, how, self._in_integers(changed) or changed)
+                operator = operators_of(self.model, changed.sources)
+                how = f"take {nearest.instead} in the place of {operator}, and train the model again"
+                yield _Proposal(operator, nearest.instead, how, self._in_integers(changed) or changed)
         floats = [found for found in kept if found.hint == QUANTIZE_IT and names.issuperset(found.nodes)]
-        if floats:
+        if floats and not self.regions.quantize:  # else `--quantize` has left them in float
             nodes = tuple(dict.fromkeys(name for found in floats for name in found.nodes))
             operators = ", ".join(sorted({found.operator for found in floats}))
-            in_integers = self._in_integers(Changed(self.model, nodes, "quantised", comparable=False))
+            in_integers = self._in_integers(Changed(self.model, nodes, "", comparable=False))
             if in_integers is not None:
                 yield _Proposal(
                     operators, "the same in int8", "quantise what it reads and gives", in_integers
@@ -100,17 +98,15 @@ class NpuOperators:
 
     def _in_integers(self, changed: Changed) -> Changed | None:
         """Return a quantised model with its changed nodes in integers, too; None if they are so, or cannot be."""
-        if self.regions.quantize or not self.feed:
-            return None  # `compile` quantises the whole model
-        made = with_quantized_nodes(changed.model, changed.sources, [dict(self.feed)])
-        return None if made is None else Changed(made, changed.sources, changed.what, comparable=False)
+        made = quantized(changed.model, changed.sources, self.feed)
+        return None if made is None else made.after(changed)
 
     def _tried(self, proposal: _Proposal) -> Advice | Declined:
         """Return what is said of a changed model, which is built and measured."""
         before, name, sources = self.regions.build, self.regions.npu.accelerator, proposal.changed.sources
         try:
-            build = self.regions.bench.measure_model(
-                proposal.changed.model, self.regions.present, self.regions.options
+            build = self.regions.bench.measure_changed(
+                proposal.changed, self.regions.present, self.regions.options
             )
         except Exception as error:
             fault, said = told(error)
@@ -190,6 +186,6 @@ def _reasons(build: MeasuredBuild, sources: Collection[str]) -> str:
 
 def _regions(build: MeasuredBuild) -> str:
     regions = _npu(build).regions
-    share = sum(region.macs for region in regions) / max(build.report.macs, 1)
+    share = mac_share(regions, build.report.source_nodes().macs)
     verb = "is" if len(regions) == 1 else "are"
-    return f"{verb} {counted(len(regions), 'region')} with {100 * min(share, 1):.0f} % of the MACs"
+    return f"{verb} {counted(len(regions), 'region')} with {100 * share:.0f} % of the MACs"

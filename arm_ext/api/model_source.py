@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The input of `compile`: a model, with pre-processing, states and quantisation, and checks of their combination."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,11 +49,13 @@ class Source:
         model: The model.
         options: Options by which it is imported.
         npu: Whether an NPU computes parts of it.
+        change: A change of the imported model, made for each set of shapes.
     """
 
     model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported"
     options: ModelOptions = field(default_factory=ModelOptions)
     npu: bool = False
+    change: Callable[[ImportedModel], ImportedModel] = lambda model: model
 
     def variants(
         self, buckets: Sequence[Bucket], options: PhaseOptions
@@ -107,7 +109,7 @@ class Source:
             model = importer(shapes)
             if self.npu and model.for_npu is not None:
                 model = model.for_npu()
-            return preprocessed(model, preprocess and preprocess.of_shape(position, samples))
+            return preprocessed(self.change(model), preprocess and preprocess.of_shape(position, samples))
 
         models = []
         for position, bucket in enumerate(buckets):

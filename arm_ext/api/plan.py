@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A package whose phases have run: its kernel calls have estimates, and it can be linked and written."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from arm_ext.api.options import Options, gathered
 from arm_ext.api.packing import Packing
 from arm_ext.api.plugins import with_plugins
 from arm_ext.common.known_packages import remember
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import prepared
 from arm_ext.package import Package, Selftest
 from arm_ext.package.writing import writing
@@ -27,9 +29,21 @@ from arm_ext.shapes.given import buckets_of
 @serial
 @with_plugins
 def plan(
-    model: str | Path | onnx.ModelProto, target: str, options: Options | None = None, **more: Any
+    model: str | Path | onnx.ModelProto,
+    target: str,
+    options: Options | None = None,
+    *,
+    change: Callable[[ImportedModel], ImportedModel] = lambda model: model,
+    **more: Any,
 ) -> Packing:
     """Run the phases of `compile` with these options; `write_planned` does the rest.
+
+    Args:
+        model: As for `compile`.
+        target: Name of a profile.
+        options: Options in one record.
+        change: A change of the imported model, made for each set of shapes.
+        more: Options by keyword.
 
     Raises:
         UsageError, ModelError, EnvError: As `compile`, as far as it gets without generating code.
@@ -37,7 +51,7 @@ def plan(
     o = gathered("plan", Options, options, more)
     build = BuildOptions.checked(target, o)
     phases = build.of_phases(kernel_cache=KernelCache() if o.npu is None else None)
-    source = Source(prepared(model, o.values, trust=o.trust), o, o.npu is not None)
+    source = Source(prepared(model, o.values, trust=o.trust), o, o.npu is not None, change)
     variants, calibrated = source.variants(buckets_of(o.shapes), phases)
     build.refuse_indivisible(variants)
     return build.run(variants, calibrated, Path(), None, lambda _: None)

@@ -378,7 +378,6 @@ def _ranges(
     proto: onnx.ModelProto,
     feeds: Callable[[Path], Iterator[Feed]],
     method: Method,
-    operators: Sequence[str] = _OPERATORS,
 ) -> Any:
     """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
     make, options = _METHODS[method]
@@ -387,7 +386,7 @@ def _ranges(
         onnx.save(proto, source)
         augmented = Path(scratch) / "augmented.onnx"
         # create_calibrator would open a session in this process, which the model may crash.
-        calibrator = make(source, operators, str(augmented), **options)
+        calibrator = make(source, _OPERATORS, str(augmented), **options)
         calibrator.augment_graph()
         calibrator.infer_session = watched = _Watched(open_file(augmented, optimised=False))
         try:
@@ -403,9 +402,7 @@ def _ranges(
         return calibrator.compute_data()
 
 
-def _insert_qdq(
-    source: onnx.ModelProto, ranges: Any, keep_float: Sequence[str], operators: Sequence[str] = _OPERATORS
-) -> onnx.ModelProto:
+def _insert_qdq(source: onnx.ModelProto, ranges: Any, keep_float: Sequence[str]) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     proto.CopyFrom(source)
     quantizer = QDQQuantizer(
@@ -417,7 +414,7 @@ def _insert_qdq(
         tensors_range=ranges,
         nodes_to_quantize=[],
         nodes_to_exclude=list(keep_float),
-        op_types_to_quantize=operators,
+        op_types_to_quantize=_OPERATORS,
         extra_options={},
     )
     quantizer.quantize_model()
@@ -442,24 +439,6 @@ def _sort_after_reads_of_subgraphs(graph: onnx.GraphProto) -> None:
     nodes = list(ordered.values())
     del graph.node[:]
     graph.node.extend(nodes)
-
-
-def inserted_qdq(model: onnx.ModelProto, feeds: Sequence[Feed], keep_float: Sequence[str]) -> onnx.ModelProto:
-    """Return a model with conversions around all nodes but some, by the least and greatest values of samples.
-
-    Args:
-        model: A model whose nodes have names; conversions that it has stay as they are.
-        feeds: The samples.
-        keep_float: Names of nodes that stay as they are.
-
-    Raises:
-        ModelError: onnxruntime cannot run or quantise the model.
-    """
-    # All kinds, also those that the quantiser skips by default.
-    operators = sorted({node.op_type for node in model.graph.node})
-    with _refusing(model.graph.name):
-        ranges = _ranges(model, lambda path: iter(feeds), "minmax", operators)
-        return _insert_qdq(model, ranges, keep_float, operators)
 
 
 class _Watched:

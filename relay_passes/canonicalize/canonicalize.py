@@ -122,6 +122,21 @@ STEPS: tuple[CanonicalizeStep, ...] = (
 )
 
 
+def without_rules(mod: IRModule) -> IRModule:
+    """Run the steps before the first rule: importers' kernels become operators, and constants are folded.
+
+    The calls that are left are those of the source, each with its own name.
+
+    Args:
+        mod: As for `canonicalize`.
+    """
+    for step in STEPS:
+        if step.has_rules:
+            break
+        mod = step.run(mod)
+    return _remove_dead_code(mod)
+
+
 def canonicalize(mod: IRModule, *, debug: bool = False, record: RewriteRecord | None = None) -> IRModule:
     """Run all steps in order.
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import IRModule, relax
-from tvm.ir import Attrs, Call, Expr, TupleGetItem, Var
-from tvm_ffi import structural_map
+from tvm.ir import Attrs, Call, Expr, Var
 
 from relay_passes.channels.constant_channels import constant_channels, foldable
 from relay_passes.channels.flow import (
@@ -36,8 +35,9 @@ from relay_passes.channels.flow import (
 )
 from relay_passes.integerize.numerics import Numerics
 from relay_passes.ir.calls import SHAPE_ONLY, with_attrs
+from relay_passes.ir.function_writer import FunctionWriter
 from relay_passes.ir.shapes import shape_of
-from relay_passes.ir.sources import Names, relax_functions, sources_of, with_source
+from relay_passes.ir.sources import Names, relax_functions, sources_of
 from relay_passes.layout.constants import Static, static_of
 from relay_passes.rules.common.linear_calls import is_transposed
 from schedules.diagnostic import Diagnostic
@@ -207,59 +207,21 @@ def _spread(flows: Flows, folded: dict[Var, Mask], keeps: dict[Var, Mask]) -> No
                 keeps[flow.product.data] |= flow.product.used[own].any(0) & ~folded[flow.var]
 
 
-class _Writer:
+class _Writer(FunctionWriter):
     """Writer of a function without the removed channels."""
 
     def __init__(self, func: relax.Function, plan: _Plan) -> None:
-        self._func, self._plan = func, plan
-        self._builder = relax.BlockBuilder()
-        self._bindings: list[relax.Binding] = []
-        self._new: dict[Var, Var] = {}
+        super().__init__(func)
+        self._plan = plan
         self._flows = {flow.var: flow for flow in plan.flows.found}
         for flow in plan.flows.found:
             self._flows.setdefault(flow.node.var, flow)
 
-    def run(self) -> relax.Function:
-        func = self._func
-        blocks = []
-        for block in func.body.blocks:
-            self._bindings = []
-            for binding in block.bindings:
-                self._binding(binding)
-            blocks.append(relax.DataflowBlock(self._bindings))
-        body = self._renamed(func.body.body)
-        new = relax.Function(func.params, relax.SeqExpr(blocks, body), func.ret_ty, func.is_pure)
-        new = relax.analysis.remove_all_unused(self._builder.normalize(new))
-        return new.with_attrs(func.attrs) if func.attrs else new
-
-    def _binding(self, binding: relax.Binding) -> None:
-        var, value = binding.var, binding.value
-        flow = self._flows.get(var) if isinstance(value, Call) else None
-        if isinstance(binding, relax.MatchCast):
-            self._bindings.append(relax.MatchCast(var, self._renamed(value), binding.ty))
-            return
-        names = sources_of(value)
-        if isinstance(value, TupleGetItem):
-            new = TupleGetItem(self._renamed(value.tuple_value), value.index)
-        elif flow is None:
-            new = self._renamed(value)
-        elif flow.product is not None:
-            new = self._product(flow, flow.product, names)
-        else:
-            new = self._call(flow, names)
-        new = self._builder.normalize(new)
-        self._new[var] = type(var)(var.name, new.ty)
-        value = with_source(new, names) if isinstance(new, Call) else new
-        self._bindings.append(relax.VarBinding(self._new[var], value))
-
-    def _renamed(self, expr: Expr) -> Expr:
-        return structural_map(expr, [(Var, lambda var: self._new.get(var, var))])
-
-    def _emit(self, expr: Expr, names: Names) -> Var:
-        expr = self._builder.normalize(expr)
-        var = relax.DataflowVar("lv", expr.ty)
-        self._bindings.append(relax.VarBinding(var, with_source(expr, names)))
-        return var
+    def changed(self, var: Var, call: Call) -> Expr:
+        flow, names = self._flows.get(var), sources_of(call)
+        if flow is None:
+            return self._renamed(call)
+        return self._call(flow, names) if flow.product is None else self._product(flow, flow.product, names)
 
     def _constant(self, static: Static, names: Names) -> Expr:
         expr = static.expr()

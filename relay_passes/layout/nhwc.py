@@ -20,10 +20,10 @@ from tvm.ir import TupleType, Var
 from tvm.relax.analysis import free_vars
 
 from relay_passes.ir.calls import BoundCall, nodes_of
-from relay_passes.ir.shapes import axes_of, static_shape
+from relay_passes.ir.shapes import axes_of, shape_of, static_shape
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 from relay_passes.layout.constants import Static, static_call
-from relay_passes.layout.form import Form
+from relay_passes.layout.form import Form, Role
 from relay_passes.layout.minimum_cut import NEVER, SINK, SOURCE, FlowNetwork
 from relay_passes.layout.moves import Forms, Moved
 from relay_passes.layout.operators import OPERATORS, LayoutRules
@@ -53,15 +53,8 @@ def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:
 
 
 def _converted(func: relax.Function) -> tuple[relax.Function, list[Diagnostic]]:
-    statics: dict[Var, Static] = {}
-    nodes: list[BoundCall] = []
-    for node in nodes_of(func):
-        static = static_call(node.call, statics)
-        if static is None:
-            nodes.append(node)
-        else:
-            statics[node.var] = static
-    forms = _forms_of(func, nodes)
+    nodes, statics = _at_run_time(func)
+    forms = {var: Form.of(shape_of(var), roles) for var, roles in _roles_of(func, nodes).items()}
     choices = {node.var: _moved_or_why(node, forms) for node in nodes}
     transposed: set[Var] = set()
     if any(_is_anchor(node) and isinstance(choices[node.var], Moved) for node in nodes):
@@ -89,8 +82,25 @@ def _operator_of(node: BoundCall) -> LayoutRules | None:
     return OPERATORS.get(node.name.removeprefix("relax."))
 
 
-def _forms_of(func: relax.Function, nodes: Sequence[BoundCall]) -> Forms:
-    """Return the channels-last form of every parameter and every value that `nodes` compute."""
+def axis_roles(func: relax.Function) -> dict[Var, tuple[Role | None, ...]]:
+    """Return the roles of the axes of parameters and computed values with static shapes; None for no known role."""
+    return _roles_of(func, _at_run_time(func)[0])
+
+
+def _at_run_time(func: relax.Function) -> tuple[list[BoundCall], dict[Var, Static]]:
+    """Return the calls that are computed at run time, and the values that are known at compile time."""
+    statics: dict[Var, Static] = {}
+    nodes: list[BoundCall] = []
+    for node in nodes_of(func):
+        static = static_call(node.call, statics)
+        if static is None:
+            nodes.append(node)
+        else:
+            statics[node.var] = static
+    return nodes, statics
+
+
+def _roles_of(func: relax.Function, nodes: Sequence[BoundCall]) -> dict[Var, tuple[Role | None, ...]]:
     values = [*func.params, *(var for node in nodes for _, var in node.outputs)]
     shapes = {var: shape for var in values if (shape := static_shape(var)) is not None}
     related = []
@@ -100,8 +110,7 @@ def _forms_of(func: relax.Function, nodes: Sequence[BoundCall]) -> Forms:
             related.append(operator.relate(node).among(shapes))
     roles = infer_roles(related)
     return {
-        var: Form.of(shape, [roles.role((var, axis)) for axis in range(len(shape))])
-        for var, shape in shapes.items()
+        var: tuple(roles.role((var, axis)) for axis in range(len(shape))) for var, shape in shapes.items()
     }
 
 

@@ -4,13 +4,18 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-import onnx
-
 from arm_ext.common.text import counted
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.report.advice.alternatives import is_quantized
-from arm_ext.report.advice.onnx_changes import Changed, convolutions, full_tile, hard_swish, padded_channels
-from arm_ext.report.advice.onnx_movement import channels_last_ends, channels_last_reshapes, without_nodes
-from arm_ext.report.advice.onnx_sizes import Size, resized, sizes_above_blocks
+from arm_ext.report.advice.changes import (
+    Changed,
+    channels_last_ends,
+    channels_last_reshapes,
+    hard_swish,
+    without_nodes,
+)
+from arm_ext.report.advice.padded_channels import padded_channels
+from arm_ext.report.advice.smaller_sizes import Size, resized, sizes_above_blocks
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 
@@ -30,17 +35,16 @@ class Subject:
     Attributes:
         profile: Profile of the model as it is.
         report: Report of the same package.
-        model: The ONNX model, in which each node has a name and each value a static shape, where these are known; None
-            for a model of another format.
+        model: The imported model, whose constants are folded; None if it is compiled for several shapes.
         inputs: Inputs of the package that are the model's, too; none with preprocessing, which has others.
         quantized: Returns the model with some nodes in integers that are in float; None if it cannot be made.
     """
 
     profile: ProfileReport
     report: CompileReport
-    model: onnx.ModelProto | None
+    model: ImportedModel | None
     inputs: Collection[str] = ()
-    quantized: Callable[[Collection[str]], onnx.ModelProto | None] = lambda nodes: None
+    quantized: Callable[[tuple[str, ...]], Changed | None] = lambda nodes: None
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,7 @@ def cheaper_activation(subject: Subject) -> Iterator[AdviceFinding]:
 
 def full_tiles(subject: Subject) -> Iterator[AdviceFinding]:
     """Find convolutions whose channels leave a part of the kernel's tile empty."""
-    if subject.model is None:
-        return
-    partial = {name: count for name, count in convolutions(subject.model) if full_tile(count)}
-    changed = padded_channels(subject.model, list(partial))
+    changed = None if subject.model is None else padded_channels(subject.model)
     if changed is None:
         return
     calls = _of_sources(subject.profile.calls, changed.sources)
@@ -204,12 +205,11 @@ def _forced_by_reshape(subject: Subject, calls: list[ProfiledCall]) -> AdviceFin
 
 def size_above_block(subject: Subject) -> Iterator[AdviceFinding]:
     """Find batch and sequence sizes that are just above a multiple of the rows that kernels compute together."""
-    for size in () if subject.model is None else sizes_above_blocks(subject.model):
+    model = subject.model
+    for size in () if model is None else sizes_above_blocks(model):
         products = [call for call in subject.profile.calls if call.macs]
         more = size.size - size.smaller
-        change = (
-            resized(subject.model, size) if subject.model is not None and _is_alone(subject, size) else None
-        )
+        change = resized(model, size) if model is not None and _is_alone(subject, size) else None
         yield AdviceFinding(
             "size-above-block",
             size.inputs,
@@ -245,16 +245,10 @@ def float_operators(subject: Subject) -> Iterator[AdviceFinding]:
             f"{operators} in float, {_cost(calls)}: {reason}",
             _share(calls),
             "quantise what these operators read and give, or take operators that integers compute",
-            _quantized(subject, nodes),
+            subject.quantized(nodes),
             _INT8_SAVES * _share(calls),
             "three quarters of these calls: a vector has four times as many elements in int8",
         )
-
-
-def _quantized(subject: Subject, nodes: tuple[str, ...]) -> Changed | None:
-    """Return the model with these nodes in int8; None if it cannot be made."""
-    made = subject.quantized(nodes)
-    return None if made is None else Changed(made, nodes, "quantised")
 
 
 Rule = Callable[[Subject], Iterable[AdviceFinding]]

@@ -4,7 +4,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import helper
+from torch import nn
+from torch.nn import functional
 
 from arm_ext.api import digits
 from arm_ext.api.advise import advise
@@ -13,6 +16,7 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.report.advice.record import SPENT, AdviceReport
 from arm_ext.report.advice.text import text
 from tests.arm_ext import npu_models
+from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.models import model
 
 WEIGHTS = np.random.default_rng(0).standard_normal((48, 48, 1, 1), dtype=np.float32) / 7
@@ -113,6 +117,84 @@ def test_a_changed_model_is_measured(of_silu: AdviceReport) -> None:
     assert 0 < advice.gain < advice.at_most
     assert advice.error is not None
     assert advice.error > 0
+
+
+class Images(nn.Module):
+    """Two convolutions and a SiLU, and a linear layer of a sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(3, 28, 3, padding=1), nn.Conv2d(28, 48, 3, padding=1)
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return functional.silu(self.second(functional.relu(self.first(x)))), self.linear(t)
+
+
+@pytest.fixture(scope="module")
+def of_torch(tmp_path_factory: pytest.TempPathFactory) -> AdviceReport:
+    path = tmp_path_factory.mktemp("torch") / "m.pt2"
+    given = torch.zeros(1, 3, 16, 16), torch.zeros(1, 33, 64)
+    torch.export.save(torch.export.export(Images().eval(), given), path)
+    return advise(path, "cortex-a76")
+
+
+def test_changes_of_a_program_of_torch_are_measured(of_torch: AdviceReport) -> None:
+    found = {each.rule: each for each in of_torch.advice}
+    silu, border = found["cheaper-activation"], found["border-layout"]
+    assert (silu.sources, silu.estimated) == (("silu",), None)
+    assert silu.gain is not None
+    assert 0.01 < silu.gain < silu.at_most
+    assert silu.error is not None
+    assert silu.error > 0
+    assert (set(border.sources), border.estimated) == ({"conv2d", "silu"}, None)
+    assert border.gain is not None
+    assert border.gain > 0.01
+    assert border.error is not None
+    assert border.error < 1e-5  # the same numbers at other places; another kernel may sum in another order
+    tiles, size = (
+        each for rule in ("full-tiles", "size-above-block") for each in of_torch.declined if each.rule == rule
+    )
+    assert tiles.sources == ("conv2d",)
+    assert "28 → 32 channels (1)" in tiles.reason
+    assert size.sources == ("t",)
+    for each in (tiles, size):
+        assert "built and measured, it" in each.reason
+
+
+def test_changes_of_a_tflite_file_are_measured(tmp_path: Path) -> None:
+    m = TfliteBuilder()
+    sizes = ((33, 48), (33, 48), (48, 33), (48, 33), (33, 48), (33, 48))
+    t, *between, y = (m.tensor("float32", 1, *size) for size in sizes)
+    m.inputs = [t]
+    matrix, turn = m.hold(m.rng.standard_normal((48, 48)) / 7, "float32"), m.hold([0, 2, 1])
+    m.op("FULLY_CONNECTED", [t, matrix, -1], [between[0]], keepNumDims=True)
+    m.op("TRANSPOSE", [between[0], turn], [between[1]])
+    m.op("SOFTMAX", [between[1]], [between[2]], beta=1.0)
+    m.op("TRANSPOSE", [between[2], turn], [between[3]])
+    m.op("FULLY_CONNECTED", [between[3], matrix, -1], [y], keepNumDims=True)
+    x = m.take("float32", 1, 6, 6, 3)
+    c, z = m.tensor("float32", 1, 6, 6, 28), m.tensor("float32", 1, 6, 6, 48, name="last")
+    for inputs, output, size in (([x], c, (28, 3)), ([c], z, (48, 28))):
+        filters, bias = m.rng.standard_normal((size[0], 3, 3, size[1])) / 9, np.zeros(size[0])
+        m.op(
+            "CONV_2D",
+            [*inputs, m.hold(filters, "float32"), m.hold(bias, "float32")],
+            [output],
+            strideH=1,
+            strideW=1,
+        )
+    (tmp_path / "m.tflite").write_bytes(m.build(y, z))
+    found = advise(tmp_path / "m.tflite", "cortex-a76")
+    (moved,) = (each for each in found.advice if each.rule == "moved-data")
+    assert moved.gain is not None
+    assert 0.01 < moved.gain < 1.5 * moved.at_most
+    assert (moved.error, moved.estimated) == (None, None)
+    (tiles,) = (each for each in found.declined if each.rule == "full-tiles")
+    assert "28 → 32 channels (1)" in tiles.reason
+    assert "built and measured, it" in tiles.reason
+    assert "border-layout" not in {each.rule for each in (*found.advice, *found.declined)}
 
 
 @pytest.mark.long  # a changed model is measured above, and the rule has tests of its own

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
-import onnx
 import pytest
 from onnx import helper
 
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.report.advice.rules import RULES, Subject, findings
 from arm_ext.report.calls import KernelCall
 from schedules.diagnostic import Diagnostic
-from tests.arm_ext.models import model
+from tests.arm_ext.report.advice.formats import chain, from_onnx, silu
 from tests.arm_ext.report.advice.records import call, kernel_of, profile_of, report_of
-from tests.arm_ext.report.advice.test_onnx_changes import chain, silu
 
 INTEGER = call(0, "conv", "gemm_s8_sdot", 0.5, macs=100)
 
@@ -69,7 +68,7 @@ def test_a_small_gain_by_estimate_is_not_advised() -> None:
     assert findings(Subject(profile_of(*small), report_of(*kernels(*small)), None)) == []
 
 
-def shuffled() -> onnx.ModelProto:
+def shuffled() -> ImportedModel:
     """Conv, a shuffle of channels, a concatenation, and a flattened softmax."""
     weights = np.ones((4, 3, 1, 1), np.float32)
     shapes = {"s1": np.array([1, 2, 2, 6, 6]), "s2": np.array([1, 4, 6, 6]), "s3": np.array([1, 288])}
@@ -82,8 +81,7 @@ def shuffled() -> onnx.ModelProto:
         helper.make_node("Reshape", ["k", "s3"], ["f"], name="flatten"),
         helper.make_node("Softmax", ["f"], ["y"], name="softmax"),
     ]
-    proto = model(nodes, {"x": [1, 3, 6, 6]}, ["y"], {"w": weights, **shapes})
-    return onnx.shape_inference.infer_shapes(proto)
+    return from_onnx(nodes, [1, 3, 6, 6], w=weights, **shapes)
 
 
 def test_moves_are_left_out_reshaped_or_priced() -> None:
@@ -104,15 +102,15 @@ def test_moves_are_left_out_reshaped_or_priced() -> None:
     assert "train it again" in found[2].how
 
 
-def tokens(length: int) -> onnx.ModelProto:
+def tokens(length: int) -> ImportedModel:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="fc")]
-    proto = model(nodes, {"x": [1, length, 48]}, ["y"], {"w": np.ones((48, 8), np.float32)})
-    return onnx.shape_inference.infer_shapes(proto)
+    return from_onnx(nodes, [1, length, 48], w=np.ones((48, 8), np.float32))
 
 
 def test_a_size_just_above_a_block_is_made_smaller() -> None:
     one = call(0, "fc", "gemm_f32", 0.9, macs=100)
-    (found,) = findings(Subject(profile_of(one), report_of(*kernels(one)), tokens(33), ["x"]))
+    subject = Subject(profile_of(one), report_of(*kernels(one)), tokens(33), ["x"])
+    (found,) = findings(subject)
     assert (found.rule, found.sources) == ("size-above-block", ("x",))
     assert "sequence size 33 is 1 above 32" in found.evidence
     assert found.change is not None
