@@ -10,6 +10,9 @@ from arm_ext.common.json_record import ClosedRecord
 GREATEST_DB = 200.0
 """SQNR of values without any error."""
 
+GOOD_DB = 40.0
+"""A layer that keeps so much, alone and in what reads it, is not to blame, whatever the cause."""
+
 LOW_DB = 20.0
 """A layer whose own error is above a tenth of its values (by amplitude) is to blame, whatever the cause."""
 
@@ -113,7 +116,7 @@ class LayerAccuracy(ClosedRecord):
     @property
     def is_to_blame(self) -> bool:
         """Whether a cause of the layer's error is known, or the layer's own error is large."""
-        return bool(self.causes) or self.own.sqnr_db < LOW_DB
+        return self.own.sqnr_db < LOW_DB or (bool(self.causes) and self.kept_db < GOOD_DB)
 
     def because(self) -> str:
         """Return the causes, or a sentence if there is none."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from arm_ext.common.text import clipped, columns, counted, told_apart
 from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.accuracy.record import (
+    GOOD_DB,
     GREATEST_DB,
     SATURATED,
     AccuracyReport,
@@ -22,7 +23,6 @@ _TOP = 10
 _MANY = 4
 """Number of saturating layers above which the samples are more likely at fault than the layers."""
 _NAME, _WIDTH = 40, 110
-_GOOD_DB = 40.0
 _LARGEST = 3
 """Number of layers that are shown, by the largest own error, where none is to blame."""
 _SAME_DB = 1.0
@@ -86,7 +86,7 @@ def note(report: AccuracyReport) -> str:
     """Return an explanation of the columns of figures."""
     read = "Read: what is left of it in the worst product that reads it. " if report.has_readers else ""
     return (
-        f"SQNR in dB against the float model; {_GOOD_DB:g} and more is good. Own: the layer alone, fed with the float "
+        f"SQNR in dB against the float model; {GOOD_DB:g} and more is good. Own: the layer alone, fed with the float "
         f"model's values. {read}{_NOTES[report.middle]} Integers: what the package computes."
     )
 
@@ -109,7 +109,8 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
         worst = [f"{layer.title} ({decibels(layer.kept_db)})" for layer in report.worst()[:_LARGEST]]
         largest = f"; own errors are largest at {', '.join(worst)}" if worst else ""
         return textwrap.wrap(f"No layer is to blame{largest}.", _WIDTH, break_long_words=False)
-    lines = [*beyond_calibration(report), f"{counted(len(found), 'layer')} to blame:"]
+    title = f"{counted(len(found), 'layer')} of less than {GOOD_DB:g} dB to blame:"
+    lines = [*beyond_calibration(report), title]
     for layer in found[:most]:
         said = f"  {layer.title}: {layer.because()}"
         lines += textwrap.wrap(said, _WIDTH, subsequent_indent="    ", break_long_words=False)
@@ -292,7 +293,7 @@ def unmeasured(report: AccuracyReport) -> list[str]:
 def where_lost(report: AccuracyReport) -> list[str]:
     """Return at which link of the chain the worst output loses accuracy, where it loses much."""
     worst = min(report.outputs, key=lambda output: output.integers.sqnr_db, default=None)
-    if worst is None or worst.integers.sqnr_db >= _GOOD_DB or report.reference == report.middle:
+    if worst is None or worst.integers.sqnr_db >= GOOD_DB or report.reference == report.middle:
         return []
     more = worst.fake.sqnr_db - worst.integers.sqnr_db
     if abs(more) < _SAME_DB:
