@@ -14,7 +14,7 @@ from tvm import relax, tirx
 from tvm.ir import Call, GlobalVar
 
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union
-from relay_passes.programs.merge_modules import MAIN, Merged, add_functions, merge_modules
+from relay_passes.programs.merge_modules import MAIN, Merged, add_functions, merge_modules, module_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ def split(mod: tvm.IRModule) -> SplitModule:
     straight = {gvar: func for gvar, func in functions.items() if not _decides(func, symbols)}
     if not has_control_flow(mod):
         return SplitModule({MAIN: mod}, {})
-    pieces = {gvar.name_hint: _alone(mod, func) for gvar, func in straight.items()}
+    kernels = {gvar: func for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
+    pieces = {gvar.name_hint: module_of(func, kernels) for gvar, func in straight.items()}
     control: dict[str, tvm.ir.BaseFunc] = {}
     for gvar, func in functions.items():
         if gvar not in straight:
@@ -113,12 +114,3 @@ def _callees(func: relax.Function) -> Iterator[str]:
     for binding in bindings_of(func):
         if isinstance(binding.value, Call) and isinstance(binding.value.op, GlobalVar):
             yield str(binding.value.op.name_hint)
-
-
-def _alone(mod: tvm.IRModule, func: relax.Function) -> tvm.IRModule:
-    """Return a module in which a function is `main`, with the kernels that it calls."""
-    alone = tvm.IRModule({g: f for g, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)})
-    symbol = GlobalVar(MAIN)
-    relax.expr._update_type(symbol, func.ty)
-    alone[symbol] = func.with_attr("global_symbol", MAIN)
-    return relax.transform.DeadCodeElimination([MAIN])(alone)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
 
-from tvm import IRModule, relax
+from tvm import IRModule, relax, tirx
 from tvm.ir import BaseFunc, Call, GlobalVar, Type
 from tvm_ffi import structural_equal, structural_map
 
@@ -46,6 +46,16 @@ def merge_modules(modules: Mapping[str, IRModule], reserved: Iterable[str] = ())
     merger = _Merger((*modules, *reserved))
     names = {name: merger.add(name, mod) for name, mod in modules.items()}
     return Merged(merge_constants(merger.out), names)
+
+
+def module_of(main: relax.Function, kernels: Mapping[GlobalVar, tirx.PrimFunc]) -> IRModule:
+    """Return a module whose `main` is a function, with those of the kernels that it calls."""
+    mod = IRModule(dict(kernels))
+    # Without a type, `add_step` could not call it.
+    symbol = GlobalVar(MAIN)
+    relax.expr._update_type(symbol, main.ty)
+    mod[symbol] = main.with_attr("global_symbol", MAIN)
+    return relax.transform.DeadCodeElimination([MAIN])(mod) if kernels else mod
 
 
 def add_functions(mod: IRModule, functions: Mapping[str, BaseFunc]) -> None:

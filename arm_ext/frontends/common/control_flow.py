@@ -25,7 +25,7 @@ from tvm_ffi import structural_equal, structural_map
 
 from arm_ext.common.errors import ModelError
 from relay_passes.ir.sources import bindings_of, identifier, sources_of, union, with_source
-from relay_passes.programs.merge_modules import MAIN, add_functions, merge_modules
+from relay_passes.programs.merge_modules import MAIN, add_functions, merge_modules, module_of
 from relay_passes.programs.outline import Part, function_of
 
 SCALAR = {name: relax.TensorType((), name) for name in ("bool", "int64")}
@@ -320,7 +320,7 @@ class Program:
         if any(_decides(binding.value) for binding in bindings_of(func)):
             self.put(symbol, self._staged(symbol, func, kernels))
         else:
-            self.straight[symbol] = _module(func, kernels)
+            self.straight[symbol] = module_of(func, kernels)
 
     def _staged(self, symbol: str, func: relax.Function, kernels: _Kernels) -> relax.Function:
         func = _without_aliases(func)
@@ -332,7 +332,7 @@ class Program:
             if stage.outputs:
                 part = stage.part(self.symbol(symbol, "part"))
                 straight = function_of(func, part)
-                self.straight[part.name] = _module(straight, kernels)
+                self.straight[part.name] = module_of(straight, kernels)
                 names = union(sources_of(binding.value) for binding in stage.straight)
                 given = [values[var] for var in part.inputs]
                 results = block.fields(part.name, call(part.name, given, straight.ret_ty, names))
@@ -377,13 +377,6 @@ class _Stage:
         inner = frozenset(binding.var for binding in self.straight)
         read = dict.fromkeys(var for binding in self.straight for var in free_vars(binding.value))
         return Part(name, inner, tuple(var for var in read if var not in inner), self.outputs)
-
-
-def _module(func: relax.Function, kernels: _Kernels) -> tvm.IRModule:
-    """Return a module in which a function is `main`, with the kernels that it calls."""
-    mod = tvm.IRModule(dict(kernels))
-    mod[MAIN] = func.with_attr("global_symbol", MAIN)
-    return relax.transform.DeadCodeElimination([MAIN])(mod) if kernels else mod
 
 
 def _decides(value: Expr) -> bool:

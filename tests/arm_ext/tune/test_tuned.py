@@ -7,8 +7,10 @@ import tvm
 import arm_ext
 from arm_ext.cli import invoke
 from arm_ext.common.errors import UsageError
-from arm_ext.package import REPORT_TEXT
+from arm_ext.package import read_report
 from arm_ext.report.calls import KernelCall
+from arm_ext.report.page import render_all
+from arm_ext.report.report import CompileReport
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.database import Database
@@ -87,7 +89,7 @@ def test_compile_takes_reports_and_pins_records(tmp_path: Path):
     assert Candidate.decode(pinned[second.key].candidate) == second.default
     ids = {r.id for r in Database(folder).all()}
     assert {kernel.record for kernel in pinned.values()} < ids
-    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    text = render_all(read_report(tmp_path / "p", CompileReport))
     assert f"record {pinned[first.key].record}: 80 cycles, by default 100 cycles" in text
     assert f"record {pinned[second.key].record}: 100 cycles, which is the default" in text
 
