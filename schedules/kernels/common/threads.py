@@ -166,15 +166,17 @@ def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int
     return best
 
 
-def parts_of(things: Sequence[float], steps: int) -> int:
+def parts_of(item_sizes: Sequence[float], steps: int) -> int:
     """Return into how many parts to split an axis so that the tasks, one part for one item each, are balanced.
 
     Args:
-        things: Size of each item, such as a panel or a group. Consecutive tasks compute one part for all items, so that
-            few or uneven items cause little imbalance.
+        item_sizes: Size of each item, such as a panel or a group. Consecutive tasks compute one part for all items, so
+            that few or uneven items cause little imbalance.
         steps: Length of the axis, which is the same for all items.
     """
-    return fewest(range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), things).ravel())
+    return fewest(
+        range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), item_sizes).ravel()
+    )
 
 
 def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int:
