@@ -42,8 +42,8 @@ class Params(TilingParams):
     Attributes:
         rows: Rows of a register tile.
         columns: Columns of a register tile, a multiple of 8.
-        chain: Products that are summed in 16 bits before they are widened: 2 is exact only for weights of which no
-            two that meet in a lane are -128 (see `mlal_tile`), 1 for all.
+        chain: Number of products that are summed in 16 bits before they are widened: 1 is exact for all weights, 2
+            unless both weights of a sum are -128 (see `mlal_tile`).
     """
 
     rows: int
@@ -77,7 +77,7 @@ class _Smlal(InPlace[Params]):
         chunks = self.reading(product).chunks()
         if params.chain > 1 and not mlal_tile.pairs_fit(columns, chunks):
             raise ValueError(
-                f"{NAME}: two weights of -128 meet in a lane, whose products do not fit; take chain 1"
+                f"{NAME}: two weights of -128 are in one 16-bit sum, which overflows; use chain=1"
             )
         return mlal_tile.pack_columns(columns, LANES * vectors, chunks)
 

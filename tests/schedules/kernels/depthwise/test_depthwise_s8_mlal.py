@@ -120,7 +120,7 @@ def extreme(weight: int) -> Case:
 def test_two_weights_of_minus_128(tmp_path: Path, board: Board):
     cases = [(extreme(-128), Params(1, chain=1)), (extreme(-127), Params(1, chain=2))]
     check(kernel, [*cases, (extreme(127), Params(1, chain=2))], TARGETS["cortex-a53"], board, tmp_path)
-    with pytest.raises(ValueError, match="two weights of -128 meet"):
+    with pytest.raises(ValueError, match="two weights of -128 are in one 16-bit sum"):
         extreme(-128).arguments(kernel, Params(1, chain=2))
     assert kernel.default(extreme(-127).workload, CORE).chain == 1
 

@@ -98,7 +98,7 @@ def test_every_tile_gives_the_same(step: int, tmp_path: Path, board: Board):
 def test_two_weights_of_minus_128_in_a_lane(tmp_path: Path, board: Board):
     cases = [(extreme(-128), Params(2, 8, chain=1)), (extreme(-127), Params(2, 8, chain=2))]
     check(kernel, [*cases, (extreme(127), Params(2, 8, chain=2))], TARGETS["cortex-a53"], board, tmp_path)
-    with pytest.raises(ValueError, match="two weights of -128 meet in a lane"):
+    with pytest.raises(ValueError, match="two weights of -128 are in one 16-bit sum"):
         extreme(-128).arguments(kernel, Params(2, 8, chain=2))
 
 
