@@ -82,8 +82,8 @@ def arithmetic(instructions: float) -> Cost:
 def converting(instructions: float, core: Core) -> Cost:
     """Return the cost of conversions between binary16 and binary32 (FCVTL, FCVTN).
 
-    On out-of-order cores each occupies a pipe for two cycles (Arm Cortex-A76 and Neoverse N2 software
-    optimization guides, ASIMD FP convert, long and narrow).
+    On out-of-order cores each occupies a pipe for two cycles (Arm Cortex-A76 and Neoverse N2 software optimization
+    guides, ASIMD FP convert, long and narrow).
     """
     return Cost(instructions, instructions * (1 if core.in_order else 2))
 

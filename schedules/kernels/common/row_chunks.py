@@ -5,8 +5,8 @@
                                                                      at = max(0, min(8 i, n - 8))
                                                                      k(x[at : at + 8], w, y[at : at + 8])
 
-The last chunk overlaps the one before it, and computes some rows once more. If there are fewer
-rows than a chunk has, the memory behind them is read and written, too: buffers must have space for a chunk.
+The last chunk overlaps the one before it, and computes some rows once more. If there are fewer rows than a chunk has,
+the memory behind them is read and written, too: buffers must have space for a chunk.
 """
 
 from collections.abc import Sequence

@@ -177,9 +177,8 @@ class _SmlalBlock(BandEmitter):
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
         """Emit the accumulators of each row, from an iterator over the input columns."""
         (height, width), chain = self.window.kernel, self.engine.group
-        # The offsets are loaded for each column (2 LDP of 157 instructions): if they stayed in registers, LLVM
-        # would spill
-        # a vector on Cortex-A53.
+        # The offsets are loaded for each column (2 LDP of 157 instructions): if they stayed in registers, LLVM would
+        # spill a vector on Cortex-A53.
         totals, data = [self.header.offsets()] * self.rows, []
         for column, values in enumerate(columns):
             for tap in range(column * height, (column + 1) * height):

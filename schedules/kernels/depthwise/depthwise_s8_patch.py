@@ -3,9 +3,8 @@
 
 Input rows are taken in groups: four for SDOT, interleaved to [channel][4 rows]; two, or one, for SMULL and SMLAL, whose
 sum of two products fits 16 bits. All accumulators of a patch stay in registers in the loops over groups and taps: a
-vector of
-weights is loaded once per patch, and a column of a group once per row of taps. A kernel of one row is transposed: rows
-and columns exchange their roles.
+vector of weights is loaded once per patch, and a column of a group once per row of taps. A kernel of one row is
+transposed: rows and columns exchange their roles.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of functions of two 8-bit tensors one of which is broadcast or constant: operands, loops, affine form."""
+"""Parsing of functions of two 8-bit tensors, one broadcast or constant: operands, loops and affine form."""
 
 import math
 from collections.abc import Sequence
@@ -38,19 +38,18 @@ FEW = 4
 
 @dataclass(frozen=True)
 class BroadcastPlan:
-    """A function with a broadcast or constant operand.
+    """How a function with a broadcast or constant operand is computed.
 
-    A run of `inner` elements of that operand is used for `repeats` runs of the tensor.
+    A run of `inner` contiguous elements of this operand is used for `repeats` consecutive runs of the tensor.
 
     Attributes:
-        stay: The function, with the broadcast operand.
-        whole: Index of the operand that has the output's shape, in the order that the composite reads
-            operands.
-        other: Quantisation of the other operand; None for a constant.
-        outer: (extent, elements of the other operand from one to the next) of the axes outside of the repeats.
+        stay: The function of the tensor and the broadcast operand.
+        whole: Index, among the operands of the composite, of the operand that has the output's shape.
+        other: Quantisation of the broadcast operand; None for a constant.
+        outer: (extent, stride of the broadcast operand in elements) of each axis outside of the repeats.
         repeats: Number of runs of the tensor for which a run of the other operand is used.
         inner: Number of elements of a run.
-        form: Shift and lift of the affine form; None if the function has no such form, as because of ties.
+        form: `Affine.shift` and `Affine.lift` of the affine form; None if the function has none (because of ties).
     """
 
     stay: Stay
@@ -63,7 +62,7 @@ class BroadcastPlan:
 
     @property
     def copies(self) -> int:
-        """Number of copies of a run that are stored one after the other, so that vectors divide them."""
+        """Number of copies of a run in the table, such that their length is a multiple of a vector."""
         if self.inner >= LONG:
             return 1
         whole = VECTOR // math.gcd(self.inner, VECTOR)
@@ -71,7 +70,7 @@ class BroadcastPlan:
 
     @property
     def period(self) -> int:
-        """Number of elements in these copies."""
+        """Number of elements of all copies of a run in the table."""
         return self.inner * self.copies
 
     @property
@@ -81,7 +80,7 @@ class BroadcastPlan:
 
     @property
     def what(self) -> QuantizedBinary:
-        """The function of two run-time tensors; ValueError if an operand is constant."""
+        """The function as one of two run-time tensors; ValueError if an operand is constant."""
         if self.other is None:
             raise ValueError("one of the two is a constant")
         return self.stay.pair(self.other)
@@ -125,7 +124,7 @@ def read(workload: Workload) -> BroadcastPlan | Diagnostic:
 
 
 def _without_form(plan: BroadcastPlan) -> BroadcastPlan | Diagnostic:
-    """Return the plan without an affine form, whose function is computed step by step, or why that is not exact."""
+    """Return `plan`, which has no affine form, if computing its function step by step is exact; else a rejection."""
     if not isinstance(plan.stay, RescaledStay):
         return plan
     if plan.other is None:
@@ -137,7 +136,11 @@ def _without_form(plan: BroadcastPlan) -> BroadcastPlan | Diagnostic:
 
 
 def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, int] | None:
-    """Return (shift, lift) of the affine form of a function of a tensor and a constant; None if there is none."""
+    """Return the right shift of the sum and the left shift of the input (`Affine.shift` and `Affine.lift`).
+
+    Returns:
+        None if the workload is not a function of a tensor and a constant, or has no affine form.
+    """
     kinds = [operand.kind for operand in workload.operands]
     if workload.composite not in BINARY or kinds.count("constant") != 1:
         return None
@@ -149,9 +152,9 @@ def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, in
 
 
 def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
-    """Return the function for operand `whole`, and the quantisation of the other operand; None for a constant."""
+    """Return the function whose tensor is operand `whole`, and the other operand's quantisation (None: a constant)."""
     attributes, other = dict(workload.attributes), None
-    # If one operand is a constant, operand 0 is the tensor, whatever the function's order.
+    # If one operand is a constant, operand 0 is the tensor, even if it is the function's second operand.
     quantised = [name for name in "ab" if f"{name}_zero_point" in attributes]
     names = quantised if len(quantised) > 1 else quantised * len(workload.operands)
     dtypes = [operand.dtype for operand in workload.operands]
@@ -162,7 +165,7 @@ def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
         other = per_of(workload, names[1 - whole], dtypes[1 - whole])
     if not is_rescaled(workload):
         return Stay(*what), other
-    # A constant is already rescaled to the operator's steps, so its scale is 1.
+    # A constant already has the scale of the operator, so its RESCALE is 1.
     term = (
         Term(other.zero_point, scale_of(workload, names[1 - whole])) if other else Term(0, tosa.scale_of(1))
     )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The common structure of GEMM kernels with constant weights: candidates, packing, cost, and the enclosing PrimFunc.
 
-A kernel is an instruction's `Unit` in one of two loop orders. In `by_panels` a task multiplies a
-block of rows, read from the data without packing, by one panel of columns. In `by_rows` a task first packs or stages a
-tile of rows, for all its columns. Each element of a result is summed by one task, in the same order for all tile
-sizes: the result depends neither on tiles nor on threads.
+A kernel is an instruction's `Unit` in one of two loop orders. In `by_panels` a task multiplies a block of rows, read
+from the data without packing, by one panel of columns. In `by_rows` a task first packs or stages a tile of rows, for
+all its columns. Each element of a result is summed by one task, in the same order for all tile sizes: the result
+depends neither on tiles nor on threads.
 
 To add an instruction, add a file that defines its unit and ends like this:
 

@@ -9,8 +9,8 @@ instruction per packed vector, which sums the elements of columns weighted by za
 
     sum of (a - za) * (b - zb) = K * za * zb - za * sum of b - zb * sum of a + sum of a * b
 
-and the accumulators start from the first three. The extra terms of SMLSL's sums (see
-`run_time_instructions_s8`) cancel in these three.
+and the accumulators start from the first three. The extra terms of SMLSL's sums (see `run_time_instructions_s8`) cancel
+in these three.
 """
 
 import math

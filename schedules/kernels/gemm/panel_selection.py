@@ -36,8 +36,7 @@ def blocked(
     """Return a copy of a tile's parameters with `row_block` and `parallel` chosen.
 
     The rows of a block take at most half of L2; fewer rows are chosen if threads need more tasks or if the block then
-    fits
-    L1.
+    fits L1.
 
     Args:
         params: Parameters of a tile, a dataclass with these two fields.

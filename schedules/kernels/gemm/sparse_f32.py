@@ -7,11 +7,10 @@
             y[:, c] += panel[k][:] * W[k, c]
 
 Each weight is multiplied by vectors of rows, so that nonzeros may be at any position: the tile of rows is transposed
-first, and transposed back for the epilogue, four columns at a time. The nonzeros of a column are stored with their k
-in the panel,
-padded to a multiple of four. On an in-order core, each product waits for its load, while a dense tile has all operands
-in registers: this kernel does 0.20 and 0.29 FMLA per cycle (llvm-mca, Cortex-A53 and A55), a dense tile 0.93. It would
-need 70 to 80 % zeros to be faster, so it declines these cores.
+first, and transposed back for the epilogue, four columns at a time. The nonzeros of a column are stored with their k in
+the panel, padded to a multiple of four. On an in-order core, each product waits for its load, while a dense tile has
+all operands in registers: this kernel does 0.20 and 0.29 FMLA per cycle (llvm-mca, Cortex-A53 and A55), a dense tile
+0.93. It would need 70 to 80 % zeros to be faster, so it declines these cores.
 
 Since products by zero weights are skipped, infinite or NaN data does not turn these products into NaN.
 """
