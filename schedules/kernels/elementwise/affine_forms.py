@@ -38,7 +38,7 @@ CHUNK = 4096
 
 
 @dataclass(frozen=True)
-class Stay:
+class BroadcastFunction:
     """A quantised binary function of a tensor and a broadcast operand, in the numerics `qdq`.
 
     Attributes:
@@ -64,9 +64,9 @@ class Stay:
         """Return the dequantised value of each of the 256 values of an 8-bit broadcast operand, in ascending order."""
         return dequantize(every_value(b.dtype), b)
 
-    def real(self, stays: Array) -> Reals:
+    def real(self, numbers: Array) -> Reals:
         """Return values of the broadcast operand converted to float64, flat."""
-        return stays.astype(np.float64).ravel()
+        return numbers.astype(np.float64).ravel()
 
     def pair(self, b: Per) -> QuantizedBinary:
         """Return the same function of two run-time tensors; `b` is the quantisation of the broadcast tensor."""
@@ -76,23 +76,23 @@ class Stay:
         """Order a pair (the tensor's, the broadcast operand's) as first and second operand."""
         return (own, other) if self.first else (other, own)
 
-    def values(self, stays: Array) -> Ints:
+    def values(self, numbers: Array) -> Ints:
         """Return the results, [values, 256], for each given broadcast value and all tensor values, ascending."""
-        x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], stays.reshape(-1, 1)
+        x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], numbers.reshape(-1, 1)
         with np.errstate(over="ignore"):  # values that overflow saturate
             q = binary(self.op, *self.ordered(x, other), self.y)
         return np.clip(q.astype(np.int64), *self.limits)
 
-    def ratios(self, stays: Array) -> Reals:
+    def ratios(self, numbers: Array) -> Reals:
         """Return, for each broadcast value, the slope of the result in steps of y per step of the tensor."""
-        real = self.real(stays)
+        real = self.real(numbers)
         sign = -1 if self.op == "subtract" and not self.first else 1
         slope = real if self.op == "multiply" else np.full(real.shape, float(sign))
         return slope * (self.x.scale / self.y.scale)
 
 
 @dataclass(frozen=True)
-class RescaledStay(Stay):
+class RescaledBroadcastFunction(BroadcastFunction):
     """A broadcast function in the numerics `tosa`, where the broadcast operand's values are integers.
 
     Attributes:
@@ -114,9 +114,9 @@ class RescaledStay(Stay):
         """Return the 256 values of an 8-bit broadcast operand, in ascending order."""
         return every_value(b.dtype)
 
-    def real(self, stays: Array) -> Reals:
+    def real(self, numbers: Array) -> Reals:
         """Return values of the broadcast operand minus its zero point, rescaled, as float64, flat."""
-        whole = stays.astype(np.int64).ravel() - self.term.zero_point
+        whole = numbers.astype(np.int64).ravel() - self.term.zero_point
         return rescale(whole, self.term.scale.multiplier, self.term.scale.shift).astype(np.float64)
 
     def pair(self, b: Per) -> QuantizedBinary:
@@ -124,9 +124,9 @@ class RescaledStay(Stay):
         scales = (*self.ordered(self.own, self.term.scale), self.result)
         return Rescaled(self.op, *self.ordered(self.x, b), self.y, *self.limits, scales)
 
-    def values(self, stays: Array) -> Ints:
+    def values(self, numbers: Array) -> Ints:
         """Return the results, [values, 256], for each given broadcast value and all tensor values, ascending."""
-        values = self.ordered(every_value(self.x.dtype)[None, :], stays.reshape(-1, 1))
+        values = self.ordered(every_value(self.x.dtype)[None, :], numbers.reshape(-1, 1))
         terms = Terms(*self.ordered(Term(self.x.zero_point, self.own), self.term), self.result)
         return of_terms(self.op, values, terms, self.y, self.limits).astype(np.int64)
 
@@ -148,20 +148,20 @@ class Affine:
     k: npt.NDArray[np.int32]
 
 
-def of_constant(stay: Stay, constant: Array) -> Affine | None:
+def of_constant(function: BroadcastFunction, constant: Array) -> Affine | None:
     """Return the affine form with m and k for each element of a constant; None if some element has no such form."""
-    return _of_bytes(stay, np.asarray(constant, stay.dtype).tobytes())
+    return _of_bytes(function, np.asarray(constant, function.dtype).tobytes())
 
 
-def of_values(stay: Stay, b: Per) -> Affine | None:
+def of_values(function: BroadcastFunction, b: Per) -> Affine | None:
     """Return the affine form with m and k for all 256 values of an 8-bit b; None if some value has no such form."""
-    return of_constant(stay, stay.every(b))
+    return of_constant(function, function.every(b))
 
 
 @lru_cache(maxsize=256)
-def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
-    numbers, inverse = np.unique(np.frombuffer(content, stay.dtype), return_inverse=True)
-    ratios = stay.ratios(numbers)
+def _of_bytes(function: BroadcastFunction, content: bytes) -> Affine | None:
+    numbers, inverse = np.unique(np.frombuffer(content, function.dtype), return_inverse=True)
+    ratios = function.ratios(numbers)
     if not np.isfinite(ratios).all():
         return None
     for lift in (LIFT, 0):
@@ -174,7 +174,7 @@ def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
             parts = []
             for at in range(0, len(numbers), CHUNK):
                 nearest = np.rint(ratios[at : at + CHUNK] * step).astype(np.int64)
-                parts.append(_intervals(stay, numbers[at : at + CHUNK], nearest, lift, shift))
+                parts.append(_intervals(function, numbers[at : at + CHUNK], nearest, lift, shift))
                 if parts[-1] is None:
                     break
             else:
@@ -183,15 +183,19 @@ def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
     return None
 
 
-def _intervals(stay: Stay, numbers: Array, nearest: Ints, lift: int, shift: int) -> tuple[Ints, Ints] | None:
+def _intervals(
+    function: BroadcastFunction, numbers: Array, nearest: Ints, lift: int, shift: int
+) -> tuple[Ints, Ints] | None:
     """Return (m, k), one element per value of the broadcast operand; None if there is no k for some value."""
-    q, a = stay.values(numbers), every_value(stay.x.dtype).astype(np.int64) << lift
+    q, a = function.values(numbers), every_value(function.x.dtype).astype(np.int64) << lift
     m, k, left = nearest.copy(), np.zeros_like(nearest), np.arange(len(q))
     for neighbour in NEIGHBOURS:
         tried, wanted = nearest[left] + neighbour, q[left]
         total = tried[:, None] * a
-        least = np.max((wanted << shift) - total, 1, where=wanted > stay.limits[0], initial=-(1 << 62))
-        most = np.min(((wanted + 1) << shift) - 1 - total, 1, where=wanted < stay.limits[1], initial=1 << 62)
+        least = np.max((wanted << shift) - total, 1, where=wanted > function.limits[0], initial=-(1 << 62))
+        most = np.min(
+            ((wanted + 1) << shift) - 1 - total, 1, where=wanted < function.limits[1], initial=1 << 62
+        )
         # Neither the sum nor k may exceed 32 bits: a value that wraps around has the wrong sign.
         word = 1 << (WORD - 1)
         least = np.maximum(least, -word - np.minimum(total.min(1), 0))

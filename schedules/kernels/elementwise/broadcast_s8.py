@@ -107,7 +107,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(plan, Diagnostic):
         return plan
     form = "affine" if plan.form else type(_other_form(plan)).__name__.lower()
-    return KernelMatch(f"{plan.stay.op}, {plan.repeats} times a run of {plan.inner}, form {form}")
+    return KernelMatch(f"{plan.function.op}, {plan.repeats} times a run of {plan.inner}, form {form}")
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -258,15 +258,15 @@ class _Code:
         plan = self.plan
         if plan.other is None:
             reals = (
-                binary_tile.real_words(values, plan.stay.x),
+                binary_tile.real_words(values, plan.function.x),
                 [load(table, place + i, 4) for i in range(0, VECTOR, 4)],
             )
-            operands = reals if plan.stay.first else reals[::-1]
-            return binary_tile.real16(plan.stay.op, operands, plan.stay.y.scale, None, plan.to)
+            operands = reals if plan.function.first else reals[::-1]
+            return binary_tile.real16(plan.function.op, operands, plan.function.y.scale, None, plan.to)
         b, form = load(table, place, VECTOR), _other_form(plan)
         constants = binary_tile.constants16(form, self.constants[0])
         return binary_tile.binary16(
-            plan.what, form, *((values, b) if plan.stay.first else (b, values)), constants
+            plan.what, form, *((values, b) if plan.function.first else (b, values)), constants
         )
 
 
