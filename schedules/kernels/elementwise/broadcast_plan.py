@@ -13,8 +13,8 @@ from schedules.kernels.elementwise import binary_workload
 from schedules.kernels.elementwise.affine_forms import (
     Affine,
     Array,
-    RescaledBroadcastFunction,
     BroadcastFunction,
+    RescaledBroadcastFunction,
     of_constant,
     of_values,
 )
