@@ -5,8 +5,7 @@
 
 `check` copies t to u, and raises an error that names the source node if an element of t is out of the bounds of x. It
 is opaque: nothing is fused with it, and later calls read the elements that were checked. If all possible values of t
-    are in
-bounds for any inputs, no check is inserted.
+are in bounds for any inputs, no check is inserted.
 """
 
 import itertools

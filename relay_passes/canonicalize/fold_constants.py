@@ -4,9 +4,8 @@
     y = f(c1, g(c2))                   →    c3
     y = shape_to_tensor(shape_of(x))    →    the dimensions of x, if they are static
 
-Quantised: `quantize(c)` becomes an integer constant. `dequantize(c)` is not folded, because integer arithmetic
-    needs the
-integer constant and its scale, and a float constant would be four times as large.
+Quantised: `quantize(c)` becomes an integer constant. `dequantize(c)` is not folded, because integer arithmetic needs
+the integer constant and its scale, and a float constant would be four times as large.
 
 TVM's FoldConstant has no such exception and compiles each call separately (6 s for MobileNetV2). Here one function with
 all calls is compiled once: for the plain "llvm" target, so that constants do not depend on the host CPU, and without
