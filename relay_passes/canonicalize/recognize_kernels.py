@@ -23,7 +23,7 @@ from tvm_ffi import structural_equal, structural_walk
 from relay_passes.ir.sources import map_calls, relax_functions, sources_of, with_source
 
 Compute = Callable[..., te.Tensor]
-# A candidate: a function of topi, its arguments, and the equal Relax operator.
+# A candidate: a function of topi, its arguments, and the equivalent Relax operator.
 Guess = tuple[Compute, tuple[object, ...], Expr]
 
 _EXTREMA: tuple[tuple[Compute, Callable[[Expr, Expr], Expr]], ...] = (

@@ -184,7 +184,7 @@ class _Finder:
         return {binding.var: binding for binding in found}.values()
 
     def _moves(self, spec: CompositeSpec, value: Expr, among: int) -> list[relax.VarBinding]:
-        """Return the permutation or cast of one operand; a permutation must keep the contiguous axis among the last."""
+        """Return the bindings of one operand's permutation or cast that can be part of the composite; else none."""
         found: list[relax.VarBinding] = []
         while (binding := self._bindings.get(value)) is not None and self._end(binding.var) is None:
             operator = operator_of(binding.value)

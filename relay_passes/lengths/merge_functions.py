@@ -30,7 +30,7 @@ _RAW = (1, 2, 3)
 
 
 class DifferentError(Exception):
-    """Functions differ in other fields than integers; the message names the difference."""
+    """Raised if functions differ in more than integers; the message names the first difference."""
 
 
 class Graphs:
@@ -105,7 +105,7 @@ class Graphs:
             if kind in _VARIABLES:
                 for graph, index in enumerate(at):
                     if variables.setdefault((graph, index), at[0]) != at[0]:
-                        raise DifferentError("a value is used in different places")
+                        raise DifferentError("different calls use a value")
             data = [node.get("data") for node in nodes]
             if kind == _INTEGER:
                 numbers = tuple(int(self._nodes[g][d["value"]]["data"]) for g, d in enumerate(data))

@@ -20,7 +20,7 @@ sizes. It is no kernel: the virtual machine's own functions have this prefix."""
 
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
 
-# Larger tensors stay with the runtime, which keeps their memory for the next run. malloc may return so many bytes to
+# Larger tensors are allocated by the runtime, which reuses their memory. malloc may return so many bytes to
 # the system, and new pages then cost more than this function saves.
 _MOST_BYTES = 1 << 16
 

@@ -31,7 +31,7 @@ def view_slices(mod: IRModule, first: str) -> IRModule:
     out = mod.clone()
     for gv, func in relax_functions(mod):
         bound = {binding.var: binding.value for binding in bindings_of(func)}
-        # Views are made of computed tensors alone, since arguments may lie anywhere. Returned tensors belong to the
+        # Only computed tensors get views, because arguments may have any alignment. Returned tensors belong to the
         # caller.
         computed = {var for var, value in bound.items() if isinstance(value, Call)}
         returned = _returned(func.body.body, bound)

@@ -52,7 +52,7 @@ def check(match: Match) -> Match | Diagnostic:
 
 
 def rewrite(match: Match) -> Expr:
-    """Return the gather."""
+    """Return the gather from the table, padded with rows of zeros."""
     table, index = match.constant("table"), match.operands["index"]
     rows = tensor_const(np.pad(table, [(1, 1), (0, 0)]))
     places = relax.op.reshape(index, shape_of(index)[:-1])

@@ -67,7 +67,7 @@ def _betters(better: ir.Expr, old_value: ir.Expr) -> list[ir.Expr]:
 
 
 def _start(kind: Kind, start: ir.Expr) -> ir.Expr:
-    """Return the initial value of the reduction: an infinity for floats, whatever the initial value of the loops is."""
+    """Return the initial value of the reduction: an infinity for floats, also if the loops start from another value."""
     infinity = -math.inf if kind == "max" else math.inf
     return tirx.const(infinity, str(start.ty.dtype)) if _is_float(start) else start
 

@@ -202,7 +202,7 @@ def _truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) ->
         ):
             return None
         if loads(expr.a):
-            return None  # FlattenBuffer rewrites affine expressions of loop variables only
+            return None  # FlattenBuffer rewrites no dividends with loads, only affine expressions of loop variables
         lowest = int(analyzer.const_int_bound(expr.a).min_value)
         if lowest == sym.ConstIntBound.NEG_INF:
             return None  # if_then_else has no bounds, and FlattenBuffer does not rewrite it

@@ -46,7 +46,7 @@ def vector_axis(nest: Stage, reduction: StageReduction) -> Axis | None:
         strided = sum(shuffled_stride(load, axis.var) is not None for load in found)
         single = sum(step not in {0, 1} for step in steps) - strided / 2
         stored = step_of(nest.indices[0], axis.var)
-        # Vectors along a reduced axis end with a sum across lanes, those along an axis of the result with a store.
+        # After the loop, vectors along a reduced axis need a sum across lanes, vectors along another axis a store.
         return single + (0.25 if stored == 0 else 0.0 if stored == 1 else 1.0) + 1.0 / axis.extent
 
     axes = [axis for axis in (*nest.axes, *reduction.axes) if axis.extent > 1]

@@ -61,7 +61,7 @@ FINE = (
 
 
 def power(v: Vector, x: ir.Expr, *, base_e: bool) -> ir.Var:
-    """Emit b**x, for powers below 2**127.5; a NaN stays a NaN.
+    """Emit b**x, for powers below 2**127.5; NaN gives NaN.
 
     Args:
         v: Arithmetic on vectors.

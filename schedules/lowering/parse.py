@@ -88,7 +88,7 @@ class _CompositeParser:
         routine = self.routine(call)
         if routine is None:
             return tuple((name, value) for name, value in _values(call) if isinstance(value, float))
-        # DictAttrs has no iterator of its own.
+        # DictAttrs has no iterator.
         names = sorted(str(name) for name in routine.attrs.keys() if name not in _NO_PARAMETERS)  # noqa: SIM118
         return tuple((name, _plain(routine.attrs[name])) for name in names)
 

@@ -14,7 +14,7 @@ from relay_passes.ir.shapes import static_shape
 from relay_passes.rewriter.rule import Match
 from schedules.diagnostic import Diagnostic
 
-# A float32 constant is within eps of the number it stands for, and one that an exporter computed in float32, such
+# A float32 constant is within eps of the number that it represents; one that an exporter computed in float32, such
 # as 1 / sqrt(2), within a few.
 TOLERANCE = 4 * float(np.finfo(np.float32).eps)
 

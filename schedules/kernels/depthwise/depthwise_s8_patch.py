@@ -261,6 +261,6 @@ def _cut(workload: Workload, params: Params) -> Field:
 
 
 def _groups(field: Field, engine: Engine) -> Groups:
-    """Return the groups of the input rows that a patch reads; a kernel row counts as one row, whatever the dilation."""
+    """Return the groups of the input rows that a patch reads, in units of the dilation."""
     down = field.down
     return Groups(down.kernel, down.stride, min(down.step, down.outputs), engine.group)

@@ -79,7 +79,7 @@ class BroadcastFunction:
     def values(self, numbers: Array) -> Ints:
         """Return the results, [values, 256], for each given broadcast value and all tensor values, ascending."""
         x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], numbers.reshape(-1, 1)
-        with np.errstate(over="ignore"):  # values that overflow saturate
+        with np.errstate(over="ignore"):  # overflowing values saturate
             q = binary(self.op, *self.ordered(x, other), self.y)
         return np.clip(q.astype(np.int64), *self.limits)
 

@@ -89,7 +89,7 @@ class QuantizedBinary:
     def definition(self) -> Ints:
         """Compute the result for every pair of values, int64 [256, 256]."""
         a, b = dequantize(every_value(self.a.dtype), self.a), dequantize(every_value(self.b.dtype), self.b)
-        with np.errstate(over="ignore"):  # values that overflow saturate
+        with np.errstate(over="ignore"):  # overflowing values saturate
             q = binary(self.op, a[:, None], b[None, :], self.y)
         return np.clip(q.astype(np.int64), self.low, self.high)
 

@@ -206,7 +206,7 @@ def _base(significand: int, period: int, window: tuple[int, int], bound: int) ->
 
 
 def _first_multiple(a: int, period: int, least: int, most: int) -> int | None:
-    """Return the minimum j >= 0 with a * j modulo `period` in [least, most], or None, by Euclid's algorithm.
+    """Return the minimum j >= 0 with a * j modulo `period` in [least, most]; None if there is none (Euclid).
 
     Args:
         a: The factor, below `period`.

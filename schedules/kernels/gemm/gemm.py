@@ -114,7 +114,7 @@ class Unit(ABC, Generic[P, Q]):
 
 @dataclass(frozen=True)
 class Call(Generic[P, Q]):
-    """What emitting one product needs: the product, its parameters, and flat buffers.
+    """The arguments for emitting the code of one product: the product, its parameters, and flat buffers.
 
     Attributes:
         workload: Workload of the whole function.

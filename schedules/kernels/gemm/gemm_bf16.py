@@ -102,7 +102,7 @@ class _Bfmmla(RowUnit[Params, GemmProduct]):
             params.column_pairs,
             bfmmla_tile.steps_of(product.rows.segments),
         )
-        # Accumulators hold 2 x 2 blocks; one ZIP per vector brings the outputs of a row together.
+        # Accumulators hold 2 x 2 blocks; one ZIP per vector collects the outputs of a row.
         after = 1 + epilogue_half.instructions(workload.epilogue, workload.output_dtype)
         loop = Cost(*bfmmla_tile.instructions(pairs, columns, steps))
         return loop + arithmetic(pairs * columns * after) + scalar(columns / 2 + TILE_OVERHEAD)

@@ -39,7 +39,9 @@ class Depth:
 
     def __post_init__(self) -> None:
         if not fits(self.segments, self.blocks):
-            raise ValueError(f"a k of {list(self.segments)} cannot be cut into {self.blocks} blocks")
+            raise ValueError(
+                f"k with segments {list(self.segments)} cannot be divided into {self.blocks} blocks"
+            )
 
     @property
     def run(self) -> tuple[int, int, int, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vector loads of rows of an implicit int8 matrix: chunks of up to 16 bytes, multiples of the bytes that a lane sums.
+"""Vector loads ("chunks") of 4, 8 or 16 bytes of the rows of an implicit int8 matrix, for dot-product instructions.
 
 The bytes of k may be loaded in any order, as weights are packed in the same order. The last chunk of a segment overlaps
 the chunk before it instead of reading past the segment; weights of bytes that are loaded twice are zero the second

@@ -178,7 +178,7 @@ Addends = Callable[[Sequence[int]], list[ir.Expr]]
 
 
 class Starts(Protocol):
-    """Interface of what provides the initial values of a tile's accumulators."""
+    """Interface of the initial values of a tile's accumulators."""
 
     def offsets(self) -> list[ir.Expr]:
         """Return the initial accumulators of any row, one int32x4 per vector of columns."""

@@ -27,7 +27,7 @@ def table(function: Real, x: Quantization, y: Quantization) -> Array:
     Raises:
         ValueError: x is not of 8 bits, or f is NaN for some value.
     """
-    with np.errstate(all="ignore"):  # values that overflow saturate
+    with np.errstate(all="ignore"):  # overflowing values saturate
         values = function(dequantize(every_value(x.dtype), x).astype(np.float64))
         if np.isnan(values).any():
             raise ValueError("the function is NaN for some of the 256 values")

@@ -34,7 +34,7 @@ def entries(function: Real, x: Quantization, y: Quantization) -> Array:
     if y.dtype not in _FRACTION_BITS or (y.dtype == "int16" and y.zero_point):
         raise ValueError(f"a 16-bit table cannot produce {y.dtype} with zero point {y.zero_point}")
     places = np.arange(_LEAST, _MOST + 2, 1 << PLACE_BITS)
-    with np.errstate(all="ignore"):  # values that overflow saturate
+    with np.errstate(all="ignore"):  # overflowing values saturate
         real = function(dequantize(places, x).astype(np.float64))
     if np.isnan(real).any():
         raise ValueError("the function is NaN for some of the 513 entries")
