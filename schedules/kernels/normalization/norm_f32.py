@@ -32,7 +32,7 @@ from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import arithmetic, scalar
 from schedules.kernels.rowwise import row_vectors
 from schedules.kernels.rowwise.row_kernel import Params as Params
-from schedules.kernels.rowwise.row_kernel import RowKernel, refused
+from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
 from schedules.tir.emit import kernel_function, load
 
 NAME = "norm_f32"
@@ -150,7 +150,7 @@ def _zero() -> ir.Expr:
 
 
 def _read(workload: Workload) -> NormRows | Diagnostic:
-    refusal = refused(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
+    refusal = rejection_of(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
     if refusal is not None:
         return refusal
     shape, attributes = workload.operands[0].shape, dict(workload.attributes)

@@ -27,7 +27,7 @@ from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import arithmetic, scalar
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
 from schedules.kernels.rowwise import row_vectors
-from schedules.kernels.rowwise.row_kernel import RowKernel, refused
+from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
 from schedules.tir.emit import i64, kernel_function, load, store, take
 
 
@@ -221,7 +221,7 @@ def _narrowed(words: Sequence[ir.Expr], rows: QuantizedNormRows, dtype: str) -> 
 
 
 def _read(workload: Workload) -> QuantizedNormRows | Diagnostic:
-    refusal = refused(workload, NAME, "norm of integers", COMPOSITES, RANGES)
+    refusal = rejection_of(workload, NAME, "norm of integers", COMPOSITES, RANGES)
     if refusal is not None:
         return refusal
     x, attributes = workload.operands[0], dict(workload.attributes)

@@ -86,7 +86,7 @@ class RowKernel(Generic[R, P]):
         return self.cycles(workload, self.rows(workload), params, core)
 
 
-def refused(
+def rejection_of(
     workload: Workload, kernel: str, what: str, composites: Collection[str], dtypes: Collection[str]
 ) -> Diagnostic | None:
     """Return why a row-by-row kernel declines a workload; None if it accepts composite, dtypes and shape.

@@ -28,7 +28,7 @@ from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import scalar
 from schedules.kernels.rowwise import row_vectors
 from schedules.kernels.rowwise.row_kernel import Params as Params
-from schedules.kernels.rowwise.row_kernel import RowKernel, refused
+from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
 from schedules.kernels.softmax import exponentials_f32
 from schedules.tir.emit import i64, kernel_function, load
 
@@ -113,7 +113,7 @@ def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, i
 
 
 def _read(workload: Workload) -> SoftmaxRows | Diagnostic:
-    refusal = refused(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
+    refusal = rejection_of(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
     if refusal is not None:
         return refusal
     shape = workload.operands[0].shape

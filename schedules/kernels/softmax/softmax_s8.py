@@ -26,7 +26,7 @@ from schedules.kernels.common.threads import each
 from schedules.kernels.epilogues import tosa_rescale
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
 from schedules.kernels.epilogues.requantize import Requantization
-from schedules.kernels.rowwise.row_kernel import RowKernel, refused
+from schedules.kernels.rowwise.row_kernel import RowKernel, rejection_of
 from schedules.kernels.softmax import quotient_s8
 from schedules.numerics.tosa import RescaleFactor
 from schedules.tir.emit import i64, kernel_function, load, store
@@ -257,7 +257,7 @@ def _shares(
 
 def _read(workload: Workload) -> QuantizedSoftmaxRows | Diagnostic:
     composites = (COMPOSITE, RESCALED)
-    refusal = refused(workload, NAME, "softmax of integers", composites, RANGES)
+    refusal = rejection_of(workload, NAME, "softmax of integers", composites, RANGES)
     if refusal is not None:
         return refusal
     x = workload.operands[0]
