@@ -84,7 +84,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
     kernel, rejected = families.name_of(emitter.nests, where)
     cycles = where.rows * sum(_cycles(stage) for stage in rows.program.stages)
     moves = all(stage.reduction is None and _is_move(stage.value) for stage in program.stages)
-    return Scheduled(in_root_block(scheduled), emitter.said(), kernel, cycles, rejected, moves)
+    return Scheduled(in_root_block(scheduled), emitter.description(), kernel, cycles, rejected, moves)
 
 
 def _hide_wrapping(program: StagedFunction) -> StagedFunction:
@@ -154,7 +154,7 @@ class _StageEmitter:
     done: list[str] = field(default_factory=list)
     nests: list[Stage] = field(default_factory=list)
 
-    def said(self) -> str:
+    def description(self) -> str:
         """Return the description of the schedule, for reports."""
         rows = " x ".join(str(axis.extent) for axis in self.rows.axes)
         return (f"rows of {rows}: " if rows else "") + "; ".join(dict.fromkeys(self.done))
