@@ -44,11 +44,19 @@ class WinogradStages:
         cut, (v, m) = self.cut, numbers
         full = cut.params.block
         count = i64(full) if cut.blocks == 1 else T.Bind(tirx.min(i64(full), cut.tiles - first))
-        _over(count, cut.channels, full, parallel, lambda tile, c: self.forth(first + tile, tile, c, v))
+        _over(
+            count, cut.channels, full, parallel, lambda tile, c: self.transform_data(first + tile, tile, c, v)
+        )
         self.multiply(v, m, count, parallel)
-        _over(count, cut.columns, full, parallel, lambda tile, o: self.back(first + tile, tile, o, m))
+        _over(
+            count,
+            cut.columns,
+            full,
+            parallel,
+            lambda tile, o: self.transform_output(first + tile, tile, o, m),
+        )
 
-    def forth(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, v: tirx.Buffer) -> None:
+    def transform_data(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, v: tirx.Buffer) -> None:
         """Emit the data transform of four channels of a tile."""
         cut = self.cut
         size, m, (_, height, width, _) = cut.transform.size, cut.params.outputs, cut.padded
@@ -101,7 +109,7 @@ class WinogradStages:
             with T.If(whole * rows < count), T.Then():
                 tiles(T.Bind(whole * rows), cut.tiles % rows)
 
-    def back(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, m: tirx.Buffer) -> None:
+    def transform_output(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, m: tirx.Buffer) -> None:
         """Emit the output transform of four channels of a tile, and the epilogue of its outputs inside the image."""
         _, down, across = self.cut.grid
         _, height, width, _ = self.cut.workload.output_shape
