@@ -237,7 +237,9 @@ class ByPanels(Gemm[P, GemmProduct], Generic[P]):
         of_vector = self.unit.epilogue_cost(workload, core)
         for cut in cuts:
             for rows, width, count in cut.register_tiles():
-                after = scalar(panel_selection.finding(cut.product)) + of_vector * (width // WIDE_LANES)
+                after = scalar(panel_selection.row_offset_instructions(cut.product)) + of_vector * (
+                    width // WIDE_LANES
+                )
                 tile = RegisterTile(rows, width // self.unit.lanes, cut.product.rows.segments)
                 yield tile, after * rows, count
 

@@ -94,7 +94,7 @@ def rows_for_threads(cut: PanelTiling, cycles: float) -> int | None:
     return block_tiles(cut.rows, cut.tile_rows, widths, cut.row_block // cut.tile_rows) * cut.tile_rows
 
 
-def finding(product: GemmProduct) -> int:
+def row_offset_instructions(product: GemmProduct) -> int:
     """Count the instructions that compute the offset of a tile's row; 0 if rows have equal distances."""
     (_, _, pixels), (_, line, pixel) = product.rows.shape, product.rows.strides
     return 0 if product.rows.shape[:2] == (1, 1) or line == pixels * pixel else ROW_OVERHEAD
