@@ -118,7 +118,7 @@ def requantization(outputs: float, form: Form, to: Requantization) -> Cost:
     return arithmetic(outputs * (INSTRUCTIONS[form] + clamps))
 
 
-def again(size: float, times: int, kept: float, core: Core) -> float:
+def rereading_cycles(size: float, times: int, kept: float, core: Core) -> float:
     """Return the cycles of waiting for L2 when data is read again that is no longer in L1.
 
     All of it is still in L1 if the bytes `kept` are at most `KEPT` of L1, none of it if they are at least `LOST`;

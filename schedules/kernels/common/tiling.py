@@ -16,7 +16,7 @@ from schedules.intrinsics import sve
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import TIE, again
+from schedules.kernels.common.cost_model import TIE, rereading_cycles
 from schedules.kernels.common.threads import each as each
 from schedules.kernels.common.threads import fewest, part, part_sizes
 from schedules.kernels.gemm.product import GemmProduct
@@ -96,8 +96,8 @@ def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, dept
     """
     data = math.prod(product.data) / product.groups
     tiles, kept = -(-product.rows.count // rows), weights / blocks + rows * depth
-    by_tile = again(weights, tiles - 1, kept, core)
-    return (by_tile + again(data, blocks - 1, weights / blocks + data, core)) * product.groups
+    by_tile = rereading_cycles(weights, tiles - 1, kept, core)
+    return (by_tile + rereading_cycles(data, blocks - 1, weights / blocks + data, core)) * product.groups
 
 
 def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> Option:

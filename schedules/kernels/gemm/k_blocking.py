@@ -17,7 +17,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
-from schedules.kernels.common.cost_model import KEPT, again
+from schedules.kernels.common.cost_model import KEPT, rereading_cycles
 from schedules.kernels.gemm.panel_tiling import PanelTilePosition, PanelTiling, Tile
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import i64, load, store
@@ -264,7 +264,7 @@ def rereading(cut: PanelTiling, k: int, core: Core) -> float:
     """
     tiles, line = -(-cut.rows // cut.tile_rows), (cut.tile_rows + cut.width) * _FLOAT
     weights = cut.padded_columns * cut.product.rows.depth * _FLOAT
-    return again(weights, tiles - 1, line * k, core) * cut.product.groups
+    return rereading_cycles(weights, tiles - 1, line * k, core) * cut.product.groups
 
 
 def overhead(cut: PanelTiling, blocks: int, panels: int, core: Core) -> float:

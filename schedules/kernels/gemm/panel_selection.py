@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from schedules.cores import Core
-from schedules.kernels.common.cost_model import TIE, again
+from schedules.kernels.common.cost_model import TIE, rereading_cycles
 from schedules.kernels.common.threads import PARALLEL_CYCLES, block_tiles
 from schedules.kernels.gemm.panel_tiling import PanelTiling
 from schedules.kernels.gemm.product import GemmProduct
@@ -69,8 +69,8 @@ def fetching(cut: PanelTiling, data: int, dtype: str, core: Core) -> float:
     block = rows * min(1.0, cut.row_block / cut.rows)
     panel = cut.product.rows.depth * size * cut.width
     weights = cut.product.rows.depth * size * cut.padded_columns
-    by_panel = again(rows, cut.panels - 1, block + panel, core)
-    return (by_panel + again(weights, cut.blocks - 1, weights + block, core)) * groups
+    by_panel = rereading_cycles(rows, cut.panels - 1, block + panel, core)
+    return (by_panel + rereading_cycles(weights, cut.blocks - 1, weights + block, core)) * groups
 
 
 def rows_in_l2(product: GemmProduct, tile_rows: int, dtype: str, core: Core) -> int:

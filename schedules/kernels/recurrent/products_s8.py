@@ -12,7 +12,7 @@ from schedules.cores import Core
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.sdot import FEATURE, K_STEP
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import Cost, again, arithmetic
+from schedules.kernels.common.cost_model import Cost, arithmetic, rereading_cycles
 from schedules.kernels.gemm import implicit_rows
 from schedules.kernels.gemm.k_chunks_s8 import Reading
 from schedules.kernels.gemm.product import reordered
@@ -95,7 +95,7 @@ def cycles_of(layer: RecurrentLayer, params: Params, core: Core, after: Callable
                 ).cycles(core)
                 for gates, block, _ in columns_of(layer, params.vectors)
             )
-            total += tiles * (blocks + again(weights, 1, weights, core))
+            total += tiles * (blocks + rereading_cycles(weights, 1, weights, core))
     return total * layer.steps
 
 

@@ -21,7 +21,7 @@ from schedules.intrinsics.pin import barrier, pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, KernelMatch, taken
-from schedules.kernels.common.cost_model import again, scalar
+from schedules.kernels.common.cost_model import rereading_cycles, scalar
 from schedules.kernels.recurrent.steps import (
     RecurrentLayer,
     StepEmitter,
@@ -123,7 +123,9 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     total = 0.0
     for rows, tiles in ((params.rows, full), (rest, 1)):
         if rows and tiles:
-            total += tiles * (_step_cycles(layer, rows, params, core) + again(weights, 1, weights, core))
+            total += tiles * (
+                _step_cycles(layer, rows, params, core) + rereading_cycles(weights, 1, weights, core)
+            )
     return total * layer.steps
 
 
