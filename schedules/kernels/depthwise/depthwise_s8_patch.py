@@ -151,7 +151,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     w = constants[workload.operands[1].index][..., 0]
     lanes = field.lanes_of(CHANNELS)
     # [block][8 channels][down][across]
-    w = (w.transpose(0, 2, 1) if _is_turned(workload) else w)[lanes]
+    w = (w.transpose(0, 2, 1) if _is_transposed(workload) else w)[lanes]
     products = _groups(field, engine).products(field.across.kernel)
     vectors = [engine.pack(w[..., column], taps) for _, column, _, taps in products]
     return np.stack(vectors, axis=1).ravel(), pack_headers(workload, headers_of(product), constants, lanes)
@@ -234,11 +234,11 @@ def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Diagno
         (top, left, bottom, right),
         product.columns,
     )
-    field = field_of(of, CHANNELS, turned=_is_turned(workload))
+    field = field_of(of, CHANNELS, transposed=_is_transposed(workload))
     return field if isinstance(field, Field) else declined(NAME, *field)
 
 
-def _is_turned(workload: Workload) -> bool:
+def _is_transposed(workload: Workload) -> bool:
     """Whether the kernel has a single row; groups are then formed along the columns."""
     _, height, width, _ = workload.operands[1].shape
     return height == 1 < width

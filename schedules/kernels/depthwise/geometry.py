@@ -109,14 +109,14 @@ class Field:
 
 
 def field_of(
-    of: Depthwise, lanes: int, *, turned: bool = False, border: int = 0
+    of: Depthwise, lanes: int, *, transposed: bool = False, border: int = 0
 ) -> Field | tuple[str, str, str]:
     """Return the loop structure for vectors of `lanes` lanes, or why it is not supported (reason, limit, actual value).
 
     Args:
         of: The depthwise convolution.
         lanes: Number of lanes of a vector.
-        turned: Whether rows and columns exchange their roles, so that `down` is the column axis.
+        transposed: Whether rows and columns exchange their roles, so that `down` is the column axis.
         border: Maximum extent of the kernel for which borders have separate code instead of a padded copy.
     """
     rows, columns = of.axes
@@ -139,7 +139,7 @@ def field_of(
         columns = replace(columns, size=columns.reach)
         if channels < lanes:
             return "too few elements in a row", f"{lanes} or more", str(channels)
-    if turned:
+    if transposed:
         rows, columns = columns, rows
         source, target = ((pitch[0], pitch[2], pitch[1]) for pitch in (source, target))
     return Field(of, rows, columns, channels, source, target, padded)
