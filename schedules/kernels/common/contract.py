@@ -41,7 +41,7 @@ def declined(kernel: str, reason: str, limit: str, actual: str, unfit: bool = Fa
     return Diagnostic(reason, limit, actual, asked=kernel, unfit=unfit)
 
 
-def lacking(kernel: str, feature: str, core: "Core") -> Diagnostic:
+def missing_feature(kernel: str, feature: str, core: "Core") -> Diagnostic:
     """Return the diagnostic that a kernel needs an instruction set feature which the core does not have."""
     return Diagnostic(f"{core.name} has no {feature}", asked=kernel)
 

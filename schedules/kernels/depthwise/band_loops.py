@@ -18,7 +18,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import KernelMatch, declined, missing_feature, taken
 from schedules.kernels.depthwise.accumulators_s8 import finish
 from schedules.kernels.depthwise.geometry import is_depthwise
 from schedules.kernels.depthwise.input_rows_s8 import DepthwiseWindow
@@ -81,7 +81,7 @@ def matches(
         limit = f"{rows} rows, {taps} taps"
         return declined(name, "kernel is too large", limit, f"{height} x {width}")
     if feature not in core.features and not (feature == "neon" and core.neon):
-        return lacking(name, feature, core)
+        return missing_feature(name, feature, core)
     return KernelMatch(
         f"{'int16 by int8' if wide else 'int8'} depthwise {height} x {width} of {channels} channels"
     )

@@ -20,7 +20,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.registers import LANES, REGISTERS
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, converting, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.depthwise.axis_steps import Span
@@ -79,7 +79,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
         return field
     data = workload.operands[0]
     if data.dtype == "bfloat16" and bfloat.FEATURE not in core.features:
-        return lacking(NAME, bfloat.FEATURE, core)
+        return missing_feature(NAME, bfloat.FEATURE, core)
     height, width = workload.operands[1].shape[1:3]
     return KernelMatch(f"{data.dtype} depthwise {height} x {width} of {data.shape[3]} channels")
 

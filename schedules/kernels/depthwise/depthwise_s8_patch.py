@@ -23,7 +23,7 @@ from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.registers import REGISTERS, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
 from schedules.kernels.depthwise.accumulators_s8 import finish, headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.axis_steps import Span
@@ -81,7 +81,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(field, Diagnostic):
         return field
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     height, width = workload.operands[1].shape[1:3]
     return KernelMatch(f"int8 depthwise {height} x {width} of {product.data[-1]} channels")
 

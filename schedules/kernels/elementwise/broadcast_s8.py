@@ -22,7 +22,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, missing_feature, taken
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each
 from schedules.kernels.elementwise import binary_tile
@@ -102,7 +102,7 @@ class Params:
 def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     """Accept functions of two 8-bit tensors, one of the output's shape, the other broadcast or a constant."""
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     plan = read(workload)
     if isinstance(plan, Diagnostic):
         return plan

@@ -18,7 +18,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature
 from schedules.kernels.common.cost_model import LOOP_OVERHEAD, arithmetic, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.kernels.elementwise import binary_tile
@@ -60,7 +60,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
             NAME, "composite is no integer elementwise function", limit, workload.composite, unfit=True
         )
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
     if not dtypes <= {"int8", "uint8"}:
         return declined(

@@ -30,7 +30,7 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, missing_feature, taken
 from schedules.kernels.common.cost_model import cheapest_by
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product import GemmProduct
@@ -167,7 +167,7 @@ class Gemm(ABC, Generic[P, Q]):
         if isinstance(products, Diagnostic):
             return products
         if not self.unit.has(core):
-            return lacking(self.unit.name, self.unit.feature, core)
+            return missing_feature(self.unit.name, self.unit.feature, core)
         return KernelMatch(
             f"{self.unit.describe(workload)} {', '.join(str(product) for product in products)}"
         )

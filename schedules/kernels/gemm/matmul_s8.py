@@ -27,7 +27,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import threads, tiling
-from schedules.kernels.common.contract import Array, KernelMatch, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, missing_feature, taken
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
@@ -90,7 +90,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(product, Diagnostic):
         return product
     if not units_of(core):
-        return lacking(NAME, " or ".join(u.feature for u in UNITS.values()), core)
+        return missing_feature(NAME, " or ".join(u.feature for u in UNITS.values()), core)
     return KernelMatch(
         f"{math.prod(product.lead)} products {product.rows} x {product.a.depth} x {product.columns} of run time"
     )

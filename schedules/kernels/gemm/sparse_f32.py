@@ -29,7 +29,7 @@ from schedules.intrinsics.fmla import fmla_lane
 from schedules.intrinsics.interleave import interleaved
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import packed_panels_f32
 from schedules.kernels.gemm.packed_panels_f32 import Matrix
@@ -98,7 +98,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(layer, Diagnostic):
         return layer
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     if core.vector_pipes == 1:
         return declined(
             NAME, "each product waits for a load on a core with one vector pipe", "2 vector pipes", core.name

@@ -23,7 +23,7 @@ from schedules.intrinsics.narrow import sqrdmulh, sqshl, sqxtn16, srshr
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.recurrent.products_s8 import (
     Params as Params,
 )
@@ -83,7 +83,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(layer, Diagnostic):
         return layer
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     return KernelMatch(f"integer LSTM of {layer.steps} steps, {layer.batch} x {layer.hidden}")
 
 

@@ -28,7 +28,7 @@ from schedules.intrinsics.smull import sadalp, smull
 from schedules.intrinsics.vector import combine, high, low
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import Array, KernelMatch, declined, missing_feature, taken
 from schedules.kernels.common.cost_model import arithmetic
 from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
 from schedules.kernels.recurrent.products_s8 import (
@@ -95,7 +95,7 @@ def matches(workload: Workload, core: Core) -> KernelMatch | Diagnostic:
     if isinstance(integers, Diagnostic):
         return integers
     if not core.neon:
-        return lacking(NAME, "neon", core)
+        return missing_feature(NAME, "neon", core)
     layer = integers.layer
     return KernelMatch(
         f"int8 {layer.cell.kind.upper()} of {layer.steps} steps, {layer.batch} x {layer.hidden}"

@@ -9,7 +9,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import KernelMatch, declined, lacking, taken
+from schedules.kernels.common.contract import KernelMatch, declined, missing_feature, taken
 
 
 class Rows(Protocol):
@@ -61,7 +61,7 @@ class RowKernel(Generic[R, P]):
         """Accept the workloads that can be parsed, on cores with NEON."""
         rows = self.read(workload)
         if not core.neon:
-            return lacking(self.name, "neon", core)
+            return missing_feature(self.name, "neon", core)
         if isinstance(rows, Diagnostic):
             return rows
         return KernelMatch(f"{self.what(workload)} of {rows.count} rows of {rows.length}")

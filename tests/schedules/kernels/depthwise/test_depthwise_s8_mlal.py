@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.diagnostic import Diagnostic
-from schedules.kernels.common.contract import KernelMatch, lacking
+from schedules.kernels.common.contract import KernelMatch, missing_feature
 from schedules.kernels.depthwise import depthwise_s8_mlal as kernel
 from schedules.kernels.depthwise.depthwise_s8_mlal import Params
 from tests.schedules.products import (
@@ -163,4 +163,4 @@ def test_cores():
     workload = CASES[0].workload
     assert isinstance(kernel.matches(workload, CORE), KernelMatch)
     host = dataclasses.replace(CORE, name="x86-64", neon=False)
-    assert kernel.matches(workload, host) == lacking("depthwise_s8_mlal", "neon", host)
+    assert kernel.matches(workload, host) == missing_feature("depthwise_s8_mlal", "neon", host)
