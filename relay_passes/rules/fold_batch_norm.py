@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BatchNorm after a convolution, a transposed convolution or a matmul is folded into its weights and bias.
+"""BatchNorm after a (transposed) convolution or a matmul is folded into its weights and bias.
 
     batch_norm(conv2d(x, W) + b, gamma, beta, mean, var)    →    conv2d(x, W·s) + ((b - mean)·s + beta)
     where s = gamma / sqrt(var + epsilon), one number per output channel, and b is optional

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scale after a convolution, a transposed convolution or a matmul is folded into its weights and bias.
+"""A scale after a (transposed) convolution or a matmul is folded into its weights and bias.
 
     (conv2d(x, W) + b)·s    →    conv2d(x, W·s) + b·s        s: one number, or one per output channel; b is optional
     (conv2d(x, W) + b) / d  →    likewise with s = 1 / d

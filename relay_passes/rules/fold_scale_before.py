@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scale before a convolution, a transposed convolution or a matmul is folded into its weights.
+"""A scale before a (transposed) convolution or a matmul is folded into its weights.
 
     conv2d(x·s, W)        →    conv2d(x, W·s)                  s: one number, or one per input channel
     conv2d(x·s + t, W)    →    conv2d(x + t/s, W·s)            s has no 0; t may have any shape
