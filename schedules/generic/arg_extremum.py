@@ -62,7 +62,7 @@ def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> t
 
 
 def _betters(better: ir.Expr, old_value: ir.Expr) -> list[ir.Expr]:
-    """Return the comparisons to recognise: TVM's, which ignores NaN, and for floats one that propagates NaN."""
+    """Return the comparisons by which a loop may select: TVM's (ignores NaN) and, for floats, one that keeps NaN."""
     return [better, tirx.Or(better, tirx.isnan(old_value))] if _is_float(old_value) else [better]
 
 

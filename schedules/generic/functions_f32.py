@@ -22,7 +22,7 @@ def exp(v: Vector, x: ir.Expr) -> ir.Expr:
     """Emit e**x."""
     near = v.minimum(v.maximum(x, activation_f32.EXP_LOW), activation_f32.EXP_HIGH)
     scale, rest = reduced(v, near, base_e=True)
-    # Add before multiplying: as two terms, infinity times a negative number would be one of them.
+    # Not scale * rest + scale, which is NaN if scale is infinite and rest negative.
     return scale * T.Bind(rest + v.const(1))
 
 

@@ -46,7 +46,7 @@ class Groups:
         return tuple(starts)
 
     def cover(self, row: int) -> list[tuple[int, Taps]]:
-        """Return (group, kernel row that multiplies each row of the group, or None) for output row `row` of a band."""
+        """Return, for output row `row` of a band, (group, taps): for each row of the group its kernel row, or None."""
         first = row * self.stride
         inside = list(range(len(self.firsts)))
         if self.height <= self.size:

@@ -199,7 +199,7 @@ def _gathered(segments: tuple[tuple[int, int], ...], unit: int) -> tuple[Chunk, 
     whole, tail = divmod(segments[0][1], unit)
     sharing, at, found = unit // tail, 0, []
     for number, (offset, _) in enumerate(segments):
-        # The chunk of the first of these segments holds the lane that their remainders share.
+        # `sharing` consecutive segments put their remainders into one lane, in the chunk of the first of them.
         others = segments[number + 1 : number + sharing] if number % sharing == 0 else ()
         end = (whole + (number % sharing == 0)) * unit
         tails = tuple((other + whole * unit, tail) for other, _ in others)
